@@ -1,0 +1,1 @@
+//! Python skin over the engine.

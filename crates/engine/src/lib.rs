@@ -1,0 +1,1 @@
+//! Joins format and storage: branches x entry range -> arrays.

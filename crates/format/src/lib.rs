@@ -1,0 +1,1 @@
+//! Bytes <-> ROOT structures: files, keys, streamers, trees, baskets, compression. No I/O, no threads.

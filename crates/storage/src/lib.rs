@@ -1,0 +1,1 @@
+//! Byte ranges from anywhere; knows nothing about ROOT.

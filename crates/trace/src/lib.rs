@@ -1,0 +1,1 @@
+//! Counters of a read, declared in one list.
