@@ -1,0 +1,87 @@
+# Every command of a developer and of CI. `make` alone lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+# A version of Python for the environment: make build PYTHON=python3.12
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+
+# Settings of the demo: how many files, how many processes, where.
+DEMO_FILES ?= 24
+DEMO_WORKERS ?= $(shell nproc)
+DEMO_DATA ?= demo-data
+DEMO_OUT ?= demo-out
+
+# In CI the locked Rust dependencies are taken as they are, or the build fails.
+CARGO_FLAGS := --release $(if $(CI),--locked)
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+TESTS ?=
+
+export PYTHONDONTWRITEBYTECODE :=
+.DEFAULT_GOAL := help
+.PHONY: help build demo data test test-rust test-python bench check check-rust check-python peers format lock clean
+# Two cargo commands at once would only wait for each other's lock.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+build: $(STAMPS)/extension ## build into .venv: .venv/bin/branchline, .venv/bin/python
+
+demo: build data ## make simulated collisions, run the demo train over them, say where to look
+	$(BIN)/branchline run python/branchline/demo/wagons.py '$(DEMO_DATA)/*.root' -o $(DEMO_OUT) --workers $(DEMO_WORKERS)
+
+data: build $(STAMPS)/demo ## make the demo's data only (kept for the next time)
+	$(BIN)/python -m branchline.demo $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
+
+test: check test-python test-rust ## the checks and all the tests that this machine can run
+
+test-rust: $(STAMPS)/extension ## the tests in Rust
+	cargo test $(CARGO_FLAGS) --workspace --quiet
+
+test-python: build peers ## the tests in Python; TESTS=tests/unit chooses
+	$(BIN)/python -m pytest -n auto $(TESTS)
+
+bench: build peers ## compare with ROOT, uproot and the limit; writes benches/results
+	$(BIN)/python benches/run.py
+
+check: check-rust check-python ## formatting, lints and types
+
+check-rust: $(STAMPS)/extension
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
+
+check-python: build peers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+format: peers ## format the sources in place
+	cargo fmt --all
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+peers: $(STAMPS)/peers ## install ROOT, uproot and what else the tests need into .venv
+
+lock: peers ## resolve requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for new versions)
+	requirements/lock.sh $(BIN)/uv $(UPGRADE)
+
+clean: ## remove what was built; the demo's data stays
+	rm -rf $(VENV) target dist $(DEMO_OUT) python/branchline/_core*.so
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Branchline needs Python 3.11 or later; say which: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+	$(PIP) install --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+# maturin builds the release profile in ./target, which cargo test --release and clippy share.
+$(STAMPS)/extension: $(STAMPS)/build $(RUST_SOURCES) pyproject.toml
+	PATH=$(abspath $(BIN)):$$PATH MATURIN_PEP517_ARGS='$(if $(CI),--locked)' $(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@

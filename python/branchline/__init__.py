@@ -1,0 +1,1 @@
+"""Reads ROOT files of collision events once, for every analysis step, and says where the time went."""

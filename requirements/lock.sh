@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Lock what pyproject.toml asks for. peers.txt holds everything; the others are parts of it, so no two disagree.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv=$1
+shift
+
+lock() {
+    local name=$1
+    shift
+    "$uv" pip compile pyproject.toml --quiet --python-version 3.11 --generate-hashes --no-header --no-annotate \
+        --no-emit-find-links --no-emit-index-url --output-file "requirements/$name.txt" "$@"
+}
+
+lock peers --extra demo --extra pandas --extra coffea --group build --group dev --group peers "$@"
+lock demo --extra demo --constraint requirements/peers.txt
+lock build --group build --constraint requirements/peers.txt
