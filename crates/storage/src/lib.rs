@@ -1,1 +1,23 @@
-//! Byte ranges from anywhere; knows nothing about ROOT.
+//! Byte ranges from anywhere. This room knows nothing about what the bytes mean.
+//!
+//! A [`Store`] is one opened file at one place. [`open`] finds the right one for a path or URL, stores wrapped
+//! around a store add to it ([`Counted`]), and [`coalesce`] joins near ranges before they are read.
+
+mod coalesce;
+mod counted;
+mod error;
+pub mod limits;
+mod local;
+mod memory;
+mod open;
+mod range;
+mod store;
+
+pub use coalesce::{coalesce, Placement, Plan};
+pub use counted::Counted;
+pub use error::{Result, StorageError, StorageErrorKind};
+pub use local::LocalFile;
+pub use memory::Memory;
+pub use open::open;
+pub use range::{ByteRange, RangeRead};
+pub use store::{ReadEffort, Store};

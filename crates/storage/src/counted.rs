@@ -1,0 +1,49 @@
+//! A store around a store that counts what is read through it.
+
+use std::sync::Arc;
+
+use branchline_trace::{Counter, Counters};
+
+use crate::{RangeRead, ReadEffort, Result, Store};
+
+/// Counts bytes asked, bytes read, read calls and the time in them.
+///
+/// A read that fails counts the bytes asked and its time; how much of it was read is not known.
+pub struct Counted {
+    inner: Arc<dyn Store>,
+    counters: Arc<Counters>,
+}
+
+impl Counted {
+    /// Counts what is read from `inner` into `counters`.
+    pub fn new(inner: Arc<dyn Store>, counters: Arc<Counters>) -> Self {
+        Self { inner, counters }
+    }
+}
+
+impl Store for Counted {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.inner.size_bytes()
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let asked = reads
+            .iter()
+            .fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
+        self.counters.add(Counter::BytesAsked, asked);
+        let effort = self
+            .counters
+            .timed(Counter::FetchNs, || self.inner.read_ranges(reads))?;
+        self.counters.add(Counter::BytesRead, effort.read_bytes);
+        self.counters.add(Counter::ReadCalls, effort.calls_count);
+        Ok(effort)
+    }
+}

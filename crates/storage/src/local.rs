@@ -1,0 +1,111 @@
+//! A file that the operating system can open by its path.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::{pread, Errno};
+
+use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
+
+/// A local file, opened once and read at positions, so that threads share it without a lock.
+#[derive(Debug)]
+pub struct LocalFile {
+    file: File,
+    name: String,
+    path: String,
+    /// At the time of opening. Bytes that a writer appends later are not seen.
+    size_bytes: u64,
+}
+
+impl LocalFile {
+    /// Opens the file at `location`; messages call it `path`, as the user did.
+    pub fn open(path: &str, location: &Path) -> Result<Self> {
+        let not_opened = |error: io::Error| StorageError::not_opened(path, &error);
+        // Looked at first, because opening a pipe would wait for a writer.
+        let metadata = std::fs::metadata(location).map_err(not_opened)?;
+        if metadata.is_dir() {
+            return Err(StorageError::not_a_file(path, "a directory"));
+        }
+        if !metadata.is_file() {
+            return Err(StorageError::not_a_file(path, "a pipe or a device"));
+        }
+        let file = File::open(location).map_err(not_opened)?;
+        let size_bytes = file.metadata().map_err(not_opened)?.len();
+        let host = rustix::system::uname();
+        let name = format!("local:{}", host.nodename().to_string_lossy());
+        Ok(Self {
+            file,
+            name,
+            path: path.to_owned(),
+            size_bytes,
+        })
+    }
+
+    /// The length of a range that lies inside the file: only such a length may size a buffer.
+    fn checked_length(&self, range: ByteRange) -> Result<usize> {
+        if range.end().is_none_or(|end| end > self.size_bytes) {
+            return Err(StorageError::truncated(&self.path, range, self.size_bytes));
+        }
+        usize::try_from(range.length).map_err(|_| StorageError::no_memory(&self.path, range))
+    }
+
+    /// Fills `bytes` with exactly the bytes of `range` and returns the number of system calls. Nothing is zeroed
+    /// before it is read, but the part by which a buffer grows within the capacity it had.
+    fn fill(&self, range: ByteRange, bytes: &mut Vec<u8>) -> Result<u64> {
+        let length = self.checked_length(range)?;
+        let reused = bytes.capacity() > length;
+        if reused {
+            bytes.resize(length, 0);
+        } else {
+            bytes.clear();
+            bytes
+                .try_reserve_exact(length)
+                .map_err(|_| StorageError::no_memory(&self.path, range))?;
+        }
+        let mut filled = 0;
+        let mut calls_count = 0;
+        while filled < length {
+            let at = range.offset + filled as u64;
+            calls_count += 1;
+            let result = if reused {
+                pread(&self.file, &mut bytes[filled..], at)
+            } else {
+                pread(&self.file, spare_capacity(bytes), at)
+            };
+            match result {
+                Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StorageError::not_read(&self.path, range, &error.into())),
+            }
+        }
+        // An allocator may give more capacity than was asked for, and then more is read.
+        bytes.truncate(length);
+        Ok(calls_count)
+    }
+}
+
+impl Store for LocalFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let mut effort = ReadEffort::default();
+        for read in reads {
+            effort.calls_count += self.fill(read.range, &mut read.bytes)?;
+            effort.read_bytes += read.range.length;
+        }
+        Ok(effort)
+    }
+}

@@ -1,0 +1,78 @@
+//! From a path or URL to the store that reads it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{LocalFile, Result, StorageError, Store};
+
+/// Opens a file for reading: a plain path or a `file://` URL.
+pub fn open(path: &str) -> Result<Arc<dyn Store>> {
+    match split_scheme(path) {
+        None => Ok(Arc::new(LocalFile::open(path, Path::new(path))?)),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
+            Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?))
+        }
+        Some((scheme, _)) => Err(StorageError::unsupported_scheme(
+            path,
+            format!(
+                "{path}: files at {scheme}:// are not readable yet; copy the file to a local disk and give its path."
+            ),
+        )),
+    }
+}
+
+/// `scheme` and what follows `://`; `None` for a plain path.
+fn split_scheme(path: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = path.split_once("://")?;
+    let starts_well = scheme.starts_with(|first: char| first.is_ascii_alphabetic());
+    let is_scheme = scheme
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
+    (starts_well && is_scheme).then_some((scheme, rest))
+}
+
+/// The path in `file://<rest>`, where the host must be absent or `localhost`.
+fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {
+        let message = format!(
+            "{url}: a file URL can only name a file of this machine, with its full path, as in file:///data/f.root."
+        );
+        return Err(StorageError::unsupported_scheme(url, message));
+    }
+    Ok(PathBuf::from(OsString::from_vec(percent_decoded(path))))
+}
+
+/// `%20` and its like become the bytes they stand for; any other `%` stays as it is.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = match after {
+            [high, low, ..] if first == b'%' => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        rest = match escaped {
+            Some((high, low)) => {
+                decoded.push(high * 16 + low);
+                &after[2..]
+            }
+            None => {
+                decoded.push(first);
+                after
+            }
+        };
+    }
+    decoded
+}
+
+fn hex_digit(letter: u8) -> Option<u8> {
+    char::from(letter)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests;
