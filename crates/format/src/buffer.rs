@@ -1,0 +1,152 @@
+//! Objects in a TBuffer: class tags, object references and the containers that hold them (TBufferFile::ReadObjectAny).
+
+use std::collections::HashMap;
+
+use crate::cursor::{Cursor, VersionHeader};
+use crate::error::{FormatError, Result};
+
+/// Bit of a byte count (TBufferFile's kByteCountMask).
+const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+/// A class name follows (kNewClassTag).
+const NEW_CLASS_TAG: u32 = 0xffff_ffff;
+/// The tag refers to a class that was named before (kClassMask).
+const CLASS_MASK: u32 = 0x8000_0000;
+/// Added to offsets that are used as references (kMapOffset).
+const MAP_OFFSET: u64 = 2;
+/// TObject::kIsReferenced: a process id follows the bits.
+const IS_REFERENCED: u32 = 1 << 4;
+/// A TObject's version may carry the byte count's mark here (kByteCountVMask).
+const VERSION_COUNT_MASK: i16 = 0x4000;
+
+/// A pointer in a buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pointer {
+    /// Null.
+    Null,
+    /// An object that was met before: its number in the buffer.
+    Seen(u64),
+    /// An object that follows now.
+    New {
+        /// Its number, by which later pointers refer to it.
+        id: u64,
+        /// Its class.
+        class_name: String,
+        /// Where it ends, if the buffer says so.
+        end: Option<usize>,
+    },
+}
+
+/// A cursor over the plain bytes of an object, with the classes named in it so far.
+#[derive(Debug, Clone)]
+pub struct ObjectBuffer<'a> {
+    /// The reading position.
+    pub cursor: Cursor<'a>,
+    /// Size of the key, which the references count too.
+    base: u64,
+    classes: HashMap<u64, String>,
+}
+
+impl<'a> ObjectBuffer<'a> {
+    /// Plain bytes of an object whose key has `key_size` bytes.
+    pub fn new(bytes: &'a [u8], key_size: u64) -> Self {
+        Self { cursor: Cursor::new(bytes), base: key_size, classes: HashMap::new() }
+    }
+
+    fn reference(&self, position: usize) -> u64 {
+        position as u64 + self.base + MAP_OFFSET
+    }
+
+    /// Reads a pointer up to where its object starts.
+    pub fn pointer(&mut self) -> Result<Pointer> {
+        let start = self.cursor.position();
+        let first = self.cursor.u32()?;
+        let (tag_at, tag, end) = if first & BYTE_COUNT_MASK == 0 || first == NEW_CLASS_TAG {
+            (start, first, None)
+        } else {
+            let size = (first & !BYTE_COUNT_MASK) as usize;
+            let tag_at = self.cursor.position();
+            let end = tag_at.saturating_add(size);
+            if size > self.cursor.remaining() {
+                return Err(FormatError::damaged(start as u64, format!("an object of {size} bytes does not fit")));
+            }
+            (tag_at, self.cursor.u32()?, Some(end))
+        };
+        if tag & CLASS_MASK == 0 {
+            if let Some(end) = end {
+                self.cursor.seek(end)?;
+            }
+            return Ok(if tag == 0 { Pointer::Null } else { Pointer::Seen(u64::from(tag)) });
+        }
+        let class_name = self.class_of_tag(tag, tag_at)?;
+        Ok(Pointer::New { id: self.reference(start), class_name, end })
+    }
+
+    fn class_of_tag(&mut self, tag: u32, tag_at: usize) -> Result<String> {
+        if tag == NEW_CLASS_TAG {
+            let class_name = self.cursor.c_string()?;
+            self.classes.insert(self.reference(tag_at), class_name.clone());
+            return Ok(class_name);
+        }
+        let reference = u64::from(tag & !CLASS_MASK);
+        self.classes.get(&reference).cloned().ok_or_else(|| {
+            FormatError::damaged(tag_at as u64, format!("a reference to class number {reference}, which is not there"))
+        })
+    }
+
+    /// Steps over a TObject.
+    pub fn skip_tobject(&mut self) -> Result<()> {
+        let version = self.cursor.i16()?;
+        if version & VERSION_COUNT_MASK != 0 {
+            self.cursor.skip(4)?; // what was taken for a version was the first half of a byte count
+        }
+        self.cursor.skip(4)?; // fUniqueID
+        let bits = self.cursor.u32()?;
+        if bits & IS_REFERENCED != 0 {
+            self.cursor.skip(2)?;
+        }
+        Ok(())
+    }
+
+    /// Name and title of a TNamed.
+    pub fn tnamed(&mut self) -> Result<(String, String)> {
+        let header = self.cursor.version_header()?;
+        self.skip_tobject()?;
+        let name = self.cursor.string()?;
+        let title = self.cursor.string()?;
+        self.cursor.finish(header)?;
+        Ok((name, title))
+    }
+
+    /// The head of a TObjArray: its header and the number of pointers that follow.
+    pub fn tobjarray(&mut self) -> Result<(VersionHeader, usize)> {
+        let header = self.cursor.version_header()?;
+        if header.version > 2 {
+            self.skip_tobject()?;
+        }
+        if header.version > 1 {
+            self.cursor.string_bytes()?;
+        }
+        let count = i64::from(self.cursor.i32()?);
+        let _lower_bound = self.cursor.i32()?;
+        Ok((header, self.cursor.checked_count(count, 4)?))
+    }
+
+    /// The head of a TList: its header and the number of pointers (each followed by an option string).
+    pub fn tlist(&mut self) -> Result<(VersionHeader, usize)> {
+        let header = self.cursor.version_header()?;
+        if header.version > 3 {
+            self.skip_tobject()?;
+            self.cursor.string_bytes()?;
+        }
+        let count = i64::from(self.cursor.i32()?);
+        Ok((header, self.cursor.checked_count(count, 4)?))
+    }
+
+    /// Moves behind an object that began with a pointer.
+    pub fn finish_pointer(&mut self, end: Option<usize>) -> Result<()> {
+        match end {
+            Some(end) => self.cursor.seek(end),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A reading position in bytes: big-endian numbers, ROOT's strings and version headers, always within bounds.
+
+use crate::error::{ErrorKind, FormatError, Result};
+
+/// Set in the byte count that precedes a streamed object (TBufferFile's kByteCountMask).
+const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+
+/// A position in a slice of big-endian bytes.
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+/// The version header of a streamed object: `ReadVersion` of TBufferFile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionHeader {
+    /// The class version; 0 means that a checksum follows (foreign classes).
+    pub version: i16,
+    /// Where the object ends, when its length is recorded.
+    pub end: Option<usize>,
+}
+
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident -> $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&mut self) -> Result<$type> {
+            const SIZE: usize = std::mem::size_of::<$type>();
+            match self.bytes.get(self.position..).and_then(|rest| rest.first_chunk::<SIZE>()) {
+                Some(chunk) => {
+                    self.position += SIZE;
+                    Ok(<$type>::from_be_bytes(*chunk))
+                }
+                None => Err(self.truncated(SIZE)),
+            }
+        }
+    )*};
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    /// Starts at `position`, which may lie behind the end (every read then fails).
+    pub fn at(bytes: &'a [u8], position: usize) -> Self {
+        Self { bytes, position: position.min(bytes.len()) }
+    }
+
+    numbers! {
+        /// Unsigned byte.
+        u8 -> u8;
+        /// Signed byte.
+        i8 -> i8;
+        /// Two bytes, unsigned.
+        u16 -> u16;
+        /// Two bytes, signed.
+        i16 -> i16;
+        /// Four bytes, unsigned.
+        u32 -> u32;
+        /// Four bytes, signed.
+        i32 -> i32;
+        /// Eight bytes, unsigned.
+        u64 -> u64;
+        /// Eight bytes, signed.
+        i64 -> i64;
+        /// Float.
+        f32 -> f32;
+        /// Double.
+        f64 -> f64;
+    }
+
+    /// Current position from the start of the slice.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// The whole slice that the cursor walks over.
+    pub fn whole(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Moves to an absolute position within the slice.
+    pub fn seek(&mut self, position: usize) -> Result<()> {
+        if position > self.bytes.len() {
+            return Err(self.truncated(position - self.position));
+        }
+        self.position = position;
+        Ok(())
+    }
+
+    /// Steps over `size` bytes.
+    pub fn skip(&mut self, size: usize) -> Result<()> {
+        self.take(size).map(|_| ())
+    }
+
+    /// The next `size` bytes.
+    pub fn take(&mut self, size: usize) -> Result<&'a [u8]> {
+        let end = self.position.checked_add(size).filter(|end| *end <= self.bytes.len());
+        match end {
+            Some(end) => {
+                let taken = &self.bytes[self.position..end];
+                self.position = end;
+                Ok(taken)
+            }
+            None => Err(self.truncated(size)),
+        }
+    }
+
+    /// A count from the file, which is believed only if `count` elements of `element_size_min` bytes still fit.
+    pub fn checked_count(&self, count: i64, element_size_min: usize) -> Result<usize> {
+        usize::try_from(count)
+            .ok()
+            .filter(|n| n.saturating_mul(element_size_min.max(1)) <= self.remaining())
+            .ok_or_else(|| {
+                FormatError::damaged(
+                    self.position as u64,
+                    format!("a count of {count} does not fit into the {} bytes left", self.remaining()),
+                )
+            })
+    }
+
+    /// The length byte (or 255 and four bytes) in front of a TString.
+    pub fn string_length(&mut self) -> Result<usize> {
+        let short = self.u8()?;
+        if short < 255 {
+            return Ok(usize::from(short));
+        }
+        let long = self.u32()?;
+        self.checked_count(i64::from(long), 1)
+    }
+
+    /// Bytes of a TString.
+    pub fn string_bytes(&mut self) -> Result<&'a [u8]> {
+        let size = self.string_length()?;
+        self.take(size)
+    }
+
+    /// A TString as text; bytes that are not UTF-8 are replaced.
+    pub fn string(&mut self) -> Result<String> {
+        Ok(String::from_utf8_lossy(self.string_bytes()?).into_owned())
+    }
+
+    /// A C string up to its zero byte.
+    pub fn c_string(&mut self) -> Result<String> {
+        let rest = &self.bytes[self.position..];
+        let size = rest.iter().position(|byte| *byte == 0).ok_or_else(|| self.truncated(rest.len() + 1))?;
+        let text = String::from_utf8_lossy(&rest[..size]).into_owned();
+        self.position += size + 1;
+        Ok(text)
+    }
+
+    /// Byte count (if there is one) and version of a streamed object.
+    pub fn version_header(&mut self) -> Result<VersionHeader> {
+        let start = self.position;
+        let count = self.u32();
+        match count {
+            Ok(count) if count & BYTE_COUNT_MASK != 0 => {
+                let size = (count & !BYTE_COUNT_MASK) as usize;
+                let end = self.position.saturating_add(size);
+                if end > self.bytes.len() {
+                    return Err(self.truncated(size));
+                }
+                let version = self.i16()?;
+                Ok(VersionHeader { version, end: Some(end) })
+            }
+            _ => {
+                self.position = start;
+                Ok(VersionHeader { version: self.i16()?, end: None })
+            }
+        }
+    }
+
+    /// Moves to the end of an object whose header was read, wherever its fields ended.
+    pub fn finish(&mut self, header: VersionHeader) -> Result<()> {
+        match header.end {
+            Some(end) => self.seek(end),
+            None => Ok(()),
+        }
+    }
+
+    fn truncated(&self, wanted: usize) -> FormatError {
+        FormatError::new(
+            ErrorKind::Truncated,
+            self.position as u64,
+            format!("{wanted} bytes wanted, {} left", self.remaining()),
+        )
+    }
+}

@@ -1,0 +1,257 @@
+//! TFile: its header, its directories and the keys in them (ROOT's "TFile and TKey" format description).
+
+use crate::compress::Decompressor;
+use crate::cursor::Cursor;
+use crate::error::{ErrorKind, FormatError, Result};
+use crate::held::{Held, Need};
+
+/// Bytes that hold any file header: the 64-bit form ends at 63.
+const HEADER_SIZE_MAX: u64 = 100;
+/// Bytes asked for when a key is looked at whose length is not known: fixed fields and three names.
+const KEY_GUESS_SIZE: u64 = 512;
+/// Keys and directories with a version above this have 64-bit seeks.
+const BIG_VERSION: i16 = 1000;
+/// Files with a version from here on have a header with 64-bit seeks.
+const BIG_FILE_VERSION: i32 = 1_000_000;
+/// Directories nested deeper than this are taken for a loop.
+const DIRECTORY_DEPTH_MAX: usize = 64;
+/// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
+const OBJECT_SIZE_MAX: u64 = 1 << 30;
+/// No codec of ROOT's shrinks data by more than this (LZMA and zstd on constant bytes come near).
+const COMPRESSION_FACTOR_MAX: u64 = 40_000;
+
+/// The first bytes of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileHeader {
+    /// Version of ROOT that wrote it, e.g. 62206; without the mark of big files.
+    pub version: i32,
+    /// Where the first record lies.
+    pub begin: u64,
+    /// End of the file as the header says.
+    pub end: u64,
+    /// Compression setting, 100 * algorithm + level.
+    pub compress: i32,
+    /// Where the list of streamer infos lies; 0 when there is none.
+    pub seek_info: u64,
+    /// Bytes of that record.
+    pub info_size: u64,
+    /// Bytes of the name record in front of the top directory.
+    name_size: u64,
+}
+
+/// A TKey: what a record is and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TKey {
+    /// Bytes of the whole record, key included.
+    pub size: u64,
+    /// Bytes of the object after decompression.
+    pub object_size: u64,
+    /// Bytes of the key.
+    pub key_size: u64,
+    /// Version number of this name.
+    pub cycle: i16,
+    /// Where the record lies.
+    pub seek: u64,
+    /// Class of the object.
+    pub class_name: String,
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+}
+
+/// A key with the path of directories that leads to it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Directories and name, joined with `/`.
+    pub path: String,
+    /// The key.
+    pub key: TKey,
+}
+
+/// Reads the header of a file.
+pub fn read_header(held: &Held) -> std::result::Result<FileHeader, Need> {
+    if held.file_size() == 0 {
+        return Err(FormatError::new(ErrorKind::NotRoot, 0, "the file is empty").into());
+    }
+    let bytes = held.get_up_to(0, HEADER_SIZE_MAX)?;
+    if !bytes.starts_with(b"root") {
+        return Err(FormatError::new(
+            ErrorKind::NotRoot,
+            0,
+            "not a ROOT file: it does not begin with \"root\"",
+        )
+        .into());
+    }
+    let header = parse_header(bytes).map_err(|error| error.in_object("file header"))?;
+    if header.end > held.file_size() {
+        return Err(FormatError::new(
+            ErrorKind::Truncated,
+            header.end,
+            format!("cut short: the header says {} bytes, the file has {}", header.end, held.file_size()),
+        )
+        .into());
+    }
+    Ok(header)
+}
+
+fn parse_header(bytes: &[u8]) -> Result<FileHeader> {
+    let mut cursor = Cursor::at(bytes, 4);
+    let version = cursor.i32()?;
+    let big = version >= BIG_FILE_VERSION;
+    let begin = u64::from(cursor.u32()?);
+    let end = seek(&mut cursor, big)?;
+    let _seek_free = seek(&mut cursor, big)?;
+    let _free_size = cursor.i32()?;
+    let _free_count = cursor.i32()?;
+    let name_size = u64::from(cursor.u32()?);
+    let _units = cursor.u8()?;
+    let compress = cursor.i32()?;
+    let seek_info = seek(&mut cursor, big)?;
+    let info_size = u64::from(cursor.u32()?);
+    let version = if big { version - BIG_FILE_VERSION } else { version };
+    Ok(FileHeader { version, begin, end, compress, seek_info, info_size, name_size })
+}
+
+fn seek(cursor: &mut Cursor<'_>, big: bool) -> Result<u64> {
+    let position = cursor.position() as u64;
+    let value = if big { cursor.i64()? } else { i64::from(cursor.i32()?) };
+    u64::try_from(value).map_err(|_| FormatError::damaged(position, format!("a negative seek of {value}")))
+}
+
+/// All keys of a file, those in subdirectories too, in the order of the directories.
+pub fn read_entries(held: &Held, header: &FileHeader) -> std::result::Result<Vec<Entry>, Need> {
+    let mut entries = Vec::new();
+    let directory_at = header.begin + header.name_size;
+    let bytes = held.get_up_to(directory_at, HEADER_SIZE_MAX)?;
+    let seek_keys = parse_directory(bytes).map_err(|error| error.in_object("top directory"))?;
+    read_directory(held, seek_keys, "", 0, &mut entries)?;
+    Ok(entries)
+}
+
+/// The place of a directory's list of keys.
+fn parse_directory(bytes: &[u8]) -> Result<u64> {
+    let mut cursor = Cursor::new(bytes);
+    let version = cursor.i16()?;
+    cursor.skip(8)?; // two dates
+    let _keys_size = cursor.i32()?;
+    let _name_size = cursor.i32()?;
+    let big = version > BIG_VERSION;
+    let _seek_directory = seek(&mut cursor, big)?;
+    let _seek_parent = seek(&mut cursor, big)?;
+    seek(&mut cursor, big)
+}
+
+fn read_directory(
+    held: &Held,
+    seek_keys: u64,
+    prefix: &str,
+    depth: usize,
+    entries: &mut Vec<Entry>,
+) -> std::result::Result<(), Need> {
+    if seek_keys == 0 {
+        return Ok(()); // a directory that was never written has no list
+    }
+    if depth > DIRECTORY_DEPTH_MAX {
+        return Err(FormatError::damaged(seek_keys, "directories are nested in a loop").into());
+    }
+    for key in read_key_list(held, seek_keys)? {
+        let path = if prefix.is_empty() { key.name.clone() } else { format!("{prefix}/{}", key.name) };
+        let is_directory = matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile");
+        entries.push(Entry { path: path.clone(), key: key.clone() });
+        if is_directory {
+            let bytes = held.get_up_to(key.seek + key.key_size, HEADER_SIZE_MAX)?;
+            let named = |error: FormatError| error.in_object(format!("directory {path}"));
+            let seek_inner = parse_directory(bytes).map_err(named)?;
+            read_directory(held, seek_inner, &path, depth + 1, entries)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_key_list(held: &Held, seek_keys: u64) -> std::result::Result<Vec<TKey>, Need> {
+    let head = read_key_at(held, seek_keys)?;
+    let record = held.get(seek_keys, head.size)?;
+    let named = |error: FormatError| error.in_object("list of keys");
+    let mut cursor = Cursor::at(record, head.key_size as usize);
+    let count = i64::from(cursor.i32().map_err(named)?);
+    // A key takes at least 26 bytes of numbers and three length bytes.
+    let count = cursor.checked_count(count, 29).map_err(named)?;
+    (0..count).map(|_| parse_key(&mut cursor).map_err(|error| named(error).into())).collect()
+}
+
+/// Reads the key at the start of a record.
+pub fn read_key_at(held: &Held, offset: u64) -> std::result::Result<TKey, Need> {
+    let bytes = held.get_up_to(offset, KEY_GUESS_SIZE)?;
+    let key = match parse_key(&mut Cursor::new(bytes)) {
+        Err(error) if error.kind == ErrorKind::Truncated => {
+            let size = Cursor::at(bytes, 14).u16().map_err(Need::from)?;
+            parse_key(&mut Cursor::new(held.get(offset, u64::from(size))?))
+        }
+        other => other,
+    };
+    key.map_err(|error| error.in_object(format!("key at {offset}")).into())
+}
+
+/// Reads a TKey.
+pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
+    let start = cursor.position() as u64;
+    let size = cursor.i32()?;
+    let version = cursor.i16()?;
+    let object_size = cursor.i32()?;
+    let _date = cursor.u32()?;
+    let key_size = cursor.u16()?;
+    let cycle = cursor.i16()?;
+    let big = version > BIG_VERSION;
+    let seek_key = seek(cursor, big)?;
+    let _seek_directory = seek(cursor, big)?;
+    let class_name = cursor.string()?;
+    let name = cursor.string()?;
+    let title = cursor.string()?;
+    let (size, object_size) = match (u64::try_from(size), u64::try_from(object_size)) {
+        (Ok(size), Ok(object_size)) if size >= u64::from(key_size) => (size, object_size),
+        _ => return Err(FormatError::damaged(start, format!("a key of {size} bytes is impossible"))),
+    };
+    Ok(TKey { size, object_size, key_size: u64::from(key_size), cycle, seek: seek_key, class_name, name, title })
+}
+
+impl TKey {
+    /// Bytes of the object as they lie in the file.
+    pub fn stored_size(&self) -> u64 {
+        self.size - self.key_size
+    }
+
+    /// Whether the object is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.object_size > self.stored_size()
+    }
+
+    /// Refuses sizes after decompression that no codec can produce, before memory is taken for them.
+    pub fn check_plain_size(&self) -> Result<usize> {
+        let most = self.stored_size().saturating_mul(COMPRESSION_FACTOR_MAX).min(OBJECT_SIZE_MAX);
+        if self.object_size > most {
+            let message = format!("{} bytes cannot come from {} stored ones", self.object_size, self.stored_size());
+            return Err(FormatError::damaged(0, message));
+        }
+        Ok(self.object_size as usize)
+    }
+}
+
+/// The plain bytes of the object of a key.
+pub fn read_object(
+    held: &Held,
+    key: &TKey,
+    decompressor: &mut Decompressor,
+) -> std::result::Result<Vec<u8>, Need> {
+    let record = held.get(key.seek, key.size)?;
+    let named = |error: FormatError| Need::from(error.in_object(format!("{} {}", key.class_name, key.name)));
+    let stored = &record[key.key_size as usize..];
+    if !key.is_compressed() {
+        return Ok(stored.to_vec());
+    }
+    let mut plain = vec![0; key.check_plain_size().map_err(named)?];
+    decompressor
+        .decompress_into(stored, &mut plain)
+        .map_err(|error| named(FormatError::damaged(key.seek, error.to_string())))?;
+    Ok(plain)
+}

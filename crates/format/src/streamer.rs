@@ -1,0 +1,206 @@
+//! TStreamerInfo: the description of classes that a file carries with it.
+
+use std::collections::HashMap;
+
+use crate::buffer::{ObjectBuffer, Pointer};
+use crate::error::{FormatError, Result};
+use crate::range::FloatRange;
+
+/// Streamer infos nested deeper than this (base in base) are taken for a loop.
+const DEPTH_MAX: usize = 64;
+
+/// One member or base class of a class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Element {
+    /// Member or base class name.
+    pub name: String,
+    /// Its comment, where ranges and counters are declared.
+    pub title: String,
+    /// TStreamerElement::fType (TVirtualStreamerInfo::EReadWrite).
+    pub type_code: i32,
+    /// Elements of a fixed array, 0 or 1 for a single value.
+    pub array_length: usize,
+    /// Its dimensions, outermost first.
+    pub dimensions: Vec<usize>,
+    /// C++ type.
+    pub type_name: String,
+    /// Member that counts a variable array.
+    pub count_name: String,
+    /// TStreamerSTL::fSTLtype.
+    pub stl_type: i32,
+    /// TStreamerSTL::fCtype: type code of what a container holds.
+    pub content_type: i32,
+    /// TStreamerBase::fBaseVersion.
+    pub base_version: i32,
+}
+
+/// A class in one of its versions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassInfo {
+    /// Class name.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// Checksum of its members.
+    pub checksum: u32,
+    /// Bases and members in the order of streaming.
+    pub elements: Vec<Element>,
+}
+
+impl Element {
+    /// Range and bits of a Double32_t or Float16_t, from the member's comment.
+    pub fn float_range(&self) -> Option<FloatRange> {
+        FloatRange::parse(&self.title)
+    }
+}
+
+/// All classes that a file describes.
+#[derive(Debug, Clone, Default)]
+pub struct ClassInfos {
+    by_name: HashMap<String, Vec<ClassInfo>>,
+}
+
+impl ClassInfos {
+    /// Reads the TList of TStreamerInfo from the plain bytes of its record.
+    pub fn read(bytes: &[u8], key_size: u64) -> Result<Self> {
+        let mut buffer = ObjectBuffer::new(bytes, key_size);
+        let mut infos = Self::default();
+        let (_, count) = buffer.tlist()?;
+        for _ in 0..count {
+            let pointer = buffer.pointer()?;
+            if let Pointer::New { class_name, end, .. } = &pointer {
+                if class_name == "TStreamerInfo" {
+                    infos.insert(read_info(&mut buffer)?);
+                } else if end.is_none() {
+                    return Err(unknown_length(class_name));
+                }
+                buffer.finish_pointer(*end)?;
+            }
+            buffer.cursor.string_bytes()?; // the option of a TList's link
+        }
+        Ok(infos)
+    }
+
+    fn insert(&mut self, info: ClassInfo) {
+        self.by_name.entry(info.name.clone()).or_default().push(info);
+    }
+
+    /// A class in this version.
+    pub fn get(&self, name: &str, version: i32) -> Option<&ClassInfo> {
+        self.by_name.get(name)?.iter().find(|info| info.version == version)
+    }
+
+    /// A class in this version; where the version is not described, the one with this checksum or the newest.
+    pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
+        let all = self.by_name.get(name)?;
+        let same_sum = || all.iter().find(|info| checksum != 0 && info.checksum == checksum);
+        all.iter()
+            .find(|info| info.version == version)
+            .or_else(same_sum)
+            .or_else(|| all.iter().max_by_key(|info| info.version))
+    }
+
+    /// Whether `name` is `base` or inherits from it.
+    pub fn inherits(&self, name: &str, base: &str) -> bool {
+        self.inherits_within(name, base, 0)
+    }
+
+    fn inherits_within(&self, name: &str, base: &str, depth: usize) -> bool {
+        if name == base {
+            return true;
+        }
+        let Some(infos) = self.by_name.get(name).filter(|_| depth < DEPTH_MAX) else { return false };
+        infos
+            .iter()
+            .flat_map(|info| &info.elements)
+            .any(|element| element.type_code == 0 && self.inherits_within(&element.name, base, depth + 1))
+    }
+}
+
+fn unknown_length(class_name: &str) -> FormatError {
+    FormatError::damaged(0, format!("an object of class {class_name} has no recorded length"))
+}
+
+fn read_info(buffer: &mut ObjectBuffer<'_>) -> Result<ClassInfo> {
+    let header = buffer.cursor.version_header()?;
+    let (name, _) = buffer.tnamed()?;
+    let checksum = buffer.cursor.u32()?;
+    let version = buffer.cursor.i32()?;
+    let mut elements = Vec::new();
+    if let Pointer::New { end, .. } = buffer.pointer()? {
+        let (_, count) = buffer.tobjarray()?;
+        for _ in 0..count {
+            if let Pointer::New { class_name, end, .. } = buffer.pointer()? {
+                elements.push(read_element(buffer, &class_name)?);
+                buffer.finish_pointer(end)?;
+            }
+        }
+        buffer.finish_pointer(end)?;
+    }
+    buffer.cursor.finish(header)?;
+    Ok(ClassInfo { name, version, checksum, elements })
+}
+
+fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Element> {
+    if class_name == "TStreamerElement" {
+        return read_element_base(buffer);
+    }
+    let header = buffer.cursor.version_header()?;
+    if class_name == "TStreamerSTLstring" {
+        let mut element = read_element(buffer, "TStreamerSTL")?; // its base class
+        element.type_code = element.type_code.max(TYPE_STL);
+        buffer.cursor.finish(header)?;
+        return Ok(element);
+    }
+    let mut element = read_element_base(buffer)?;
+    match class_name {
+        "TStreamerBase" if header.version > 2 => element.base_version = buffer.cursor.i32()?,
+        "TStreamerBasicPointer" | "TStreamerLoop" => {
+            let _count_version = buffer.cursor.i32()?;
+            element.count_name = buffer.cursor.string()?;
+        }
+        "TStreamerSTL" => {
+            element.stl_type = buffer.cursor.i32()?;
+            element.content_type = buffer.cursor.i32()?;
+        }
+        _ => {}
+    }
+    buffer.cursor.finish(header)?;
+    Ok(element)
+}
+
+/// Type code of an STL container (kSTL).
+const TYPE_STL: i32 = 300;
+
+fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
+    let header = buffer.cursor.version_header()?;
+    let (name, title) = buffer.tnamed()?;
+    let cursor = &mut buffer.cursor;
+    let type_code = cursor.i32()?;
+    let _size = cursor.i32()?;
+    let array_length = cursor.i32()?;
+    let dimensions_count = cursor.i32()?;
+    let recorded = if header.version == 1 { i64::from(cursor.i32()?) } else { 5 };
+    let recorded = cursor.checked_count(recorded, 4)?;
+    let mut dimensions = Vec::new();
+    for index in 0..recorded {
+        let extent = cursor.i32()?;
+        if (index as i64) < i64::from(dimensions_count) {
+            dimensions.push(usize::try_from(extent).unwrap_or(0));
+        }
+    }
+    let type_name = cursor.string()?;
+    cursor.finish(header)?;
+    Ok(Element {
+        name,
+        title,
+        type_code,
+        array_length: usize::try_from(array_length).unwrap_or(0),
+        dimensions,
+        type_name,
+        count_name: String::new(),
+        stl_type: 0,
+        content_type: 0,
+        base_version: 0,
+    })
+}

@@ -1,0 +1,11 @@
+//! TTree and its branches, leaves and baskets (ROOT's "TTree" format description).
+
+mod builtin;
+pub mod embedded;
+mod legacy;
+mod members;
+pub mod meta;
+mod program;
+mod walk;
+
+pub use meta::{read_tree, Basket, ElementBranch, Place, TBranch, TLeaf, TTree};

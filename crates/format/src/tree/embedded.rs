@@ -1,0 +1,116 @@
+//! Baskets that were written inside their branch (TBasket::Streamer), and the head of every basket's record.
+
+use std::sync::Arc;
+
+use crate::cursor::Cursor;
+use crate::error::{FormatError, Result};
+use crate::file::{parse_key, TKey};
+
+/// What TBasket::Streamer writes behind the TKey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BasketHead {
+    /// Entries in the basket.
+    pub entries_count: usize,
+    /// Where the data end, from the start of the key; entry offsets may follow.
+    pub last: usize,
+    /// What follows in an embedded basket (and 80 added: entry offsets must be generated from counts).
+    pub flag: u8,
+}
+
+/// Added to a basket's flag when its entry offsets are not stored.
+const GENERATE_OFFSETS: u8 = 80;
+/// Flags above this have displacements behind the entry offsets.
+const HAS_DISPLACEMENT: u8 = 40;
+
+impl BasketHead {
+    /// Whether the entry offsets are left out and follow from the counts (TIOFeatures' kGenerateOffsetMap).
+    pub fn generates_offsets(&self) -> bool {
+        self.flag > GENERATE_OFFSETS
+    }
+}
+
+/// A basket that came with the tree's metadata: its plain data and entry offsets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbeddedBasket {
+    /// Entries in it.
+    pub entries_count: usize,
+    /// Data of the entries, without a key in front.
+    pub data: Arc<Vec<u8>>,
+    /// Start of each entry in the data, and the end of the last; none when all entries have one size or offsets must
+    /// be generated.
+    pub offsets: Option<Vec<u32>>,
+}
+
+/// Reads the key and the head of a basket's record; `key.key_size` covers both.
+pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(TKey, BasketHead)> {
+    let key = parse_key(cursor)?;
+    let head = read_head(cursor)?;
+    Ok((key, head))
+}
+
+fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
+    let start = cursor.position() as u64;
+    let _version = cursor.version_header()?;
+    let _buffer_size = cursor.i32()?;
+    let entry_size = cursor.i32()?;
+    if entry_size < 0 {
+        let _io_bits = cursor.u8()?; // a negative size announces them
+    }
+    let entries_count = cursor.i32()?;
+    let last = cursor.i32()?;
+    let flag = cursor.u8()?;
+    match (usize::try_from(entries_count), usize::try_from(last)) {
+        (Ok(entries_count), Ok(last)) => Ok(BasketHead { entries_count, last, flag }),
+        _ => Err(FormatError::damaged(start, format!("a basket of {entries_count} entries and {last} bytes"))),
+    }
+}
+
+/// Reads a TBasket that is an object in a buffer.
+pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
+    let (key, head) = read_basket_head(cursor)?;
+    let key_size = key.key_size as usize;
+    let mut flag = head.flag;
+    let generated = head.generates_offsets();
+    if generated {
+        flag -= GENERATE_OFFSETS;
+    }
+    let mut offsets = None;
+    if !generated && flag != 0 && flag % 10 != 2 {
+        if head.entries_count > 0 {
+            offsets = Some(read_offsets(cursor, key_size, &head)?);
+        }
+        if flag > HAS_DISPLACEMENT {
+            let count = i64::from(cursor.i32()?);
+            let count = cursor.checked_count(count, 4)?;
+            cursor.skip(4 * count)?;
+        }
+    }
+    let mut data = Vec::new();
+    if flag == 1 || flag > 10 {
+        let whole = cursor.take(head.last)?;
+        data = whole.get(key_size..).unwrap_or_default().to_vec();
+    }
+    Ok(EmbeddedBasket { entries_count: head.entries_count, data: Arc::new(data), offsets })
+}
+
+fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> Result<Vec<u32>> {
+    /// Offsets of some old baskets carry this mark (TBufferFile's kDisplacementMask).
+    const DISPLACEMENT_MASK: i32 = 0x7f00_0000 | i32::MIN;
+    let at = cursor.position() as u64;
+    let count = i64::from(cursor.i32()?);
+    let count = cursor.checked_count(count, 4)?;
+    let masked = head.flag > 20 && head.flag < HAS_DISPLACEMENT;
+    let mut offsets = Vec::with_capacity(count + 1);
+    for _ in 0..count {
+        let raw = cursor.i32()?;
+        let offset = if masked { raw & !DISPLACEMENT_MASK } else { raw };
+        let from_data = i64::from(offset) - key_size as i64;
+        offsets.push(u32::try_from(from_data.max(0)).unwrap_or(0));
+    }
+    if offsets.len() < head.entries_count {
+        return Err(FormatError::damaged(at, "fewer entry offsets than entries"));
+    }
+    offsets.truncate(head.entries_count);
+    offsets.push(head.last.saturating_sub(key_size) as u32);
+    Ok(offsets)
+}

@@ -1,0 +1,80 @@
+//! TTree up to version 4 and TBranch from version 6 to 9, which were streamed by hand before streamer infos.
+
+use crate::error::{FormatError, Result};
+
+use super::members::{Members, Number, Pointers, Text};
+use super::walk::Walker;
+
+/// TTree::Streamer for versions up to 4.
+pub(super) fn read_tree(walker: &mut Walker<'_>, into: &mut Members) -> Result<()> {
+    walker.read_class("TNamed", into)?;
+    for base in ["TAttLine", "TAttFill", "TAttMarker"] {
+        walker.read_class(base, &mut Members::default())?;
+    }
+    let cursor = &mut walker.buffer.cursor;
+    cursor.skip(12)?; // fScanField, fMaxEntryLoop, fMaxVirtualSize
+    let entries = cursor.f64()?;
+    let total_bytes = cursor.f64()?;
+    let zip_bytes = cursor.f64()?;
+    cursor.skip(8)?; // fAutoSave, fEstimate
+    into.set_number(Number::Entries, entries as i64);
+    into.set_number(Number::TotBytes, total_bytes as i64);
+    into.set_number(Number::ZipBytes, zip_bytes as i64);
+    walker.pointers(Pointers::Branches, into)
+}
+
+/// TBranch::Streamer for versions 6 to 9 (ROOT 2.26 to 4.00); older ones were not met.
+pub(super) fn read_branch(walker: &mut Walker<'_>, version: i16, into: &mut Members) -> Result<()> {
+    if version <= 5 {
+        return Err(FormatError::unsupported(format!("TBranch version {version}, older than ROOT 3")));
+    }
+    walker.read_class("TNamed", into)?;
+    if version > 7 {
+        walker.read_class("TAttFill", &mut Members::default())?;
+    }
+    let cursor = &mut walker.buffer.cursor;
+    let compress = cursor.i32()?;
+    let _basket_size = cursor.i32()?;
+    let entry_offset_len = cursor.i32()?;
+    let write_basket = cursor.i32()?;
+    let entry_number = cursor.i32()?;
+    let _offset = cursor.i32()?;
+    let max_baskets = cursor.i32()?;
+    if version > 6 {
+        let _split_level = cursor.i32()?;
+    }
+    let entries = cursor.f64()?;
+    let total_bytes = cursor.f64()?;
+    let zip_bytes = cursor.f64()?;
+    into.set_number(Number::Compress, i64::from(compress));
+    into.set_number(Number::EntryOffsetLen, i64::from(entry_offset_len));
+    into.set_number(Number::WriteBasket, i64::from(write_basket));
+    into.set_number(Number::EntryNumber, i64::from(entry_number));
+    into.set_number(Number::Entries, entries as i64);
+    into.set_number(Number::TotBytes, total_bytes as i64);
+    into.set_number(Number::ZipBytes, zip_bytes as i64);
+    walker.pointers(Pointers::Branches, into)?;
+    walker.pointers(Pointers::Leaves, into)?;
+    walker.pointers(Pointers::Baskets, into)?;
+    let cursor = &mut walker.buffer.cursor;
+    let count = cursor.checked_count(i64::from(max_baskets), 12)?;
+    let mut bytes = Vec::with_capacity(count);
+    let mut entry = Vec::with_capacity(count);
+    let mut seek = Vec::with_capacity(count);
+    cursor.skip(1)?;
+    for _ in 0..count {
+        bytes.push(i64::from(cursor.i32()?));
+    }
+    cursor.skip(1)?;
+    for _ in 0..count {
+        entry.push(i64::from(cursor.i32()?));
+    }
+    let wide_seeks = cursor.u8()? == 2;
+    for _ in 0..count {
+        seek.push(if wide_seeks { cursor.i64()? } else { i64::from(cursor.i32()?) });
+    }
+    let file_name = cursor.string()?;
+    into.set_text(Text::FileName, file_name);
+    Walker::set_baskets(into, bytes, entry, seek);
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The members of TTree, TBranch and TLeaf objects that are wanted, and room for their values.
+
+/// Whole numbers that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs)]
+pub enum Number {
+    Entries,
+    FirstEntry,
+    TotBytes,
+    ZipBytes,
+    AutoFlush,
+    ClusterRangesCount,
+    Compress,
+    EntryOffsetLen,
+    WriteBasket,
+    EntryNumber,
+    MaxBaskets,
+    IoBits,
+    CheckSum,
+    ClassVersion,
+    Id,
+    Type,
+    StreamerType,
+    Len,
+    LenType,
+    LeafOffset,
+    IsUnsigned,
+}
+
+const NUMBERS_COUNT: usize = Number::IsUnsigned as usize + 1;
+
+/// Variable arrays of whole numbers that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs)]
+pub enum NumberArray {
+    BasketBytes,
+    BasketEntry,
+    BasketSeek,
+    ClusterRangeEnd,
+    ClusterSize,
+}
+
+const ARRAYS_COUNT: usize = NumberArray::ClusterSize as usize + 1;
+
+/// Strings that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs)]
+pub enum Text {
+    Name,
+    Title,
+    FileName,
+    ClassName,
+    ClonesName,
+    ParentName,
+}
+
+const TEXTS_COUNT: usize = Text::ParentName as usize + 1;
+
+/// Arrays of pointers that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs)]
+pub enum Pointers {
+    Branches,
+    Leaves,
+    Baskets,
+}
+
+const POINTER_ARRAYS_COUNT: usize = Pointers::Baskets as usize + 1;
+
+/// Single pointers that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs)]
+pub enum Link {
+    LeafCount,
+    BranchCount,
+    BranchCount2,
+}
+
+const LINKS_COUNT: usize = Link::BranchCount2 as usize + 1;
+
+/// Where a wanted member goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// A whole number (or a double that holds one).
+    Number(Number),
+    /// A variable array.
+    Array(NumberArray),
+    /// A string.
+    Text(Text),
+    /// A TObjArray.
+    Pointers(Pointers),
+    /// A pointer.
+    Link(Link),
+}
+
+/// What is wanted of a member with this name; names are ROOT's own.
+pub fn wanted(name: &str) -> Option<Wanted> {
+    use Wanted::{Array, Link as L, Number as N, Pointers as P, Text as T};
+    Some(match name {
+        "fName" => T(Text::Name),
+        "fTitle" => T(Text::Title),
+        "fFileName" => T(Text::FileName),
+        "fClassName" => T(Text::ClassName),
+        "fClonesName" => T(Text::ClonesName),
+        "fParentName" => T(Text::ParentName),
+        "fEntries" => N(Number::Entries),
+        "fFirstEntry" => N(Number::FirstEntry),
+        "fTotBytes" => N(Number::TotBytes),
+        "fZipBytes" => N(Number::ZipBytes),
+        "fAutoFlush" => N(Number::AutoFlush),
+        "fNClusterRange" => N(Number::ClusterRangesCount),
+        "fCompress" => N(Number::Compress),
+        "fEntryOffsetLen" => N(Number::EntryOffsetLen),
+        "fWriteBasket" => N(Number::WriteBasket),
+        "fEntryNumber" => N(Number::EntryNumber),
+        "fMaxBaskets" => N(Number::MaxBaskets),
+        "fIOBits" => N(Number::IoBits),
+        "fCheckSum" => N(Number::CheckSum),
+        "fClassVersion" => N(Number::ClassVersion),
+        "fID" => N(Number::Id),
+        "fType" => N(Number::Type),
+        "fStreamerType" => N(Number::StreamerType),
+        "fLen" => N(Number::Len),
+        "fLenType" => N(Number::LenType),
+        "fOffset" => N(Number::LeafOffset),
+        "fIsUnsigned" => N(Number::IsUnsigned),
+        "fBasketBytes" => Array(NumberArray::BasketBytes),
+        "fBasketEntry" => Array(NumberArray::BasketEntry),
+        "fBasketSeek" => Array(NumberArray::BasketSeek),
+        "fClusterRangeEnd" => Array(NumberArray::ClusterRangeEnd),
+        "fClusterSize" => Array(NumberArray::ClusterSize),
+        "fBranches" => P(Pointers::Branches),
+        "fLeaves" => P(Pointers::Leaves),
+        "fBaskets" => P(Pointers::Baskets),
+        "fLeafCount" => L(Link::LeafCount),
+        "fBranchCount" => L(Link::BranchCount),
+        "fBranchCount2" => L(Link::BranchCount2),
+        _ => return None,
+    })
+}
+
+/// A TTree, TBranch or TLeaf as it was streamed, with its wanted members.
+#[derive(Debug, Clone, Default)]
+pub struct Members {
+    /// Its class.
+    pub class_name: String,
+    numbers: [i64; NUMBERS_COUNT],
+    arrays: [Vec<i64>; ARRAYS_COUNT],
+    texts: [String; TEXTS_COUNT],
+    pointers: [Vec<u64>; POINTER_ARRAYS_COUNT],
+    links: [u64; LINKS_COUNT],
+    /// Baskets that were written together with the branch: index in fBaskets and their bytes.
+    pub embedded: Vec<(usize, super::embedded::EmbeddedBasket)>,
+}
+
+impl Members {
+    /// Nothing known yet but the class.
+    pub fn of_class(class_name: &str) -> Self {
+        Self { class_name: class_name.to_string(), ..Self::default() }
+    }
+
+    /// A whole number; 0 when the class had no such member.
+    pub fn number(&self, which: Number) -> i64 {
+        self.numbers[which as usize]
+    }
+
+    /// Takes an array out.
+    pub fn take_array(&mut self, which: NumberArray) -> Vec<i64> {
+        std::mem::take(&mut self.arrays[which as usize])
+    }
+
+    /// A string.
+    pub fn text(&self, which: Text) -> &str {
+        &self.texts[which as usize]
+    }
+
+    /// Object numbers that an array of pointers holds.
+    pub fn pointers(&self, which: Pointers) -> &[u64] {
+        &self.pointers[which as usize]
+    }
+
+    /// Object number that a pointer holds; 0 for null.
+    pub fn link(&self, which: Link) -> u64 {
+        self.links[which as usize]
+    }
+
+    /// Sets a number.
+    pub fn set_number(&mut self, which: Number, value: i64) {
+        self.numbers[which as usize] = value;
+    }
+
+    /// Sets an array.
+    pub fn set_array(&mut self, which: NumberArray, value: Vec<i64>) {
+        self.arrays[which as usize] = value;
+    }
+
+    /// Sets a string.
+    pub fn set_text(&mut self, which: Text, value: String) {
+        self.texts[which as usize] = value;
+    }
+
+    /// Sets an array of pointers.
+    pub fn set_pointers(&mut self, which: Pointers, value: Vec<u64>) {
+        self.pointers[which as usize] = value;
+    }
+
+    /// Sets a pointer.
+    pub fn set_link(&mut self, which: Link, value: u64) {
+        self.links[which as usize] = value;
+    }
+}

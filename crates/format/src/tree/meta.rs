@@ -1,0 +1,301 @@
+//! A TTree's metadata: its branches as a flat list in the order of the tree, each with its leaves and baskets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{FormatError, Result};
+use crate::streamer::ClassInfos;
+
+use super::embedded::EmbeddedBasket;
+use super::members::{Link, Members, Number, NumberArray, Pointers, Text};
+use super::walk::{walk_tree, Objects};
+
+/// Branches within branches deeper than this are taken for a loop.
+const DEPTH_MAX: usize = 100;
+
+/// A TTree.
+#[derive(Debug, Clone)]
+pub struct TTree {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Entries in it.
+    pub entries_count: u64,
+    /// TTree::fAutoFlush.
+    pub auto_flush: i64,
+    /// Its branches; a parent comes before its children.
+    pub branches: Vec<TBranch>,
+}
+
+/// A TBranch or one of its kinds.
+#[derive(Debug, Clone)]
+pub struct TBranch {
+    /// Names of the branches that lead here and its own, joined with `/`; repeated ones end in `#2`, `#3`.
+    pub path: String,
+    /// Its own name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// TBranch, TBranchElement, TBranchObject, ...
+    pub class_name: String,
+    /// Index of the branch that it belongs to.
+    pub parent: Option<usize>,
+    /// Whether other branches belong to it.
+    pub has_children: bool,
+    /// Its leaves.
+    pub leaves: Vec<TLeaf>,
+    /// Entries in it.
+    pub entries_count: u64,
+    /// Bytes before compression, keys included (TBranch::fTotBytes).
+    pub plain_bytes: u64,
+    /// Bytes in the file (TBranch::fZipBytes).
+    pub compressed_bytes: u64,
+    /// Whether baskets have entry offsets.
+    pub entry_offset_len: i64,
+    /// The file that holds its baskets, when it is another one.
+    pub file_name: String,
+    /// Its baskets in the order of entries.
+    pub baskets: Vec<Basket>,
+    /// What a TBranchElement or TBranchObject adds.
+    pub element: Option<ElementBranch>,
+}
+
+/// A TLeaf.
+#[derive(Debug, Clone)]
+pub struct TLeaf {
+    /// Its name.
+    pub name: String,
+    /// Its title, where dimensions and ranges are declared.
+    pub title: String,
+    /// TLeafF, TLeafI, ...
+    pub class_name: String,
+    /// Elements per entry, or per unit of its counter.
+    pub length: i64,
+    /// Bytes of an element in memory.
+    pub element_size: i64,
+    /// Offset in a leaf list.
+    pub offset: i64,
+    /// Whether a whole number has no sign.
+    pub is_unsigned: bool,
+    /// Name of the leaf that counts it.
+    pub count_name: Option<String>,
+    /// Index of the branch of the leaf that counts it.
+    pub count_branch: Option<usize>,
+}
+
+/// What a TBranchElement knows of the class that it was split from.
+#[derive(Debug, Clone, Default)]
+pub struct ElementBranch {
+    /// Class whose member it is.
+    pub class_name: String,
+    /// Class of a container's elements.
+    pub clones_name: String,
+    /// Checksum of the class.
+    pub checksum: u32,
+    /// Version of the class.
+    pub class_version: i32,
+    /// Index of the member in the streamer info, negative for the whole object.
+    pub id: i32,
+    /// TBranchElement::fType: 0 member, 1 base, 2 split class, 3 TClonesArray, 4 STL collection, 31 and 41 their members.
+    pub branch_type: i32,
+    /// Type code of the member.
+    pub streamer_type: i32,
+    /// Index of the branch with the number of elements.
+    pub count: Option<usize>,
+    /// Index of the branch with the length of each element's own array.
+    pub count2: Option<usize>,
+}
+
+/// One basket of a branch.
+#[derive(Debug, Clone)]
+pub struct Basket {
+    /// First entry.
+    pub entry_start: u64,
+    /// Behind the last entry.
+    pub entry_stop: u64,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where the bytes of a basket are.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// A record in the file.
+    File {
+        /// Offset of the record.
+        seek: u64,
+        /// Bytes of the record.
+        size: u64,
+    },
+    /// Written together with the tree.
+    Embedded(Arc<EmbeddedBasket>),
+}
+
+/// Reads a TTree from the plain bytes of its record.
+pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
+    let (tree, mut objects) = walk_tree(bytes, key_size, class_name, infos)?;
+    let mut builder = Builder { branches: Vec::new(), index_by_id: HashMap::new(), ids: Vec::new(), leaf_owner: HashMap::new() };
+    for id in tree.pointers(Pointers::Branches) {
+        builder.add(*id, None, &mut objects, 0)?;
+    }
+    builder.link(&objects);
+    number_repeated_paths(&mut builder.branches);
+    Ok(TTree {
+        name: tree.text(Text::Name).to_string(),
+        title: tree.text(Text::Title).to_string(),
+        entries_count: u64::try_from(tree.number(Number::Entries)).unwrap_or(0),
+        auto_flush: tree.number(Number::AutoFlush),
+        branches: builder.branches,
+    })
+}
+
+struct Builder {
+    branches: Vec<TBranch>,
+    index_by_id: HashMap<u64, usize>,
+    ids: Vec<u64>,
+    leaf_owner: HashMap<u64, usize>,
+}
+
+impl Builder {
+    fn add(&mut self, id: u64, parent: Option<usize>, objects: &mut Objects, depth: usize) -> Result<()> {
+        if depth > DEPTH_MAX || self.index_by_id.contains_key(&id) {
+            return Err(FormatError::damaged(0, "a branch belongs to itself"));
+        }
+        let Some(members) = objects.get_mut(id) else {
+            return Err(FormatError::damaged(0, format!("branch number {id} is not there")));
+        };
+        let children = members.pointers(Pointers::Branches).to_vec();
+        let leaf_ids = members.pointers(Pointers::Leaves).to_vec();
+        let mut branch = new_branch(members)?;
+        branch.parent = parent;
+        branch.has_children = !children.is_empty();
+        branch.path = match parent {
+            Some(parent) => format!("{}/{}", self.branches[parent].path, branch.name),
+            None => branch.name.clone(),
+        };
+        let index = self.branches.len();
+        for leaf_id in leaf_ids {
+            if let Some(leaf) = objects.get(leaf_id) {
+                branch.leaves.push(new_leaf(leaf));
+                self.leaf_owner.insert(leaf_id, index);
+            }
+        }
+        self.branches.push(branch);
+        self.index_by_id.insert(id, index);
+        self.ids.push(id);
+        children.into_iter().try_for_each(|child| self.add(child, Some(index), objects, depth + 1))
+    }
+
+    /// Fills in the branches that count others, which may come later in the tree.
+    fn link(&mut self, objects: &Objects) {
+        for index in 0..self.branches.len() {
+            let Some(members) = objects.get(self.ids[index]) else { continue };
+            let count = self.index_by_id.get(&members.link(Link::BranchCount)).copied();
+            let count2 = self.index_by_id.get(&members.link(Link::BranchCount2)).copied();
+            if let Some(element) = &mut self.branches[index].element {
+                (element.count, element.count2) = (count, count2);
+            }
+            let leaf_ids = members.pointers(Pointers::Leaves).iter().filter(|id| objects.get(**id).is_some());
+            for (leaf, leaf_id) in self.branches[index].leaves.iter_mut().zip(leaf_ids) {
+                let count_id = objects.get(*leaf_id).map_or(0, |members| members.link(Link::LeafCount));
+                leaf.count_name = objects.get(count_id).map(|counter| counter.text(Text::Name).to_string());
+                leaf.count_branch = self.leaf_owner.get(&count_id).copied();
+            }
+        }
+    }
+}
+
+fn number_repeated_paths(branches: &mut [TBranch]) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for branch in branches {
+        let count = seen.entry(branch.path.clone()).or_insert(0);
+        *count += 1;
+        if *count > 1 {
+            branch.path = format!("{}#{count}", branch.path);
+        }
+    }
+}
+
+fn new_leaf(members: &Members) -> TLeaf {
+    TLeaf {
+        name: members.text(Text::Name).to_string(),
+        title: members.text(Text::Title).to_string(),
+        class_name: members.class_name.clone(),
+        length: members.number(Number::Len),
+        element_size: members.number(Number::LenType),
+        offset: members.number(Number::LeafOffset),
+        is_unsigned: members.number(Number::IsUnsigned) != 0,
+        count_name: None,
+        count_branch: None,
+    }
+}
+
+fn new_branch(members: &mut Members) -> Result<TBranch> {
+    let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
+    let has_class = matches!(members.class_name.as_str(), "TBranchElement" | "TBranchObject" | "TBranchSTL");
+    let element = has_class.then(|| ElementBranch {
+        class_name: members.text(Text::ClassName).to_string(),
+        clones_name: members.text(Text::ClonesName).to_string(),
+        checksum: members.number(Number::CheckSum) as u32,
+        class_version: members.number(Number::ClassVersion) as i32,
+        id: members.number(Number::Id) as i32,
+        branch_type: members.number(Number::Type) as i32,
+        streamer_type: members.number(Number::StreamerType) as i32,
+        count: None,
+        count2: None,
+    });
+    let mut branch = TBranch {
+        path: String::new(),
+        name: members.text(Text::Name).to_string(),
+        title: members.text(Text::Title).to_string(),
+        class_name: members.class_name.clone(),
+        parent: None,
+        has_children: false,
+        leaves: Vec::new(),
+        entries_count: size(Number::Entries),
+        plain_bytes: size(Number::TotBytes),
+        compressed_bytes: size(Number::ZipBytes),
+        entry_offset_len: members.number(Number::EntryOffsetLen),
+        file_name: members.text(Text::FileName).to_string(),
+        baskets: Vec::new(),
+        element,
+    };
+    branch.baskets = new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
+    Ok(branch)
+}
+
+/// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.
+fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
+    let first_entries = members.take_array(NumberArray::BasketEntry);
+    let seeks = members.take_array(NumberArray::BasketSeek);
+    let sizes = members.take_array(NumberArray::BasketBytes);
+    let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
+    let first = members.number(Number::FirstEntry);
+    let entries_count = members.number(Number::Entries);
+    let last_entry = members.number(Number::EntryNumber).max(first + entries_count);
+    let written = usize::try_from(members.number(Number::WriteBasket)).unwrap_or(0);
+    let mut baskets = Vec::new();
+    for index in 0..=written {
+        let seek = seeks.get(index).copied().unwrap_or(0);
+        let size = sizes.get(index).copied().unwrap_or(0);
+        let place = match embedded.remove(&index) {
+            Some(basket) if basket.entries_count > 0 => Place::Embedded(Arc::new(basket)),
+            _ if seek > 0 && size > 0 => Place::File { seek: seek as u64, size: size as u64 },
+            _ => continue,
+        };
+        let entry_start = first_entries.get(index).copied().unwrap_or(0);
+        let next = first_entries.get(index + 1).copied().filter(|_| index < written);
+        let entry_stop = match &place {
+            Place::Embedded(basket) => entry_start.saturating_add(basket.entries_count as i64),
+            Place::File { .. } => next.unwrap_or(last_entry),
+        };
+        if entry_start < 0 || entry_stop < entry_start {
+            return Err(FormatError::damaged(0, format!("basket {index} covers entries {entry_start} to {entry_stop}")));
+        }
+        if entry_stop > entry_start {
+            baskets.push(Basket { entry_start: entry_start as u64, entry_stop: entry_stop as u64, place });
+        }
+    }
+    Ok(baskets)
+}

@@ -1,0 +1,184 @@
+//! Streamer infos compiled to the few steps that read what is wanted of a TTree, TBranch or TLeaf.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::error::{FormatError, Result};
+use crate::streamer::{ClassInfo, ClassInfos, Element};
+
+use super::builtin;
+use super::members::{wanted, Number, Wanted};
+
+/// One step of reading an object.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Bytes of members that nobody wants.
+    Skip(usize),
+    /// A string that nobody wants.
+    SkipString,
+    /// An object with a byte count that nobody wants.
+    SkipObject,
+    /// A pointer whose object nobody wants.
+    SkipPointer,
+    /// A variable array that nobody wants: bytes of an element, and its count.
+    SkipArray(usize, Number),
+    /// A TObject.
+    TObject,
+    /// A base class or member object with a version header of its own.
+    Base(String),
+    /// A basic value of this type code.
+    Value(Wanted, Basic),
+    /// A string.
+    Text(Wanted),
+    /// A variable array of this basic type with its count.
+    Array(Wanted, Basic, Number),
+    /// A TObjArray.
+    Pointers(Wanted),
+    /// A pointer.
+    Link(Wanted),
+}
+
+/// How a number is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Basic {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    F32,
+    F64,
+}
+
+impl Basic {
+    /// The form of a basic type code (TVirtualStreamerInfo::EReadWrite).
+    pub fn of_type_code(code: i32) -> Option<Self> {
+        Some(match code {
+            1 | 10 => Self::I8,
+            2 => Self::I16,
+            3 | 6 => Self::I32,
+            4 | 14 | 16 | 17 => Self::I64,
+            5 | 9 | 19 => Self::F32,
+            8 => Self::F64,
+            11 | 18 => Self::U8,
+            12 => Self::U16,
+            13 | 15 => Self::U32,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of one value.
+    pub fn size(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::F64 => 8,
+        }
+    }
+}
+
+/// Programs by class and version, compiled when first needed.
+#[derive(Debug)]
+pub struct Programs<'a> {
+    infos: &'a ClassInfos,
+    compiled: HashMap<(String, i32), Rc<Vec<Step>>>,
+}
+
+impl<'a> Programs<'a> {
+    /// Nothing compiled yet.
+    pub fn new(infos: &'a ClassInfos) -> Self {
+        Self { infos, compiled: HashMap::new() }
+    }
+
+    /// The program of a class in this version, or none when nobody describes it.
+    pub fn get(&mut self, class_name: &str, version: i32) -> Result<Option<Rc<Vec<Step>>>> {
+        if let Some(program) = self.compiled.get(&(class_name.to_string(), version)) {
+            return Ok(Some(Rc::clone(program)));
+        }
+        let own;
+        let described = match version {
+            // A foreign class has no version of its own; the file describes it once.
+            ..=0 => self.infos.find(class_name, version, 0),
+            _ => self.infos.get(class_name, version),
+        };
+        let info = match described {
+            Some(info) => info,
+            None => match builtin::class_info(class_name) {
+                Some(info) => {
+                    own = info;
+                    &own
+                }
+                None => return Ok(None),
+            },
+        };
+        let program = Rc::new(compile(info)?);
+        self.compiled.insert((class_name.to_string(), version), Rc::clone(&program));
+        Ok(Some(program))
+    }
+}
+
+fn compile(info: &ClassInfo) -> Result<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    for element in &info.elements {
+        let step = compile_element(element).map_err(|error| error.in_object(format!("class {}", info.name)))?;
+        match (steps.last_mut(), &step) {
+            (Some(Step::Skip(before)), Step::Skip(more)) => *before += more,
+            _ => steps.push(step),
+        }
+    }
+    Ok(steps)
+}
+
+fn compile_element(element: &Element) -> Result<Step> {
+    const POINTER_ARRAY: i32 = 40;
+    const FIXED_ARRAY: i32 = 20;
+    let keep = wanted(&element.name);
+    let code = element.type_code;
+    let unknown = || FormatError::unsupported(format!("member {} of type code {code}", element.name));
+    Ok(match code {
+        0 if element.name == "TObject" => Step::TObject,
+        66 => Step::TObject,
+        0 | 67 => Step::Base(if code == 67 { "TNamed".to_string() } else { element.name.clone() }),
+        1..=19 => {
+            let basic = Basic::of_type_code(code).ok_or_else(unknown)?;
+            match keep {
+                Some(Wanted::Number(_)) => Step::Value(keep.ok_or_else(unknown)?, basic),
+                _ => Step::Skip(basic.size()),
+            }
+        }
+        21..=39 => {
+            let basic = Basic::of_type_code(code - FIXED_ARRAY).ok_or_else(unknown)?;
+            Step::Skip(basic.size().saturating_mul(element.array_length))
+        }
+        41..=59 => {
+            let basic = Basic::of_type_code(code - POINTER_ARRAY).ok_or_else(unknown)?;
+            let count = match wanted(&element.count_name) {
+                Some(Wanted::Number(number)) => number,
+                _ => return Err(unknown()),
+            };
+            match keep {
+                Some(Wanted::Array(_)) => Step::Array(keep.ok_or_else(unknown)?, basic, count),
+                _ => Step::SkipArray(basic.size(), count),
+            }
+        }
+        65 => match keep {
+            Some(Wanted::Text(_)) => Step::Text(keep.ok_or_else(unknown)?),
+            _ => Step::SkipString,
+        },
+        61 | 62 => match keep {
+            Some(Wanted::Pointers(_)) => Step::Pointers(keep.ok_or_else(unknown)?),
+            _ if element.type_name == "ROOT::TIOFeatures" => Step::Base(element.type_name.clone()),
+            _ => Step::SkipObject,
+        },
+        63 | 64 | 69 | 70 => match keep {
+            Some(Wanted::Link(_)) => Step::Link(keep.ok_or_else(unknown)?),
+            _ => Step::SkipPointer,
+        },
+        300 | 365 | 500 => Step::SkipObject,
+        _ => return Err(unknown()),
+    })
+}
