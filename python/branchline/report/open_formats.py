@@ -1,0 +1,162 @@
+"""Everything that wagons returned, in formats that need neither Branchline nor ROOT to read.
+
+``results/<wagon>.json`` holds the wagon's numbers, texts, lists and dicts as they were. Where a part has a file of its
+own, ``{"file": "results/..."}`` stands in its place: histograms as UHI JSON (``hist.Hist(uhi.io.json...)`` reads it back),
+NumPy arrays as ``.npz``, awkward arrays and data frames as Parquet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import awkward
+import numpy
+import pyarrow
+import pyarrow.parquet
+import uhi.io.json
+import uhi.io.zip
+
+from branchline.report.outputs import ARRAY, COLUMNS, HISTOGRAM, TABLE, Part
+from branchline.report.whole_files import whole_file, write_whole
+
+#: Above this many cells a histogram is stored as zipped .npy instead of JSON, which would be ten times as large and slow.
+JSON_CELLS_MAX = 1_000_000
+
+RESULTS = "results"
+
+
+class Written(NamedTuple):
+    """Where a part went: files relative to the output directory, the format's name, a note for the reader."""
+
+    files: list[str]
+    format: str
+    note: str | None = None
+
+
+def write_part(out_dir: Path, part: Part) -> Written:
+    """Write one part below ``out_dir/results``.
+
+    Raises StorageError.
+    """
+    stem = Path(RESULTS, *part.path)
+    if part.kind == HISTOGRAM:
+        return _write_histogram(out_dir, stem, part.value)
+    if part.kind == ARRAY:
+        return _write_array(out_dir, stem, part.value)
+    if part.kind == COLUMNS:
+        return _write_columns(out_dir, stem, part.value)
+    assert part.kind == TABLE, part.kind
+    return _write_table(out_dir, stem, part.value)
+
+
+def write_plain(out_dir: Path, name: str, content: Any) -> str:
+    """Write the plain data of one wagon to ``results/<name>.json``; returns the path relative to ``out_dir``."""
+    relative = Path(RESULTS, f"{name}.json")
+    write_whole(out_dir / relative, json_bytes(content))
+    return str(relative)
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return data as JSON text, a line per small item, in UTF-8 that every reader takes."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", errors="backslashreplace") + b"\n"
+
+
+def _beside(stem: Path, suffix: str) -> Path:
+    """Return ``stem`` with a suffix put behind it; a point in the name stays part of the name."""
+    return stem.with_name(stem.name + suffix)
+
+
+def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
+    if math.prod(axis.extent for axis in value.axes) > JSON_CELLS_MAX:
+        relative = _beside(stem, ".zip")
+        with whole_file(out_dir / relative) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            uhi.io.zip.write(archive, stem.name, value)
+        return Written([str(relative)], "UHI histogram (zip)")
+    relative = _beside(stem, ".json")
+    text = json.dumps(value, default=_uhi_default)
+    write_whole(out_dir / relative, text.encode("utf-8", errors="backslashreplace") + b"\n")
+    return Written([str(relative)], "UHI histogram (JSON)")
+
+
+def _uhi_default(value: Any) -> Any:
+    """Encode what JSON does not know; an axis may carry any Python object as its metadata."""
+    try:
+        return uhi.io.json.default(value)
+    except TypeError:
+        return repr(value)
+
+
+def _write_array(out_dir: Path, stem: Path, value: Any) -> Written:
+    relative = _beside(stem, ".npz")
+    arrays = {"values": value}
+    if isinstance(value, numpy.ma.MaskedArray):
+        arrays = {"values": numpy.ma.getdata(value), "mask": numpy.ma.getmaskarray(value)}
+    with whole_file(out_dir / relative) as temporary:
+        numpy.savez_compressed(temporary, allow_pickle=False, **arrays)
+    return Written([str(relative)], "NumPy arrays")
+
+
+#: What awkward, pandas and pyarrow raise for columns that Parquet has no type for.
+_NOT_PARQUET = (TypeError, ValueError, NotImplementedError, AssertionError)
+_AWKWARD_JSON = {
+    "nan_string": "nan",
+    "posinf_string": "inf",
+    "neginf_string": "-inf",
+    "complex_record_fields": ("real", "imag"),
+}
+
+
+def _write_columns(out_dir: Path, stem: Path, value: Any) -> Written:
+    if isinstance(value, awkward.Record):
+        relative = _beside(stem, ".json")
+        content = json.loads(awkward.to_json(value, **_AWKWARD_JSON))
+        write_whole(out_dir / relative, json_bytes(content))
+        return Written([str(relative)], "JSON")
+    relative = _beside(stem, ".parquet")
+    try:
+        with whole_file(out_dir / relative) as temporary:
+            awkward.to_parquet(value, str(temporary))
+    except _NOT_PARQUET as error:
+        return _write_buffers(out_dir, stem, value, f"not as Parquet: {error}")
+    return Written([str(relative)], "Parquet")
+
+
+def _write_buffers(out_dir: Path, stem: Path, value: Any, note: str) -> Written:
+    """Write an awkward array as its buffers and its form: ``awkward.from_buffers(form, length, buffers)``."""
+    form, length, buffers = awkward.to_buffers(awkward.to_packed(value))
+    arrays, described = _beside(stem, ".npz"), _beside(stem, ".json")
+    with whole_file(out_dir / arrays) as temporary:
+        numpy.savez_compressed(temporary, allow_pickle=False, **buffers)
+    content = {"form": form.to_dict(), "length": int(length), "buffers": str(arrays)}
+    write_whole(out_dir / described, json_bytes(content))
+    return Written([str(described), str(arrays)], "awkward buffers", note.splitlines()[0])
+
+
+def _write_table(out_dir: Path, stem: Path, value: Any) -> Written:
+    relative = _beside(stem, ".parquet")
+    try:
+        table = _arrow_table(value)
+    except _NOT_PARQUET as error:
+        # A column of mixed Python objects has no Arrow type. pandas' own JSON keeps the table's schema and index.
+        relative = _beside(stem, ".json")
+        frame = value.to_frame() if hasattr(value, "to_frame") else value
+        content = json.loads(frame.to_json(orient="split", default_handler=str))
+        write_whole(out_dir / relative, json_bytes(content))
+        return Written([str(relative)], "JSON table", f"not as Parquet: {error}".splitlines()[0])
+    with whole_file(out_dir / relative) as temporary:
+        pyarrow.parquet.write_table(table, temporary)
+    return Written([str(relative)], "Parquet")
+
+
+def _arrow_table(value: Any) -> pyarrow.Table:
+    if isinstance(value, pyarrow.Table):
+        return value
+    frame = value.to_frame() if hasattr(value, "to_frame") else value
+    # Parquet's columns have names of text only; a Series may have none.
+    frame = frame.rename(columns=str)
+    return pyarrow.Table.from_pandas(frame)

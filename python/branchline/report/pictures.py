@@ -1,0 +1,362 @@
+"""A picture of each histogram in the style of the field, as SVG and as PNG.
+
+One numeric axis is drawn as steps with errors, categories beside it as several lines, two numeric axes as a colour mesh,
+more as their projections. Matplotlib is slow, so one figure is drawn once for each format and nothing is laid out twice.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import boost_histogram
+import matplotlib.style
+import mplhep
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cbook import is_math_text
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
+
+from branchline.report.quantities import significant
+from branchline.report.root_file import axis_label, category_labels, is_category
+from branchline.report.whole_files import whole_file
+
+PICTURES = "pictures"
+
+#: Categories drawn as lines of their own; more cannot be told apart by colour, so the rest is drawn as one line.
+LINES_MAX = 8
+#: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
+LINEAR_RANGE_MAX = 300.0
+#: Above this many bins error bars hide the line that they belong to.
+ERROR_BARS_BINS_MAX = 250
+#: Cells of a colour mesh; finer ones are no longer seen and cost seconds.
+MESH_BINS_MAX = 1000
+_LABEL_LENGTH_MAX = 60
+
+#: Colours that the colour blind can tell apart (M. Petroff, arXiv:2107.02270), the darker ones first.
+_COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
+_LINE = "#1b3a5c"
+_STYLE: dict[str, Any] = {
+    **mplhep.style.ROOT,
+    "figure.figsize": (8.0, 6.0),
+    "font.size": 18,
+    "axes.labelsize": "medium",
+    "xtick.labelsize": "small",
+    "ytick.labelsize": "small",
+    "legend.fontsize": "x-small",
+    "lines.linewidth": 1.6,
+    "axes.linewidth": 1.2,
+    "savefig.dpi": 120,
+    "savefig.facecolor": "white",
+    "figure.facecolor": "white",
+    # Ids in the SVG come from the content, so that the same result gives the same picture.
+    "svg.hashsalt": "branchline",
+    "svg.fonttype": "path",
+}
+
+
+class Title(NamedTuple):
+    """What stands above a picture: the wagon, the histogram's own name, and a note on the right."""
+
+    wagon: str
+    name: str
+    right: str
+
+
+def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title) -> str | None:
+    """Draw one histogram to ``pictures/<path>.svg`` and ``.png``.
+
+    Returns the SVG's path relative to ``out_dir``, or None when there is nothing to draw (no axis has a bin). Raises
+    StorageError.
+    """
+    if len(histogram.axes) == 0 or 0 in histogram.axes.size:
+        return None
+    relative = Path(PICTURES, *path[:-1], f"{path[-1]}.svg")
+    with matplotlib.style.context(_STYLE):
+        figure = Figure()
+        FigureCanvasAgg(figure)
+        _draw(figure, histogram, title)
+        with whole_file(out_dir / relative) as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None})
+        with whole_file(out_dir / relative.with_suffix(".png")) as temporary:
+            figure.savefig(temporary, format="png")
+    return str(relative)
+
+
+def _draw(figure: Figure, histogram: Any, title: Title) -> None:
+    numeric = [index for index, axis in enumerate(histogram.axes) if not is_category(axis)]
+    categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
+    if len(numeric) == 0:
+        axes = _draw_categories(figure, histogram, categories)
+    elif len(numeric) == 1:
+        axes = _draw_lines(figure, histogram, numeric[0], categories)
+    elif len(numeric) == 2:
+        axes = _draw_mesh(figure, histogram, numeric, categories)
+    else:
+        axes = _draw_projections(figure, histogram, numeric)
+    _write_title(figure, axes, title)
+
+
+# --- what is drawn -------------------------------------------------------------------------------------------------
+
+
+class _Bins(NamedTuple):
+    """Heights of bins and their errors; ``errors`` is None where the histogram does not know them."""
+
+    values: numpy.ndarray
+    errors: numpy.ndarray | None
+
+
+def _kept(histogram: Any, kept: list[int]) -> _Bins:
+    """Return the bins of the axes ``kept``, in their order, summed over everything in the other axes."""
+    if issubclass(histogram.storage_type, boost_histogram.storage.Mean | boost_histogram.storage.WeightedMean):
+        projected = histogram if kept == list(range(len(histogram.axes))) else histogram.project(*kept)
+        variances = projected.variances()
+        return _Bins(_finite(projected.values()), numpy.sqrt(numpy.maximum(_finite(variances), 0)))
+    inner = tuple(_inner(axis) if index in kept else slice(None) for index, axis in enumerate(histogram.axes))
+    summed = tuple(index for index in range(len(histogram.axes)) if index not in kept)
+    values = histogram.values(flow=True)[inner].sum(axis=summed)
+    variances = histogram.variances(flow=True)
+    if variances is None:
+        return _Bins(_finite(values), None)
+    return _Bins(_finite(values), numpy.sqrt(numpy.maximum(_finite(variances[inner].sum(axis=summed)), 0)))
+
+
+def _inner(axis: Any) -> slice:
+    """Return where the axis' own bins stand among those with under- and overflow."""
+    start = 1 if axis.traits.underflow else 0
+    return slice(start, start + len(axis))
+
+
+def _finite(values: numpy.ndarray) -> numpy.ndarray:
+    return numpy.nan_to_num(numpy.asarray(values, dtype=numpy.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[int]) -> Axes:
+    """Draw one numeric axis as steps, a line for each combination of categories."""
+    axes = figure.add_subplot()
+    axis = histogram.axes[numeric]
+    is_mean = histogram.kind == boost_histogram.Kind.MEAN
+    lines = _lines(histogram, numeric, categories)
+    for index, (label, bins) in enumerate(lines):
+        colour = _COLOURS[index % len(_COLOURS)] if label else _LINE
+        errors = bins.errors if len(axis) <= ERROR_BARS_BINS_MAX else None
+        if is_mean:
+            # A bin that nothing fell into has no mean, and a point at zero would look like one.
+            empty = bins.values == 0
+            bins = bins._replace(values=numpy.where(empty, numpy.nan, bins.values))
+        mplhep.histplot(
+            bins.values,
+            bins=axis.edges,
+            yerr=errors,
+            ax=axes,
+            histtype="errorbar" if is_mean else "step",
+            color=colour,
+            label=_text(label) if label else None,
+            edges=False,
+            flow="none",
+        )
+    _scale_axis(axes, axis)
+    if not is_mean:
+        _scale_heights(axes, [bins for _, bins in lines], headroom=1.15 if len(lines) == 1 else 1.4)
+    if len(lines) > 1 or lines[0][0]:
+        names = ", ".join(filter(None, (axis_label(histogram.axes[index]) for index in categories)))
+        axes.legend(title=_text(names) or None, ncols=1 if len(lines) <= 5 else 2, loc="upper right")
+    axes.set_xlabel(_text(axis_label(axis)))
+    axes.set_ylabel(_height_label(histogram, axis))
+    return axes
+
+
+def _lines(histogram: Any, numeric: int, categories: list[int]) -> list[tuple[str, _Bins]]:
+    """Return (label, bins) of each combination of categories, the largest first where not all can be shown."""
+    if not categories:
+        return [("", _kept(histogram, [numeric]))]
+    together = _kept(histogram, [*sorted([numeric, *categories])])
+    position = sorted([numeric, *categories]).index(numeric)
+    labels = [category_labels(histogram.axes[index]) for index in categories]
+    heights = numpy.moveaxis(together.values, position, -1).reshape(-1, len(histogram.axes[numeric]))
+    errors = together.errors
+    if errors is not None:
+        errors = numpy.moveaxis(errors, position, -1).reshape(heights.shape)
+    shape = tuple(len(texts) for texts in labels)
+    names = [", ".join(labels[i][at] for i, at in enumerate(where)) for where in numpy.ndindex(shape)]
+    lines = [
+        (name, _Bins(heights[i], None if errors is None else errors[i])) for i, name in enumerate(names)
+    ]
+    if len(lines) <= LINES_MAX or histogram.kind == boost_histogram.Kind.MEAN:
+        return lines[:LINES_MAX]
+    order = sorted(range(len(lines)), key=lambda i: -heights[i].sum())
+    shown, rest = sorted(order[: LINES_MAX - 1]), order[LINES_MAX - 1 :]
+    rest_errors = None if errors is None else numpy.sqrt((errors[rest] ** 2).sum(axis=0))
+    return [*(lines[i] for i in shown), (f"{len(rest)} others", _Bins(heights[rest].sum(axis=0), rest_errors))]
+
+
+def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> Axes:
+    """Draw categories alone: as labelled bins, or as a mesh of labels when there are two axes of them."""
+    if len(categories) > 1:
+        return _draw_mesh(figure, histogram, categories[:2], categories[2:])
+    axes = figure.add_subplot()
+    axis = histogram.axes[categories[0]]
+    bins = _kept(histogram, categories)
+    edges = numpy.arange(len(axis) + 1)
+    mplhep.histplot(bins.values, bins=edges, yerr=bins.errors, ax=axes, color=_LINE, edges=True, flow="none")
+    _scale_heights(axes, [bins], headroom=1.15)
+    axes.set_xlim(0, len(axis))
+    _label_bins(axes, axis, "x")
+    axes.set_xlabel(_text(axis_label(axis)))
+    axes.set_ylabel(_height_label(histogram, None))
+    return axes
+
+
+def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[int]) -> Axes:
+    """Draw two axes as a colour mesh with its colour bar, summed over the axes ``summed``."""
+    axes = figure.add_subplot()
+    first, second = (histogram.axes[index] for index in shown)
+    values = _kept(histogram, shown).values
+    edges = []
+    for position, axis in enumerate((first, second)):
+        axis_edges = numpy.arange(len(axis) + 1) if is_category(axis) else numpy.asarray(axis.edges)
+        values, axis_edges = _coarser(values, axis_edges, position)
+        edges.append(axis_edges)
+    filled = numpy.where(values == 0, numpy.nan, values)
+    mesh = axes.pcolormesh(*edges, filled.T, norm=_norm(values), cmap="viridis", rasterized=True)
+    bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06)
+    bar.set_label(_height_label(histogram, None), fontsize="medium")
+    for name, axis in (("x", first), ("y", second)):
+        if is_category(axis):
+            _label_bins(axes, axis, name)
+        elif _is_logarithmic(axis):
+            getattr(axes, f"set_{name}scale")("log")
+    axes.set_xlabel(_text(axis_label(first)))
+    names = ", ".join(axis_label(histogram.axes[index]) for index in summed)
+    axes.set_ylabel(_text(axis_label(second)))
+    if summed:
+        axes.text(0.98, 0.97, _text(f"sum over {names}"), transform=axes.transAxes, ha="right", va="top", fontsize=14)
+    return axes
+
+
+def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axes:
+    """Draw each numeric axis on its own, summed over all the others."""
+    figure.set_size_inches(5.2 * len(numeric), 5.6)
+    panels = figure.subplots(1, len(numeric))
+    for axes, index in zip(panels, numeric, strict=True):
+        axis = histogram.axes[index]
+        bins = _kept(histogram, [index])
+        mplhep.histplot(
+            bins.values, bins=axis.edges, yerr=bins.errors, ax=axes, color=_LINE, edges=False, flow="none"
+        )
+        _scale_axis(axes, axis)
+        _scale_heights(axes, [bins], headroom=1.15)
+        axes.set_xlabel(_text(axis_label(axis)))
+    panels[0].set_ylabel(_height_label(histogram, None))
+    first: Axes = panels[0]
+    return first
+
+
+# --- scales and words ----------------------------------------------------------------------------------------------
+
+
+def _is_logarithmic(axis: Any) -> bool:
+    return getattr(axis, "transform", None) == boost_histogram.axis.transform.log and axis.edges[0] > 0
+
+
+def _scale_axis(axes: Axes, axis: Any) -> None:
+    axes.set_xlim(axis.edges[0], axis.edges[-1])
+    if _is_logarithmic(axis):
+        axes.set_xscale("log")
+
+
+def _spans_decades(values: numpy.ndarray) -> bool:
+    filled = values[values > 0]
+    return filled.size > 2 and not (values < 0).any() and filled.max() > LINEAR_RANGE_MAX * filled.min()
+
+
+def _scale_heights(axes: Axes, lines: list[_Bins], headroom: float) -> None:
+    """Start the heights at zero, or use a logarithmic scale where they span decades."""
+    values = numpy.concatenate([bins.values for bins in lines])
+    highest = max(float((b.values + (0 if b.errors is None else b.errors)).max()) for b in lines)
+    if _spans_decades(values):
+        lowest = values[values > 0].min()
+        axes.set_yscale("log")
+        axes.set_ylim(lowest * 0.5, highest * (highest / lowest) ** (headroom - 1.0))
+    elif values.min() >= 0:
+        axes.set_ylim(0, highest * headroom or 1)
+
+
+def _norm(values: numpy.ndarray) -> Normalize:
+    if _spans_decades(values):
+        return LogNorm(values[values > 0].min(), values.max())
+    low, high = min(0.0, values.min()), values.max()
+    return Normalize(low, high if high > low else low + 1)
+
+
+def _coarser(values: numpy.ndarray, edges: numpy.ndarray, position: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Join neighbouring bins until there are no more than can be seen."""
+    bins_count = values.shape[position]
+    joined = -(-bins_count // MESH_BINS_MAX)
+    if joined == 1:
+        return values, edges
+    starts = numpy.arange(0, bins_count, joined)
+    return numpy.add.reduceat(values, starts, axis=position), numpy.append(edges[starts], edges[-1])
+
+
+def _label_bins(axes: Axes, axis: Any, name: str) -> None:
+    """Write the categories at the middles of their bins, slanted when they would touch."""
+    labels = [_text(label) for label in category_labels(axis)]
+    slanted = name == "x" and sum(map(len, labels)) > 50
+    which = getattr(axes, f"{name}axis")
+    which.set_ticks(numpy.arange(len(labels)) + 0.5, labels)
+    which.set_tick_params(which="minor", length=0)
+    if slanted:
+        axes.tick_params(axis="x", rotation=35)
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+
+
+_UNIT = re.compile(r"[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
+
+
+def _height_label(histogram: Any, axis: Any) -> str:
+    """Return what a bin's height means, per width of the bin where all are equal."""
+    own = getattr(histogram, "label", None)
+    if isinstance(own, str) and own:
+        return _text(own)
+    if histogram.kind == boost_histogram.Kind.MEAN:
+        return "Mean"
+    if axis is None or isinstance(axis, boost_histogram.axis.Integer):
+        return "Entries"
+    widths = numpy.diff(axis.edges)
+    if not numpy.allclose(widths, widths[0]):
+        return "Entries / bin"
+    unit = _UNIT.search(axis_label(axis))
+    width = significant(float(f"{widths[0]:.3g}"), 1 if f"{widths[0]:.3g}".strip("0.").__len__() == 1 else 3)
+    return _text(f"Entries / {width} {unit.group(1)}" if unit else f"Entries / {width}")
+
+
+def _text(text: str) -> str:
+    """Return a user's text as matplotlib can draw it: formulas stay formulas, a lone ``$`` is a dollar."""
+    text = " ".join(text.split())
+    if len(text) > _LABEL_LENGTH_MAX and "$" not in text:
+        text = text[: _LABEL_LENGTH_MAX - 3] + "..."
+    if not is_math_text(text):
+        return text
+    try:
+        MathTextParser("agg").parse(text)
+    except ValueError:
+        return text.replace("$", r"\$")
+    return text
+
+
+def _write_title(figure: Figure, axes: Axes, title: Title) -> None:
+    """Write wagon and histogram above the frame on the left, and the note on the right."""
+    left = axes.text(0, 1.015, _text(title.wagon), transform=axes.transAxes, fontweight="bold", fontsize=18, va="bottom")
+    axes.annotate(
+        _text(title.name), (1, 0), xycoords=left, xytext=(6, 0), textcoords="offset points", fontstyle="italic",
+        fontsize=15, va="bottom",
+    )
+    right_most = figure.axes[-1] if len(figure.axes) > 2 else axes
+    right_most.text(1, 1.015, title.right, transform=right_most.transAxes, ha="right", va="bottom", fontsize=14)

@@ -1,0 +1,72 @@
+"""Numbers as people read them: rounded sensibly, with their unit, MB being 10^6 bytes."""
+
+from __future__ import annotations
+
+import math
+
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return ``value`` with about ``digits`` significant digits, thousands apart, never in exponent form."""
+    if not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}".replace(",", " ")
+    return text
+
+
+def count(number: float) -> str:
+    """Return a whole number with its thousands apart: ``12 300``."""
+    return f"{round(number):,}".replace(",", " ")
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun in the right form: ``1 file``, ``12 300 files``."""
+    return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(number_bytes: float) -> str:
+    """Return a size in bytes, kB, MB, ... (powers of ten) with three significant digits."""
+    value = float(number_bytes)
+    unit = 0
+    # 999.5 would be shown as 1 000 of the smaller unit.
+    while abs(value) >= 999.5 and unit < len(_BYTE_UNITS) - 1:
+        value /= 1000.0
+        unit += 1
+    shown = count(value) if unit == 0 else significant(value)
+    return f"{shown} {_BYTE_UNITS[unit]}"
+
+
+def rate(number_bytes: float, seconds: float) -> str:
+    """Return bytes per second as ``12.3 MB/s``, or ``-`` where no time was measured."""
+    if seconds <= 0:
+        return "-"
+    return f"{size(number_bytes / seconds)}/s"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as ``12 ms``, ``3.21 s``, ``12 min 5 s`` or ``3 h 12 min``."""
+    if seconds < 0.9995:
+        return f"{significant(seconds * 1000, 2)} ms" if seconds > 0 else "0 s"
+    if seconds < 119.5:
+        return f"{significant(seconds)} s"
+    if seconds < 7170:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{count(hours)} h {minutes} min" if minutes else f"{count(hours)} h"
+
+
+def percent(part: float, whole: float) -> str:
+    """Return a share as ``68 %``; shares below one per cent keep a digit, so that nothing real reads as zero."""
+    if whole <= 0:
+        return "-"
+    value = 100.0 * part / whole
+    if 0 < value < 0.1:
+        return "< 0.1 %"
+    if 0 < value < 0.95:
+        return f"{value:.1f} %"
+    return f"{value:.0f} %"

@@ -1,0 +1,203 @@
+"""results.root: the histograms of all wagons in a form that ROOT and uproot open.
+
+A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a one-dimensional mean a TProfile. Category
+axes beside numeric ones become directories with a histogram for each category; category axes alone become labelled bins.
+What ROOT has no class for is told by a note, and stands with every other histogram in an open format.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import boost_histogram
+import hist
+import numpy
+import uproot
+
+from branchline.report.names import SafeNames
+from branchline.report.whole_files import whole_file
+
+FILE_NAME = "results.root"
+
+#: ROOT's key has a length of 32 bits, of which one is a sign; a cell takes 16 bytes (value and squared weights).
+CELLS_MAX = 2**30 // 16
+#: One directory each: more categories than this belong into a table, not into a ROOT file.
+CATEGORIES_MAX = 1000
+
+_CATEGORY_AXES = (
+    boost_histogram.axis.StrCategory,
+    boost_histogram.axis.IntCategory,
+    boost_histogram.axis.Boolean,
+)
+_MEANS = (boost_histogram.storage.Mean, boost_histogram.storage.WeightedMean)
+_DEFAULT_LABEL = re.compile(r"Axis \d+")
+#: A label of hist that is nothing to see; with an empty one hist would write "Axis 0".
+_NO_LABEL = " "
+#: The extra bin that holds what fell into none of the categories.
+OTHER = "(other)"
+
+
+class InRoot(NamedTuple):
+    """What became of one histogram: its names in results.root and a note where ROOT could not hold all of it."""
+
+    names: list[str]
+    note: str | None
+
+
+class NotInRootError(Exception):
+    """ROOT has no class for this histogram; the message says why."""
+
+
+def write_root_file(out_dir: Path, histograms: list[tuple[tuple[str, ...], Any]]) -> list[InRoot]:
+    """Write all histograms, given as (path, histogram), to ``out_dir/results.root``.
+
+    Returns what became of each, in order. Raises StorageError when the file cannot be written.
+    """
+    written = []
+    with whole_file(out_dir / FILE_NAME) as temporary, uproot.recreate(temporary) as file:
+        for path, histogram in histograms:
+            written.append(_write_one(file, "/".join(path), histogram))
+    return written
+
+
+def _write_one(file: Any, name: str, histogram: Any) -> InRoot:
+    try:
+        forms = list(root_forms(histogram))
+    except NotInRootError as reason:
+        return InRoot([], f"not in {FILE_NAME}: {reason}")
+    names = []
+    for path, form in forms:
+        full_name = "/".join((name, *path))
+        form.name = form.name or full_name
+        file[full_name] = form
+        names.append(full_name)
+    return InRoot(names, None)
+
+
+def is_category(axis: Any) -> bool:
+    """Tell whether an axis has categories (texts, numbers or truth as labels) instead of intervals."""
+    return isinstance(axis, _CATEGORY_AXES)
+
+
+def category_labels(axis: Any) -> list[str]:
+    """Return the labels of a category axis as text, without its overflow."""
+    return [str(bool(label)) if isinstance(axis, boost_histogram.axis.Boolean) else str(label) for label in axis]
+
+
+def root_forms(histogram: Any) -> Iterator[tuple[tuple[str, ...], hist.Hist]]:
+    """Yield (directories below the histogram's name, histogram that ROOT has a class for).
+
+    Raises NotInRootError.
+    """
+    categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
+    numeric_count = len(histogram.axes) - len(categories)
+    _check(histogram, numeric_count or len(categories), categories)
+    if numeric_count == 0:
+        yield (), _labelled(histogram)
+        return
+    labels = [_labels_with_other(histogram, index) for index in categories]
+    names = [safe_names(texts) for texts in labels]
+    for chosen in itertools.product(*(range(len(texts)) for texts in labels)):
+        form = _with_all_flow(histogram, dict(zip(categories, chosen, strict=True)))
+        in_other = any(texts[at] == OTHER for texts, at in zip(labels, chosen, strict=True))
+        if in_other and not numpy.any(form.values(flow=True)):
+            continue
+        yield tuple(safe[at] for safe, at in zip(names, chosen, strict=True)), form
+
+
+def _check(histogram: Any, dimensions: int, categories: list[int]) -> None:
+    """Raise NotInRootError for what ROOT has no class for."""
+    if not 1 <= dimensions <= 3:
+        raise NotInRootError(f"it has {dimensions} axes, ROOT's histograms have up to 3")
+    if issubclass(histogram.storage_type, _MEANS) and dimensions > 1:
+        raise NotInRootError("it holds means over more than one axis")
+    if math.prod(axis.extent for axis in histogram.axes) > CELLS_MAX:
+        raise NotInRootError("it is larger than one object in a ROOT file may be")
+    if categories and math.prod(histogram.axes[index].extent for index in categories) > CATEGORIES_MAX:
+        raise NotInRootError(f"it has more than {CATEGORIES_MAX} categories")
+    values = histogram.view(flow=True)
+    if values.ndim != len(histogram.axes):
+        raise NotInRootError("it has several values in each bin")
+    if values.size == 0:
+        raise NotInRootError("it is empty: an axis has no bins yet")
+    if values.dtype.kind in "iu" and values.size and values.max() > 2**53:
+        raise NotInRootError("its counts are too large for a double")
+
+
+def _labels_with_other(histogram: Any, index: int) -> list[str]:
+    """Return an axis' labels, with OTHER for the overflow where the axis has one."""
+    axis = histogram.axes[index]
+    labels = category_labels(axis)
+    return [*labels, OTHER] if axis.extent > len(labels) else labels
+
+
+def _labelled(histogram: Any) -> hist.Hist:
+    """Return a histogram of categories alone whose overflow is a category like the others."""
+    axes = [
+        hist.axis.StrCategory(
+            _labels_with_other(histogram, index), growth=True, name=f"axis{index}", label=axis_label(axis) or _NO_LABEL
+        )
+        for index, axis in enumerate(histogram.axes)
+    ]
+    return _filled(axes, histogram, histogram.view(flow=True))
+
+
+def _with_all_flow(histogram: Any, chosen: dict[int, int]) -> hist.Hist:
+    """Return the numeric part of a histogram at the chosen categories, every axis with under- and overflow."""
+    axes = []
+    inner = []
+    for index, axis in enumerate(histogram.axes):
+        if index in chosen:
+            continue
+        axes.append(_interval_axis(axis, f"axis{index}"))
+        start = 0 if axis.traits.underflow else 1
+        inner.append(slice(start, start + axis.extent))
+    cells = histogram.view(flow=True)[tuple(chosen.get(index, slice(None)) for index in range(len(histogram.axes)))]
+    return _filled(axes, histogram, cells, tuple(inner))
+
+
+def _interval_axis(axis: Any, name: str) -> Any:
+    """Return the axis as ROOT knows it: equal bins where they are, else edges, with under- and overflow."""
+    edges = numpy.asarray(axis.edges, dtype=numpy.float64)
+    label = axis_label(axis) or _NO_LABEL
+    if isinstance(axis, boost_histogram.axis.Regular) and axis.transform is None:
+        return hist.axis.Regular(len(axis), edges[0], edges[-1], name=name, label=label)
+    if isinstance(axis, boost_histogram.axis.Integer):
+        return hist.axis.Regular(len(axis), edges[0], edges[-1], name=name, label=label)
+    return hist.axis.Variable(edges, name=name, label=label)
+
+
+def _filled(axes: list[Any], histogram: Any, cells: Any, where: tuple[slice, ...] = (...,)) -> hist.Hist:
+    """Return a histogram over ``axes`` with ``cells`` put into its view at ``where``."""
+    storage = boost_histogram.storage.Double
+    if cells.dtype.names is not None:
+        storage = histogram.storage_type
+    title = getattr(histogram, "label", None) or getattr(histogram, "name", None)
+    form = hist.Hist(*axes, storage=storage(), name=title)
+    view = form.view(flow=True)
+    if cells.dtype.names is None:
+        view[where] = cells
+    else:
+        for field in cells.dtype.names:
+            view[field][where] = cells[field]
+    return form
+
+
+def safe_names(labels: list[str]) -> list[str]:
+    """Return a name for each label that a directory may have."""
+    names = SafeNames()
+    return [names.give(label) for label in labels]
+
+
+def axis_label(axis: Any) -> str:
+    """Return what a histogram's author wrote about an axis: its label, else its name."""
+    for text in (getattr(axis, "label", None), getattr(axis, "name", None), getattr(axis, "metadata", None)):
+        # hist calls an axis that has no label "Axis 0".
+        if isinstance(text, str) and text.strip() and not _DEFAULT_LABEL.fullmatch(text):
+            return text
+    return ""

@@ -1,0 +1,70 @@
+"""Writing files so that each appears under its final name only when it is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from branchline.errors import StorageError
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path`` to write to, and rename it to ``path`` when the block ends well.
+
+    The temporary file keeps the suffix of ``path``, since some writers choose their format by it. On any error it is
+    removed. Raises StorageError, which names ``path``, when the system refuses to write.
+    """
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
+        yield temporary
+        _settle(temporary)
+        os.replace(temporary, path)
+        temporary = None
+    except StorageError:
+        raise
+    except OSError as error:
+        raise _storage_error(path, error) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``, which appears only when it is whole. Raises StorageError."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def _settle(path: Path) -> None:
+    """Make the system write the file out, so that a full disk shows now and not after the rename."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _storage_error(path: Path, error: OSError) -> StorageError:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _NO_SPACE:
+        return StorageError(
+            f"{path} could not be written: {reason}",
+            path=str(path),
+            hint="make room there or choose another output directory; what was written before is kept",
+            retry=True,
+        )
+    return StorageError(
+        f"{path} could not be written: {reason}",
+        path=str(path),
+        hint="check that the output directory may be written to",
+    )
