@@ -1,0 +1,272 @@
+//! ROOT's compression records: their framing, and the codecs behind them.
+//!
+//! A compressed object, basket or page is a sequence of records. Each has a header of 9 bytes (magic of two, method,
+//! compressed and plain size as little-endian numbers of three bytes) and a payload that decompresses to less than
+//! 16 MiB, so that larger things take several records.
+
+mod error;
+
+use liblzma::stream::{Action, Status, Stream};
+use xxhash_rust::xxh64::xxh64;
+
+pub use error::{CompressError, CompressFault};
+
+const HEADER_BYTES: usize = 9;
+
+/// An L4 payload starts with the xxh64 of the rest, big-endian.
+const LZ4_CHECKSUM_BYTES: usize = 8;
+
+/// Memory of the xz decoder, whose dictionary is sized by the file. The strongest setting of ROOT (xz preset 9)
+/// takes 65 MiB; twice that leaves room for other writers and still bounds what a hostile file can claim.
+const XZ_MEMORY_LIMIT_BYTES: u64 = 128 * 1024 * 1024;
+
+/// How a record is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// Not compressed: such bytes are stored without a record.
+    None,
+    /// `ZL`: a zlib stream.
+    Zlib,
+    /// `XZ`: an xz container.
+    Lzma,
+    /// `L4`: a checksum and an LZ4 block.
+    Lz4,
+    /// `ZS`: a zstd frame.
+    Zstd,
+    /// `CS`: a raw deflate stream, written by ROOT in its first years.
+    OldCs,
+}
+
+impl Codec {
+    /// The name for people and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::None => "none",
+            Codec::Zlib => "zlib",
+            Codec::Lzma => "lzma",
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+            Codec::OldCs => "old CS",
+        }
+    }
+
+    /// The codec that the first two bytes of a record name; `None` if they name none.
+    pub fn of_record(record: &[u8]) -> Option<Codec> {
+        match record {
+            [b'Z', b'L', ..] => Some(Codec::Zlib),
+            [b'X', b'Z', ..] => Some(Codec::Lzma),
+            [b'L', b'4', ..] => Some(Codec::Lz4),
+            [b'Z', b'S', ..] => Some(Codec::Zstd),
+            [b'C', b'S', ..] => Some(Codec::OldCs),
+            _ => None,
+        }
+    }
+
+    /// The third byte of a record: the only method or format version that ROOT ever wrote with this codec.
+    fn method(self) -> u8 {
+        match self {
+            Codec::Zlib | Codec::OldCs => 8,
+            Codec::Lz4 | Codec::Zstd => 1,
+            Codec::Lzma | Codec::None => 0,
+        }
+    }
+}
+
+/// The contexts of all codecs, made when first needed and used again: one `Decompressor` per thread.
+#[derive(Default)]
+pub struct Decompressor {
+    deflate: Option<libdeflater::Decompressor>,
+    zstd: Option<zstd_safe::DCtx<'static>>,
+}
+
+impl Decompressor {
+    /// No context is made yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decompresses the sequence of `records` into `out`, which has exactly the plain size of the whole, and
+    /// returns the codec of the first record.
+    ///
+    /// Checksums are verified where the codec has them (adler32 of zlib, xxh64 of lz4, the check of xz). Sizes in
+    /// the bytes never size an allocation. On an error the contents of `out` are unspecified.
+    pub fn decompress_into(
+        &mut self,
+        records: &[u8],
+        out: &mut [u8],
+    ) -> Result<Codec, CompressError> {
+        let mut first_codec = None;
+        let mut offset = 0;
+        let mut filled = 0;
+        while filled < out.len() {
+            if offset == records.len() {
+                let fault = CompressFault::EndsEarly {
+                    plain_bytes: filled,
+                    wanted_bytes: out.len(),
+                };
+                return Err(CompressError {
+                    offset,
+                    codec: first_codec,
+                    fault,
+                });
+            }
+            let record = Record::at(records, offset)?;
+            let fail = |fault| CompressError {
+                offset,
+                codec: Some(record.codec),
+                fault,
+            };
+            let room = out.len() - filled;
+            if record.plain_bytes > room {
+                let plain_bytes = record.plain_bytes;
+                return Err(fail(CompressFault::TooLong {
+                    plain_bytes,
+                    room_bytes: room,
+                }));
+            }
+            let target = &mut out[filled..filled + record.plain_bytes];
+            self.decompress_payload(record.codec, record.payload, target)
+                .map_err(fail)?;
+            first_codec.get_or_insert(record.codec);
+            filled += record.plain_bytes;
+            offset += HEADER_BYTES + record.payload.len();
+        }
+        if offset < records.len() {
+            let fault = CompressFault::TrailingBytes {
+                count: records.len() - offset,
+            };
+            return Err(CompressError {
+                offset,
+                codec: first_codec,
+                fault,
+            });
+        }
+        Ok(first_codec.unwrap_or(Codec::None))
+    }
+
+    fn decompress_payload(
+        &mut self,
+        codec: Codec,
+        payload: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), CompressFault> {
+        let plain_bytes = match codec {
+            Codec::Zlib => self
+                .deflate()
+                .zlib_decompress(payload, out)
+                .map_err(CompressFault::corrupt)?,
+            Codec::OldCs => self
+                .deflate()
+                .deflate_decompress(payload, out)
+                .map_err(CompressFault::corrupt)?,
+            Codec::Zstd => self
+                .zstd
+                .get_or_insert_default()
+                .decompress(out, payload)
+                .map_err(|code| CompressFault::corrupt(zstd_safe::get_error_name(code)))?,
+            Codec::Lz4 => decompress_lz4(payload, out)?,
+            Codec::Lzma => decompress_xz(payload, out)?,
+            Codec::None => 0,
+        };
+        if plain_bytes == out.len() {
+            Ok(())
+        } else {
+            Err(CompressFault::WrongLength {
+                plain_bytes,
+                promised_bytes: out.len(),
+            })
+        }
+    }
+
+    fn deflate(&mut self) -> &mut libdeflater::Decompressor {
+        self.deflate
+            .get_or_insert_with(libdeflater::Decompressor::new)
+    }
+}
+
+/// One record, its sizes checked against the bytes there are.
+struct Record<'a> {
+    codec: Codec,
+    plain_bytes: usize,
+    payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    fn at(records: &'a [u8], offset: usize) -> Result<Self, CompressError> {
+        let rest = &records[offset..];
+        let codec = Codec::of_record(rest);
+        let fail = |fault| CompressError {
+            offset,
+            codec,
+            fault,
+        };
+        let Some((header, rest)) = rest.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(fail(CompressFault::ShortHeader { count: rest.len() }));
+        };
+        let [magic_0, magic_1, method, compressed @ .., plain_0, plain_1, plain_2] = *header;
+        let codec = codec.ok_or_else(|| fail(CompressFault::UnknownMagic([magic_0, magic_1])))?;
+        if method != codec.method() {
+            return Err(fail(CompressFault::UnknownMethod(method)));
+        }
+        let wanted_bytes = little_endian(compressed);
+        let payload = rest.get(..wanted_bytes).ok_or_else(|| {
+            fail(CompressFault::Truncated {
+                wanted_bytes,
+                payload_bytes: rest.len(),
+            })
+        })?;
+        Ok(Self {
+            codec,
+            plain_bytes: little_endian([plain_0, plain_1, plain_2]),
+            payload,
+        })
+    }
+}
+
+fn little_endian(bytes: [u8; 3]) -> usize {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+fn decompress_lz4(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
+    let Some((stored, block)) = payload.split_first_chunk::<LZ4_CHECKSUM_BYTES>() else {
+        return Err(CompressFault::corrupt("its checksum is incomplete"));
+    };
+    let stored = u64::from_be_bytes(*stored);
+    let computed = xxh64(block, 0);
+    if stored != computed {
+        return Err(CompressFault::Checksum { stored, computed });
+    }
+    // A record's plain size has 24 bits.
+    let room = i32::try_from(out.len()).map_err(CompressFault::corrupt)?;
+    lz4::block::decompress_to_buffer(block, Some(room), out)
+        .map_err(|_| CompressFault::corrupt("the block does not fit the plain size or is damaged"))
+}
+
+fn decompress_xz(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
+    let mut stream =
+        Stream::new_stream_decoder(XZ_MEMORY_LIMIT_BYTES, 0).map_err(CompressFault::corrupt)?;
+    let (mut consumed, mut filled) = (0, 0);
+    loop {
+        let status = stream
+            .process(&payload[consumed..], &mut out[filled..], Action::Finish)
+            .map_err(CompressFault::corrupt)?;
+        let progress = (stream.total_in() as usize, stream.total_out() as usize);
+        if status == Status::StreamEnd {
+            return Ok(progress.1);
+        }
+        // The end of the stream may need another call when the last one filled `out`.
+        if progress == (consumed, filled) {
+            return Err(CompressFault::corrupt(
+                "the stream does not end with the plain size or the payload",
+            ));
+        }
+        (consumed, filled) = progress;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
