@@ -193,8 +193,18 @@ pub fn read_key_at(held: &Held, offset: u64) -> std::result::Result<TKey, Need> 
     key.map_err(|error| error.in_object(format!("key at {offset}")).into())
 }
 
-/// Reads a TKey.
+/// Reads a TKey at the start of a record.
 pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
+    let start = cursor.position() as u64;
+    let key = parse_detached_key(cursor)?;
+    if key.size < key.key_size {
+        return Err(FormatError::damaged(start, format!("a record of {} bytes is shorter than its key", key.size)));
+    }
+    Ok(key)
+}
+
+/// Reads the TKey of an object that has no record of its own; its size may be 0.
+pub fn parse_detached_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     let start = cursor.position() as u64;
     let size = cursor.i32()?;
     let version = cursor.i16()?;
@@ -208,9 +218,8 @@ pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     let class_name = cursor.string()?;
     let name = cursor.string()?;
     let title = cursor.string()?;
-    let (size, object_size) = match (u64::try_from(size), u64::try_from(object_size)) {
-        (Ok(size), Ok(object_size)) if size >= u64::from(key_size) => (size, object_size),
-        _ => return Err(FormatError::damaged(start, format!("a key of {size} bytes is impossible"))),
+    let (Ok(size), Ok(object_size)) = (u64::try_from(size), u64::try_from(object_size)) else {
+        return Err(FormatError::damaged(start, format!("a record of {size} bytes is impossible")));
     };
     Ok(TKey { size, object_size, key_size: u64::from(key_size), cycle, seek: seek_key, class_name, name, title })
 }

@@ -2,12 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod basket;
 pub mod buffer;
+pub mod column;
 pub mod compress;
 pub mod cursor;
+pub mod decode;
 pub mod error;
 pub mod file;
 pub mod held;
+pub mod layout;
 pub mod range;
+pub mod scalar;
 pub mod streamer;
 pub mod tree;

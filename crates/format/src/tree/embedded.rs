@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::file::{parse_key, TKey};
+use crate::file::{parse_detached_key, parse_key, TKey};
 
 /// What TBasket::Streamer writes behind the TKey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,8 @@ fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
 
 /// Reads a TBasket that is an object in a buffer.
 pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
-    let (key, head) = read_basket_head(cursor)?;
+    let key = parse_detached_key(cursor)?;
+    let head = read_head(cursor)?;
     let key_size = key.key_size as usize;
     let mut flag = head.flag;
     let generated = head.generates_offsets();

@@ -81,11 +81,26 @@ impl Basic {
     }
 }
 
+/// The steps of a class.
+#[derive(Debug)]
+pub struct Program {
+    steps: Vec<Step>,
+    /// Steps up to the last one that is wanted.
+    wanted_count: usize,
+}
+
+impl Program {
+    /// The steps to take; those after the last wanted one only where the object's end is not recorded.
+    pub fn steps(&self, end_is_recorded: bool) -> &[Step] {
+        if end_is_recorded { &self.steps[..self.wanted_count] } else { &self.steps }
+    }
+}
+
 /// Programs by class and version, compiled when first needed.
 #[derive(Debug)]
 pub struct Programs<'a> {
     infos: &'a ClassInfos,
-    compiled: HashMap<(String, i32), Rc<Vec<Step>>>,
+    compiled: HashMap<(String, i32), Rc<Program>>,
 }
 
 impl<'a> Programs<'a> {
@@ -95,7 +110,7 @@ impl<'a> Programs<'a> {
     }
 
     /// The program of a class in this version, or none when nobody describes it.
-    pub fn get(&mut self, class_name: &str, version: i32) -> Result<Option<Rc<Vec<Step>>>> {
+    pub fn get(&mut self, class_name: &str, version: i32) -> Result<Option<Rc<Program>>> {
         if let Some(program) = self.compiled.get(&(class_name.to_string(), version)) {
             return Ok(Some(Rc::clone(program)));
         }
@@ -121,7 +136,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-fn compile(info: &ClassInfo) -> Result<Vec<Step>> {
+fn compile(info: &ClassInfo) -> Result<Program> {
     let mut steps: Vec<Step> = Vec::new();
     for element in &info.elements {
         let step = compile_element(element).map_err(|error| error.in_object(format!("class {}", info.name)))?;
@@ -130,7 +145,11 @@ fn compile(info: &ClassInfo) -> Result<Vec<Step>> {
             _ => steps.push(step),
         }
     }
-    Ok(steps)
+    let unwanted = |step: &&Step| {
+        matches!(step, Step::Skip(_) | Step::SkipString | Step::SkipObject | Step::SkipPointer | Step::SkipArray(..))
+    };
+    let wanted_count = steps.len() - steps.iter().rev().take_while(unwanted).count();
+    Ok(Program { steps, wanted_count })
 }
 
 fn compile_element(element: &Element) -> Result<Step> {

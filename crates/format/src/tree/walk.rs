@@ -1,7 +1,6 @@
 //! Walks over the streamed TTree with its branches and leaves, and collects their wanted members.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::cursor::VersionHeader;
@@ -48,11 +47,7 @@ pub fn walk_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         depth: 0,
     };
     let mut tree = Members::of_class(class_name);
-    let offset = walker.read_class(class_name, &mut tree).map_err(|error| (error, walker.buffer.cursor.position()));
-    offset.map_err(|(mut error, position)| {
-        error.offset = error.offset.max(position as u64);
-        error
-    })?;
+    walker.read_class(class_name, &mut tree)?;
     Ok((tree, walker.objects))
 }
 
@@ -87,7 +82,7 @@ impl Walker<'_> {
             self.buffer.cursor.skip(4)?; // the checksum of a foreign class
         }
         match self.programs.get(class_name, i32::from(header.version))? {
-            Some(program) => self.run(&program, into),
+            Some(program) => self.run(program.steps(header.end.is_some()), into),
             None if header.end.is_some() => Ok(()), // nothing of it is wanted
             None => Err(FormatError::unsupported(format!(
                 "class {class_name} version {} is not described in the file",
@@ -96,8 +91,8 @@ impl Walker<'_> {
         }
     }
 
-    fn run(&mut self, program: &Rc<Vec<Step>>, into: &mut Members) -> Result<()> {
-        for step in program.iter() {
+    fn run(&mut self, steps: &[Step], into: &mut Members) -> Result<()> {
+        for step in steps {
             match step {
                 Step::Skip(size) => self.buffer.cursor.skip(*size)?,
                 Step::SkipString => self.buffer.cursor.string_bytes().map(|_| ())?,

@@ -1,0 +1,246 @@
+//! TBasket: from a record's bytes to plain data and the bounds of its entries.
+
+use crate::compress::{Codec, Decompressor};
+use crate::cursor::Cursor;
+use crate::error::{FormatError, Result};
+use crate::file::TKey;
+use crate::layout::{Layout, RunHeader};
+use crate::scalar::Scalar;
+use crate::tree::embedded::{read_basket_head, BasketHead, EmbeddedBasket};
+
+/// The record of a basket before decompression.
+#[derive(Debug, Clone)]
+pub struct BasketRecord<'a> {
+    key: TKey,
+    head: BasketHead,
+    stored: &'a [u8],
+}
+
+impl<'a> BasketRecord<'a> {
+    /// Reads key and head; `bytes` is the whole record, `entries_count` what the branch says of it.
+    pub fn parse(bytes: &'a [u8], entries_count: u64) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes);
+        let (key, head) = read_basket_head(&mut cursor)?;
+        if key.size != bytes.len() as u64 {
+            let message = format!("the basket's own size is {}, its branch says {}", key.size, bytes.len());
+            return Err(FormatError::damaged(0, message));
+        }
+        let stored = bytes.get(key.key_size as usize..).unwrap_or_default();
+        let data_size = head.last.checked_sub(key.key_size as usize);
+        if data_size.is_none_or(|size| size as u64 > key.object_size) {
+            return Err(FormatError::damaged(0, format!("data up to {} do not fit into the basket", head.last)));
+        }
+        if head.entries_count as u64 != entries_count {
+            let message = format!("{} entries in the basket, {entries_count} in the branch", head.entries_count);
+            return Err(FormatError::damaged(0, message));
+        }
+        Ok(Self { key, head, stored })
+    }
+
+    /// Entries in the basket.
+    pub fn entries_count(&self) -> usize {
+        self.head.entries_count
+    }
+
+    /// Bytes after decompression.
+    pub fn plain_size(&self) -> Result<usize> {
+        self.key.check_plain_size()
+    }
+
+    /// Bytes of the entries' data, known before decompression.
+    pub fn data_size(&self) -> usize {
+        self.head.last - self.key.key_size as usize
+    }
+
+    /// The codec of the first record.
+    pub fn codec(&self) -> Codec {
+        if self.key.is_compressed() {
+            Codec::of_record(self.stored).unwrap_or(Codec::None)
+        } else {
+            Codec::None
+        }
+    }
+
+    /// Values that a run layout holds in this basket, known before decompression; none where only the data tell.
+    pub fn run_elements_count(&self, layout: &Layout) -> Option<usize> {
+        let Layout::Run { scalar, dimensions, header, .. } = layout else { return None };
+        // A null pointer has a header and nothing else, an entry offset array is needed to tell entries apart.
+        let headers = header.size() * self.head.entries_count;
+        let element_size = scalar.stored_size() * dimensions.iter().product::<usize>();
+        let bytes = self.data_size().checked_sub(headers)?;
+        let has_offsets = self.key.object_size > self.data_size() as u64;
+        (has_offsets && element_size > 0 && bytes % element_size == 0).then(|| bytes / element_size)
+    }
+
+    /// Decompresses into `plain`, whose former content is overwritten.
+    pub fn decompress<'p>(&self, decompressor: &mut Decompressor, plain: &'p mut Vec<u8>) -> Result<Plain<'p>>
+    where
+        'a: 'p,
+    {
+        let size = self.plain_size()?;
+        let bytes: &'p [u8] = if self.key.is_compressed() {
+            if plain.len() < size {
+                plain.resize(size, 0);
+            }
+            let room = &mut plain[..size];
+            decompressor
+                .decompress_into(self.stored, room)
+                .map_err(|error| FormatError::damaged(0, error.to_string()))?;
+            room
+        } else {
+            self.stored.get(..size).ok_or_else(|| FormatError::damaged(0, "the basket is cut short"))?
+        };
+        let (data, rest) = bytes.split_at(self.data_size().min(size));
+        Ok(Plain {
+            data,
+            offsets: Offsets::Stored { rest, key_size: self.key.key_size as usize },
+            entries_count: self.head.entries_count,
+            generates_offsets: self.head.generates_offsets(),
+        })
+    }
+}
+
+/// The plain data of a basket and what tells its entries apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain<'a> {
+    /// Data of the entries.
+    pub data: &'a [u8],
+    offsets: Offsets<'a>,
+    /// Entries in the basket.
+    pub entries_count: usize,
+    generates_offsets: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Offsets<'a> {
+    /// As in the record: a count and offsets from the start of the key, or nothing.
+    Stored { rest: &'a [u8], key_size: usize },
+    /// Of an embedded basket, counted from the data.
+    Embedded(Option<&'a [u32]>),
+}
+
+impl<'a> Plain<'a> {
+    /// The data of a basket that came with the tree.
+    pub fn embedded(basket: &'a EmbeddedBasket) -> Self {
+        Self {
+            data: &basket.data,
+            offsets: Offsets::Embedded(basket.offsets.as_deref()),
+            entries_count: basket.entries_count,
+            generates_offsets: false,
+        }
+    }
+
+    /// Start of each entry and end of the last, or none when the basket does not store them.
+    pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
+        let mut bounds = match self.offsets {
+            Offsets::Embedded(bounds) => match bounds {
+                Some(bounds) => bounds.to_vec(),
+                None => return Ok(None),
+            },
+            Offsets::Stored { rest, .. } if rest.is_empty() || self.generates_offsets => return Ok(None),
+            Offsets::Stored { rest, key_size } => stored_bounds(rest, key_size, self.entries_count)?,
+        };
+        bounds.truncate(self.entries_count);
+        bounds.push(self.data.len() as u32);
+        match bounds.windows(2).position(|pair| pair[0] > pair[1]) {
+            Some(entry) => Err(FormatError::damaged(
+                u64::from(bounds[entry]),
+                format!("entry {entry} of the basket ends before it begins"),
+            )),
+            None => Ok(Some(bounds)),
+        }
+    }
+
+    /// Bounds of entries that all have `entry_size` bytes.
+    pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
+        if entry_size * self.entries_count != self.data.len() {
+            let message = format!(
+                "{} entries of {entry_size} bytes do not make the {} bytes of the basket",
+                self.entries_count,
+                self.data.len()
+            );
+            return Err(FormatError::damaged(0, message));
+        }
+        Ok(&self.data[entry_size * entries.start..entry_size * entries.end])
+    }
+}
+
+fn stored_bounds(rest: &[u8], key_size: usize, entries_count: usize) -> Result<Vec<u32>> {
+    let mut cursor = Cursor::new(rest);
+    let count = i64::from(cursor.i32()?);
+    let count = cursor.checked_count(count, 4)?;
+    if count < entries_count {
+        return Err(FormatError::damaged(0, format!("{count} entry offsets for {entries_count} entries")));
+    }
+    let raw = cursor.take(4 * entries_count)?;
+    let mut bounds = Vec::with_capacity(entries_count + 1);
+    bounds.extend(raw.as_chunks::<4>().0.iter().map(|raw| {
+        let offset = i64::from(i32::from_be_bytes(*raw)) - key_size as i64;
+        u32::try_from(offset).unwrap_or(u32::MAX) // an offset before the data fails the test of order
+    }));
+    Ok(bounds)
+}
+
+/// The value bytes of an entry of a run, behind its header, which is checked.
+pub fn run_values(entry: &[u8], header: RunHeader, element_size: usize) -> Result<&[u8]> {
+    let wrong = |what: String| Err(FormatError::damaged(0, what));
+    let Some(values) = entry.get(header.size()..) else {
+        return wrong(format!("an entry of {} bytes is shorter than its header", entry.len()));
+    };
+    if element_size == 0 || values.len() % element_size != 0 {
+        return wrong(format!("{} bytes are no whole number of elements of {element_size}", values.len()));
+    }
+    let count = match header {
+        RunHeader::None | RunHeader::Pointer => return Ok(values),
+        RunHeader::Count => Cursor::new(entry).u32()?,
+        RunHeader::Container => Cursor::at(entry, 6).u32()?,
+    };
+    if count as usize * element_size != values.len() {
+        return wrong(format!("a container of {count} elements in {} bytes", values.len()));
+    }
+    Ok(values)
+}
+
+/// Decodes all entries of a basket of runs: offsets of the values (from `first_element` on) into `offsets`, which has
+/// one place per entry for its end, and the values into `values`, which has exactly their size.
+pub fn decode_run_into(
+    plain: &Plain<'_>,
+    scalar: Scalar,
+    element_length: usize,
+    header: RunHeader,
+    first_element: i64,
+    offsets: &mut [i64],
+    values: &mut [u8],
+) -> Result<()> {
+    let bounds = plain.bounds()?.ok_or_else(|| FormatError::damaged(0, "the basket has no entry offsets"))?;
+    let element_size = scalar.stored_size() * element_length;
+    let mut end = first_element;
+    let mut written = 0;
+    if header == RunHeader::None && bounds.first() == Some(&0) {
+        for (offset, pair) in offsets.iter_mut().zip(bounds.windows(2)) {
+            let bytes = (pair[1] - pair[0]) as usize;
+            if bytes % element_size != 0 {
+                return Err(FormatError::damaged(u64::from(pair[0]), "an entry ends within a value"));
+            }
+            end += (bytes / element_size) as i64;
+            *offset = end;
+        }
+        scalar.decode(plain.data, values);
+        return Ok(());
+    }
+    for (offset, pair) in offsets.iter_mut().zip(bounds.windows(2)) {
+        let stored = run_values(&plain.data[pair[0] as usize..pair[1] as usize], header, element_size)?;
+        let size = stored.len() / scalar.stored_size() * scalar.size();
+        let Some(room) = values.get_mut(written..written + size) else {
+            return Err(FormatError::damaged(u64::from(pair[0]), "more values than the basket has room for"));
+        };
+        scalar.decode(stored, room);
+        written += size;
+        end += (stored.len() / element_size) as i64;
+        *offset = end;
+    }
+    if written != values.len() {
+        return Err(FormatError::damaged(0, "fewer values than the basket has room for"));
+    }
+    Ok(())
+}
