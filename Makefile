@@ -36,7 +36,7 @@ help: ## list the commands
 build: $(STAMPS)/extension ## build into .venv: .venv/bin/branchline, .venv/bin/python
 
 demo: build data ## make simulated collisions, run the demo train over them, say where to look
-	$(BIN)/branchline run python/branchline/demo/wagons.py '$(DEMO_DATA)/*.root' -o $(DEMO_OUT) --workers $(DEMO_WORKERS)
+	$(BIN)/branchline run python/branchline/demo/wagons.py '$(DEMO_DATA)/collisions.txt' -o $(DEMO_OUT) --workers $(DEMO_WORKERS)
 
 data: build $(STAMPS)/demo ## make the demo's data only (kept for the next time)
 	$(BIN)/python -m branchline.demo $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
@@ -50,7 +50,7 @@ test-python: build peers ## the tests in Python; TESTS=tests/unit chooses
 	$(BIN)/python -m pytest -n auto $(TESTS)
 
 bench: build peers ## compare with ROOT, uproot and the limit; writes benches/results
-	$(BIN)/python benches/run.py
+	$(BIN)/python -m benches
 
 check: check-rust check-python ## formatting, lints and types
 

@@ -1,0 +1,171 @@
+"""The demo's files: simulated collisions as TTrees, made once by several processes and kept for the next time.
+
+A file appears under its name only when it is whole, and carries the parameters it was made with: it is kept as long as
+these are the wanted ones. The events in a file depend on the seed and the number of the file alone, not on how many
+processes made it; of its bytes, only the dates that the format keeps differ from one making to the next.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import tempfile
+import uuid
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import awkward as ak
+import uproot
+
+from branchline.demo.collisions import PARTICLE_TYPES, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TREE_NAME = "events"
+COUNT_NAME = "n"
+# Events per basket of a branch: big enough to compress well, small enough that a file has several clusters.
+BASKET_EVENTS = 50
+# Raised whenever the simulation gives other events for the same seed, so that older files are made anew.
+CONTENT_VERSION = 1
+# Files take the name of their dataset, and one list of all of them is a dataset too.
+LIST_NAME = "collisions.txt"
+
+CODECS: dict[str, uproot.compression.Compression | None] = {
+    "zlib": uproot.ZLIB(1),
+    "lzma": uproot.LZMA(1),
+    "lz4": uproot.LZ4(4),
+    "zstd": uproot.ZSTD(5),
+    "none": None,
+}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What decides on the content of one file."""
+
+    seed: int
+    index: int
+    events_count: int
+    compression: str
+    content_version: int = CONTENT_VERSION
+
+    def file_seed(self) -> int:
+        """The seed of this file's simulation; one billion files apart from those of the next seed."""
+        return self.seed * 1_000_000_000 + self.index
+
+    def text(self) -> str:
+        """As written into the file."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the making of the data has come."""
+
+    path: Path
+    kept: bool
+    files_done: int
+    files_count: int
+    events_done: int
+
+
+def make_data(
+    out_dir: str | os.PathLike[str],
+    files: int = 24,
+    events_per_file: int = 125,
+    seed: int = 1,
+    compression: str = "zlib",
+    workers: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Path]:
+    """Make what is missing of the demo's files, and give the paths of all of them in order.
+
+    `progress` is called for each file, kept or made. `out_dir` also gets `collisions.txt`, a list of these files that
+    serves as a dataset. Raises ValueError when `compression` is not one of `CODECS`.
+    """
+    if compression not in CODECS:
+        raise ValueError(f"compression {compression!r} is not known; there are {', '.join(CODECS)}")
+    out_dir = Path(out_dir)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    wanted = {
+        out_dir / f"collisions-{index:03}.root": Parameters(seed, index, events_per_file, compression)
+        for index in range(files)
+    }
+    for done, (path, kept) in enumerate(made(wanted, workers or os.cpu_count() or 1), start=1):
+        if progress is not None:
+            progress(Progress(path, kept, done, files, done * events_per_file))
+    paths = list(wanted)
+    write_whole(out_dir / LIST_NAME, lambda part: part.write_text("".join(f"{path.name}\n" for path in paths)))
+    return paths
+
+
+def made(wanted: dict[Path, Parameters], workers: int) -> Iterator[tuple[Path, bool]]:
+    """Each path once its file is there, and whether it was there before."""
+    missing = {}
+    for path, parameters in wanted.items():
+        if is_kept(path, parameters):
+            yield path, True
+        else:
+            missing[path] = parameters
+    if not missing:
+        return
+    # Fresh processes: a fork would copy whatever threads and locks the caller has.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=context) as pool:
+        futures = {pool.submit(make_file, path, parameters): path for path, parameters in missing.items()}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future], False
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def is_kept(path: Path, parameters: Parameters) -> bool:
+    """Whether the file is there and made with these parameters."""
+    if not path.exists():
+        return False
+    try:
+        with uproot.open(path) as file:
+            return str(file["parameters"]) == parameters.text()
+    except (OSError, ValueError, KeyError):  # somebody else's file, or one that was damaged later
+        return False
+
+
+def make_file(path: Path, parameters: Parameters) -> None:
+    """Simulate the events of one file and write it."""
+    branches = simulate(parameters.file_seed(), parameters.events_count)
+    write_whole(path, lambda part: write_tree(part, branches, parameters))
+
+
+def write_tree(path: Path, branches: dict[str, ak.Array], parameters: Parameters) -> None:
+    """Write the branches as a TTree, the particles' arrays counted by one leaf."""
+    particles = ak.zip({name: branches[name] for name in PARTICLE_TYPES})
+    columns = {name: array for name, array in branches.items() if name not in PARTICLE_TYPES} | {"": particles}
+    identifier = uuid.uuid5(uuid.NAMESPACE_OID, parameters.text())
+    with uproot.recreate(path, compression=CODECS[parameters.compression], uuid_function=lambda: identifier) as file:
+        file["parameters"] = parameters.text()
+        tree = file.mktree(
+            TREE_NAME,
+            {name: array.type.content for name, array in columns.items()},
+            title="proton collisions at 14 TeV",
+            counter_name=lambda _: COUNT_NAME,
+            field_name=lambda _, inner: inner,
+        )
+        for start in range(0, parameters.events_count, BASKET_EVENTS):
+            tree.extend({name: array[start : start + BASKET_EVENTS] for name, array in columns.items()})
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` write a file that appears at its place only when it is whole.
+
+    It is written under its own name, since a ROOT file holds that, in a folder beside it.
+    """
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        write(part)
+        part.replace(path)

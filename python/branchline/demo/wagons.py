@@ -1,0 +1,156 @@
+"""The demo's train: three wagons over the same collisions, light, middling and heavy, written as users write them.
+
+Each wagon is an object with `process(events)`, where `events.px` is an awkward array of the branch `px`. What it
+returns is added up over the dataset. Momenta are in GeV/c, and histograms that are filled with the events' weights are
+cross-sections in mb once they are divided by the number of events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import awkward as ak
+import fastjet
+import hist
+import numba as nb
+import numpy as np
+import vector
+
+vector.register_awkward()
+
+
+class Spectra:
+    """Light: how many charged particles there are, and their transverse momentum and pseudorapidity."""
+
+    name = "spectra"
+
+    def process(self, events: Any) -> dict[str, Any]:
+        charged = (events.status > 0) & (events.charge != 0)
+        px, py, pz = events.px[charged], events.py[charged], events.pz[charged]
+        pt = np.hypot(px, py)
+        eta = np.arcsinh(pz / pt)
+        central = abs(eta) < 2.5
+        weight = ak.broadcast_arrays(events.weight, pt)[0]
+
+        multiplicity = hist.Hist.new.Reg(75, 0, 300, label="charged particles, |η| < 2.5").Weight()
+        multiplicity.fill(ak.sum(central, axis=1), weight=events.weight)
+        pt_spectrum = hist.Hist.new.Reg(
+            60, 0.05, 200, transform=hist.axis.transform.log, label="$p_T$ [GeV/c]"
+        ).Weight()
+        pt_spectrum.fill(ak.flatten(pt[central]), weight=ak.flatten(weight[central]))
+        eta_spectrum = hist.Hist.new.Reg(80, -10, 10, label="η of charged particles").Weight()
+        eta_spectrum.fill(ak.flatten(eta), weight=ak.flatten(weight))
+        return {
+            "events": len(events),
+            "cross_section_mb": float(ak.sum(events.weight)),
+            "multiplicity": multiplicity,
+            "pt": pt_spectrum,
+            "eta": eta_spectrum,
+        }
+
+
+class Jets:
+    """Middling: anti-kt jets with R = 0.4 of all particles that a calorimeter sees."""
+
+    name = "jets"
+    radius = 0.4
+    pt_min = 10.0
+    eta_max = 4.5
+
+    def process(self, events: Any) -> dict[str, Any]:
+        flavour = abs(events.id)
+        seen = (events.status > 0) & (flavour != 12) & (flavour != 14) & (flavour != 16)  # no neutrinos
+        particles = ak.zip(
+            {"px": events.px[seen], "py": events.py[seen], "pz": events.pz[seen], "E": events.e[seen]},
+            with_name="Momentum4D",
+        )
+        particles = particles[abs(particles.eta) < self.eta_max + self.radius]
+        clusters = fastjet.ClusterSequence(particles, fastjet.JetDefinition(fastjet.antikt_algorithm, self.radius))
+        jets = ak.with_name(clusters.inclusive_jets(min_pt=self.pt_min), "Momentum4D")
+        jets = jets[abs(jets.eta) < self.eta_max]
+        jets = jets[ak.argsort(jets.pt, ascending=False)]
+        weight = ak.flatten(ak.broadcast_arrays(events.weight, jets.pt)[0])
+
+        pt_axis = hist.axis.Regular(40, self.pt_min, 300, transform=hist.axis.transform.log, label="jet $p_T$ [GeV/c]")
+        leading = ak.num(jets) > 0
+        return {
+            "number": hist.Hist.new.Int(0, 15, label="jets").Weight().fill(ak.num(jets), weight=events.weight),
+            "pt": hist.Hist(pt_axis, storage=hist.storage.Weight()).fill(ak.flatten(jets.pt), weight=weight),
+            "leading_pt": hist.Hist(pt_axis, storage=hist.storage.Weight()).fill(
+                ak.flatten(jets.pt[leading][:, :1]), weight=events.weight[leading]
+            ),
+            "mass": hist.Hist.new.Reg(50, 0, 50, label="jet mass [GeV/c²]")
+            .Weight()
+            .fill(ak.flatten(jets.mass), weight=weight),
+            "eta": hist.Hist.new.Reg(45, -4.5, 4.5, label="jet η").Weight().fill(ak.flatten(jets.eta), weight=weight),
+        }
+
+
+@nb.njit
+def count_pairs(triggers: Any, partners: Any, weights: Any, counts: Any, eta_width: float) -> None:
+    """Add to `counts` the differences in η and φ between the triggers of each event and its list of partners."""
+    eta_bins, phi_bins = counts.shape
+    for event in range(len(triggers)):
+        for trigger in triggers[event]:
+            for partner in partners[event]:
+                delta_eta = trigger.eta - partner.eta
+                turns = (trigger.phi - partner.phi) / (2 * np.pi) + 0.25
+                turns -= np.floor(turns)
+                eta_bin = int(np.floor((delta_eta / eta_width + 1) / 2 * eta_bins))
+                phi_bin = min(int(turns * phi_bins), phi_bins - 1)
+                if 0 <= eta_bin < eta_bins:
+                    counts[eta_bin, phi_bin] += weights[event]
+
+
+class Correlations:
+    """Heavy: pairs of charged particles in Δη and Δφ, against pairs of particles from different events."""
+
+    name = "correlations"
+    eta_max = 2.5
+    delta_eta_max = 4.0
+    trigger_pt_min = 1.0
+    partner_pt_min = 0.3
+    # Each event is paired with so many that came before it: the more, the smoother the background.
+    mixed_events = 100
+
+    def process(self, events: Any) -> dict[str, Any]:
+        charged = (events.status > 0) & (events.charge != 0)
+        px, py, pz = events.px[charged], events.py[charged], events.pz[charged]
+        pt = np.hypot(px, py)
+        tracks = ak.zip({"pt": pt, "eta": np.arcsinh(pz / pt), "phi": np.arctan2(py, px)})
+        tracks = tracks[abs(tracks.eta) < self.eta_max]
+        triggers = tracks[tracks.pt > self.trigger_pt_min]
+        partners = tracks[(tracks.pt > self.partner_pt_min) & (tracks.pt < self.trigger_pt_min)]
+        weights = ak.to_numpy(events.weight)
+
+        same, mixed = np.zeros((2, 40, 36))
+        count_pairs(triggers, partners, weights, same, self.delta_eta_max)
+        for shift in range(1, 1 + min(self.mixed_events, len(events) - 1)):
+            count_pairs(triggers[shift:], partners[:-shift], weights[shift:], mixed, self.delta_eta_max)
+        return {
+            "triggers": float(np.sum(ak.num(triggers) * weights)),
+            "same_event": self.histogram(same),
+            "mixed_event": self.histogram(mixed),
+        }
+
+    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
+        """The yield of partners per trigger, corrected for what the limits in η let through."""
+        same, mixed = total["same_event"].values(), total["mixed_event"].values()
+        middle = mixed.shape[0] // 2
+        acceptance = mixed / mixed[middle - 1 : middle + 1].mean()
+        bin_area = np.prod([axis.widths[0] for axis in total["same_event"].axes])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            per_trigger = np.nan_to_num(same / acceptance / total["triggers"] / bin_area, posinf=0.0)
+        return total | {"per_trigger_yield": self.histogram(per_trigger)}
+
+    def histogram(self, counts: np.ndarray) -> hist.Hist:
+        filled = (
+            hist.Hist.new.Reg(counts.shape[0], -self.delta_eta_max, self.delta_eta_max, name="delta_eta", label="Δη")
+            .Reg(counts.shape[1], -0.5 * np.pi, 1.5 * np.pi, name="delta_phi", label="Δφ", circular=True)
+            .Double()
+        )
+        filled.view()[:] = counts
+        return filled
+
+
+wagons = [Spectra(), Jets(), Correlations()]
