@@ -1,0 +1,1 @@
+"""Benchmarks: Branchline beside uproot and ROOT in one run, interleaved. `python -m benches --help` says how."""

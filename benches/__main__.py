@@ -1,0 +1,100 @@
+"""`python -m benches`: makes the data, runs the comparisons, prints the tables and writes them to benches/results/."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benches import data, tables
+from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.readers import selection_name
+from benches.root_loops import columns_of
+from benches.rounds import Case, Sample, as_json, run_rounds
+from benches.sensors_cost import sensors_page
+from benches.split_objects import split_object_pages
+from benches.worker import REPOSITORY
+
+BENCHES = ("readers", "sensors", "split-objects")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is read and how often."""
+
+    files: int
+    events: int
+    split_files: int
+    repeats: int
+
+
+FULL = Size(files=24, events=150, split_files=100, repeats=7)
+# So small that the tests can run every line of the benchmarks.
+QUICK = Size(files=2, events=20, split_files=2, repeats=1)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def write_results(folder: Path, name: str, page: str, cases: list[Case], samples: list[Sample]) -> None:
+    """The page for people and every raw sample beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(page)
+    raw = {"cases": [{**asdict(c), "files": len(c.files)} for c in cases], "samples": as_json(samples)}
+    (folder / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n")
+    print(page)
+
+
+def cases_of(size: Size, codecs: list[str], cache: Path) -> list[Case]:
+    """All branches and three branches of the collisions, in each codec."""
+    sources = data.collisions(cache, size.files, size.events, say)
+    files = {codec: data.rewritten(sources, codec, cache, say) for codec in codecs}
+    selections = (None, data.SOME_BRANCHES)
+    return [data.flat_case(codec, files[codec], branches) for codec in codecs for branches in selections]
+
+
+def setup_for(cases: list[Case], cache: Path) -> dict[str, object]:
+    """What the workers need to compile ROOT's loops: the columns of every selection."""
+    columns = {selection_name(c.branches): columns_of(c.files[0], c.tree, c.branches) for c in cases}
+    return {"cache": str(cache), "columns": {name: [asdict(c) for c in many] for name, many in columns.items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
+    parser.add_argument("benches", nargs="*", help=f"which of {', '.join(BENCHES)} (all)")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that everything runs")
+    parser.add_argument("--repeats", type=int, help="measured rounds")
+    parser.add_argument("--codecs", default=",".join(data.CODECS), help="which codecs (%(default)s)")
+    parser.add_argument("--cache", type=Path, default=REPOSITORY / "target" / "benches", help="where data are kept")
+    parser.add_argument("--results", type=Path, help="where tables go (benches/results; with --quick the cache)")
+    arguments = parser.parse_args()
+    unknown = set(arguments.benches) - set(BENCHES)
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    chosen = arguments.benches or BENCHES
+    size = QUICK if arguments.quick else FULL
+    repeats = arguments.repeats or size.repeats
+    cache = arguments.cache.resolve()
+    results = arguments.results or (cache / "results" if arguments.quick else REPOSITORY / "benches" / "results")
+
+    if "readers" in chosen or "sensors" in chosen:
+        cases = cases_of(size, arguments.codecs.split(","), cache)
+        setup = setup_for(cases, cache)
+        if "readers" in chosen:
+            arms = one_core_arms() + two_core_arms()
+            samples = run_rounds(arms, cases, repeats, setup, say)
+            write_results(results, "readers", tables.readers_page(arms, cases, samples, repeats), cases, samples)
+        if "sensors" in chosen:
+            whole = [case for case in cases if case.branches is None]
+            samples = run_rounds(sensor_arms(), whole, 3 * repeats, setup, say)
+            write_results(results, "sensors", sensors_page(whole, samples, 3 * repeats), whole, samples)
+    if "split-objects" in chosen:
+        page, cases, samples = split_object_pages(cache, size.split_files, repeats, say)
+        write_results(results, "split-objects", page, cases, samples)
+
+
+if __name__ == "__main__":
+    main()

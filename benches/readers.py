@@ -1,0 +1,274 @@
+"""One measured pass of each reader over a list of files: everything that was asked for ends as arrays in memory.
+
+A reader is made once in its own process and keeps what it needs between passes (compiled loops, thread pools), so that
+a pass holds opening the files and reading them and nothing else. Every pass counts its entries and its values, and the
+rounds refuse to compare passes that counted differently.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benches.root_loops import Column, compile_loops
+
+STEP_SIZE = "100 MB"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A pass: these branches (None: all of them) of the tree in these files."""
+
+    files: list[str]
+    tree: str
+    branches: list[str] | None
+
+
+@dataclass
+class Pass:
+    """What a pass did. `seconds` is wall time; `values` counts numbers, or is None where a reader can't tell."""
+
+    seconds: float
+    entries: int | None
+    values: int | None
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a reader may need before its first pass: a folder for compiled code and the columns of each selection."""
+
+    cache: str
+    columns: dict[str, list[Column]]
+
+
+Reader = Callable[[Request], Pass]
+Options = dict[str, Any]
+
+
+def values_in(layout: Any) -> int:
+    """How many numbers an awkward layout holds, read from its offsets."""
+    if layout.is_list:
+        flat = layout.to_ListOffsetArray64(True)
+        return values_in(flat.content[: int(flat.offsets[-1])])
+    if layout.is_record:
+        return sum(values_in(layout.content(i)) for i in range(len(layout.fields)))
+    return int(layout.length)
+
+
+def count_chunk(chunk: Any, library: str) -> tuple[int, int]:
+    """Entries and values of what an iterate call gave."""
+    if library == "ak":
+        return len(chunk), values_in(chunk.layout)
+    arrays = list(chunk.values())
+    return len(arrays[0]), sum(sum(map(len, a)) if a.dtype == object else a.size for a in arrays)
+
+
+def sources(request: Request) -> list[str]:
+    return [f"{path}:{request.tree}" for path in request.files]
+
+
+def make_branchline(options: Options, cores: int, _setup: Setup) -> Reader:
+    import branchline
+
+    library = options.get("library", "ak")
+
+    def read(request: Request) -> Pass:
+        entries = values = 0
+        start = time.perf_counter()
+        chunks = branchline.iterate(
+            sources(request), request.branches, step_size=STEP_SIZE, library=library, workers=cores
+        )
+        for chunk in chunks:
+            more_entries, more_values = count_chunk(chunk, library)
+            entries += more_entries
+            values += more_values
+        return Pass(time.perf_counter() - start, entries, values)
+
+    return read
+
+
+def make_limit(_options: Options, cores: int, _setup: Setup) -> Reader:
+    from branchline import _core
+
+    def read(request: Request) -> Pass:
+        done = _core.decompress_all(request.files, request.tree, request.branches, cores)
+        extra = {key: float(done[key]) for key in ("plain_bytes", "compressed_bytes", "baskets")}
+        return Pass(done["seconds"], None, None, extra)
+
+    return read
+
+
+def uproot_pass(request: Request, library: str, threads: int) -> Pass:
+    """One pass of uproot.iterate; memory-mapped files are its fastest source for local files."""
+    import uproot
+
+    more: dict[str, Any] = {}
+    if threads > 1:
+        more["decompression_executor"] = uproot.ThreadPoolExecutor(threads)
+        more["interpretation_executor"] = uproot.ThreadPoolExecutor(threads)
+    entries = values = 0
+    start = time.perf_counter()
+    for chunk in uproot.iterate(
+        sources(request),
+        request.branches,
+        step_size=STEP_SIZE,
+        library=library,
+        handler=uproot.source.file.MemmapSource,
+        **more,
+    ):
+        more_entries, more_values = count_chunk(chunk, library)
+        entries += more_entries
+        values += more_values
+    return Pass(time.perf_counter() - start, entries, values)
+
+
+def make_uproot(options: Options, _cores: int, _setup: Setup) -> Reader:
+    library, threads, processes = options["library"], options.get("threads", 1), options.get("processes", 1)
+    if processes == 1:
+        return lambda request: uproot_pass(request, library, threads)
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+
+    def read(request: Request) -> Pass:
+        parts = [Request(request.files[i::processes], request.tree, request.branches) for i in range(processes)]
+        start = time.perf_counter()
+        done = list(pool.map(uproot_pass, parts, [library] * processes, [threads] * processes))
+        seconds = time.perf_counter() - start
+        return Pass(seconds, sum(p.entries or 0 for p in done), sum(p.values or 0 for p in done))
+
+    return read
+
+
+def make_branchline_split(_options: Options, cores: int, _setup: Setup) -> Reader:
+    from branchline.tree import ChunkStream, Source
+
+    def read(request: Request) -> Pass:
+        entries = 0
+        start = time.perf_counter()
+        stream = ChunkStream([Source(path, request.tree) for path in request.files], request.branches, threads=cores)
+        for chunk in stream:
+            entries += len(chunk.arrays())
+        seconds = time.perf_counter() - start
+        calls = sum(file["read_calls"] for file in stream.records()["files"])
+        stream.close()
+        return Pass(seconds, entries, None, {"read_calls": float(calls)})
+
+    return read
+
+
+def chain_of_names(branch: Any) -> str:
+    """The names of the branches above a branch of uproot and its own, as Branchline names it."""
+    parent = branch.parent
+    above = chain_of_names(parent) + "/" if hasattr(parent, "parent") and hasattr(parent, "interpretation") else ""
+    return above + str(branch.name)
+
+
+def readable_by_uproot(request: Request) -> set[str]:
+    """Those of the wanted branches that uproot reads in the first file."""
+    import uproot
+
+    readable = set()
+    with uproot.open(request.files[0]) as file:
+        for name, branch in file[request.tree].iteritems(full_paths=True):
+            if name in (request.branches or []):
+                try:
+                    branch.array(library="ak")
+                except Exception:  # noqa: BLE001 - whatever it is, uproot does not read this branch
+                    continue
+                readable.add(name)
+    return readable
+
+
+def make_uproot_split(options: Options, _cores: int, _setup: Setup) -> Reader:
+    import uproot
+
+    library = options["library"]
+    readable: set[str] = set()
+
+    def read(request: Request) -> Pass:
+        if not readable:
+            readable.update(readable_by_uproot(request))
+        entries = calls = 0
+        start = time.perf_counter()
+        for path in request.files:
+            with uproot.open(path, handler=uproot.source.file.MemmapSource) as file:
+                tree = file[request.tree]
+                tree.arrays(filter_branch=lambda b: chain_of_names(b) in readable, library=library, how=dict)
+                entries += tree.num_entries
+                calls += file.file.source.num_requested_chunks
+        seconds = time.perf_counter() - start
+        return Pass(seconds, entries, None, {"branches": float(len(readable)), "read_calls": float(calls)})
+
+    return read
+
+
+def selection_name(branches: list[str] | None) -> str:
+    """The name of the compiled RDataFrame loop of a selection."""
+    return "DataFrameAll" if branches is None else f"DataFrame{len(branches)}"
+
+
+def make_get_entry(options: Options, _cores: int, setup: Setup, function: str = "GetEntryPass") -> Reader:
+    root = compile_loops(Path(setup.cache), setup.columns)
+    how = root.PassOptions()
+    how.cache_bytes = options.get("cache_bytes", -1)
+    how.threads = options.get("threads", 1)
+    how.implicit_threads = "implicit_threads" in options
+    if how.threads > 1:
+        root.ROOT.EnableThreadSafety()
+    if how.implicit_threads:
+        root.ROOT.EnableImplicitMT(options["implicit_threads"])
+    loop = getattr(root, function)
+
+    def read(request: Request) -> Pass:
+        paths = root.std.vector("string")(request.files)
+        branches = root.std.vector("string")(request.branches or [])
+        start = time.perf_counter()
+        done = loop(paths, request.tree, branches, how)
+        seconds = time.perf_counter() - start
+        extra = {"read_calls": float(done.read_calls), "bytes_read": float(done.bytes_read)}
+        return Pass(seconds, int(done.entries), int(done.values), extra)
+
+    return read
+
+
+def make_get_split_entry(options: Options, cores: int, setup: Setup) -> Reader:
+    read_counted = make_get_entry(options, cores, setup, "SplitPass")
+
+    def read(request: Request) -> Pass:
+        done = read_counted(request)
+        done.values = None  # ROOT's objects do not tell how many numbers they hold
+        return done
+
+    return read
+
+
+def make_data_frame(options: Options, _cores: int, setup: Setup) -> Reader:
+    root = compile_loops(Path(setup.cache), setup.columns)
+    if "implicit_threads" in options:
+        root.ROOT.EnableImplicitMT(options["implicit_threads"])
+
+    def read(request: Request) -> Pass:
+        paths = root.std.vector("string")(request.files)
+        loop = getattr(root, selection_name(request.branches))
+        start = time.perf_counter()
+        done = loop(paths, request.tree)
+        return Pass(time.perf_counter() - start, int(done.entries), int(done.values))
+
+    return read
+
+
+MAKERS: dict[str, Callable[[Options, int, Setup], Reader]] = {
+    "branchline": make_branchline,
+    "limit": make_limit,
+    "uproot": make_uproot,
+    "get_entry": make_get_entry,
+    "branchline_split": make_branchline_split,
+    "uproot_split": make_uproot_split,
+    "get_split_entry": make_get_split_entry,
+    "data_frame": make_data_frame,
+}

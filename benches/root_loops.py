@@ -1,0 +1,96 @@
+"""Compiles the ROOT readers (root_loops.h and generated RDataFrame loops) with ACLiC and hands them to a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HEADER = Path(__file__).with_name("root_loops.h")
+# Schedules of implicit multi-threading have at most this many slots in these benchmarks; sizes the counters.
+SLOTS_MAX = 64
+
+
+@dataclass(frozen=True)
+class Column:
+    """A branch as RDataFrame sees it: its name, the C++ type of an element, and whether it is an array."""
+
+    name: str
+    element: str
+    is_array: bool
+
+    @property
+    def argument(self) -> str:
+        return f"const ROOT::RVec<{self.element}> &" if self.is_array else self.element
+
+
+def import_root() -> Any:
+    """ROOT without its windows and its greeting."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ROOT  # type: ignore[import-untyped]
+    ROOT.gROOT.SetBatch(True)
+    ROOT.gErrorIgnoreLevel = ROOT.kWarning
+    return ROOT
+
+
+def columns_of(path: str, tree_name: str, branches: list[str] | None) -> list[Column]:
+    """The chosen branches of a flat tree with their C++ types, in the order of the tree."""
+    root = import_root()
+    file = root.TFile.Open(path)
+    tree = file.Get(tree_name)
+    columns = []
+    for branch in tree.GetListOfBranches():
+        leaf = branch.GetListOfLeaves().At(0)
+        if branches is None or branch.GetName() in branches:
+            is_array = bool(leaf.GetLeafCount()) or leaf.GetLenStatic() > 1
+            columns.append(Column(str(branch.GetName()), str(leaf.GetTypeName()), is_array))
+    file.Close()
+    return columns
+
+
+def dataframe_function(name: str, columns: list[Column]) -> str:
+    """C++ of a function that visits every value's column in every entry through RDataFrame, nothing jitted."""
+    arguments = ", ".join(f"{column.argument} v{i}" for i, column in enumerate(columns))
+    sizes = " + ".join(f"(long long)v{i}.size()" if c.is_array else f"touch(v{i})" for i, c in enumerate(columns))
+    names = ", ".join(f'"{column.name}"' for column in columns)
+    return f"""
+inline PassResult {name}(const std::vector<std::string> &paths, const std::string &tree_name)
+{{
+   struct alignas(64) Slot {{ long long entries = 0, values = 0; volatile double last = 0; }};
+   std::vector<Slot> slots({SLOTS_MAX});
+   ROOT::RDataFrame frame(tree_name, paths);
+   frame.ForeachSlot([&slots](unsigned slot, {arguments}) {{
+      auto touch = [&](double value) {{ slots[slot].last = value; return 1LL; }};
+      (void)touch;
+      slots[slot].entries += 1;
+      slots[slot].values += {sizes};
+   }}, {{{names}}});
+   PassResult result;
+   for (const auto &slot : slots) {{
+      result.entries += slot.entries;
+      result.values += slot.values;
+   }}
+   return result;
+}}
+"""
+
+
+def compile_loops(cache: Path, dataframes: dict[str, list[Column]]) -> Any:
+    """ROOT with the loops loaded. They are compiled once (some 20 s) and kept in `cache` under a hash of their source."""
+    root = import_root()
+    source = '#include "root_loops.h"\n' + "".join(dataframe_function(n, c) for n, c in dataframes.items())
+    header = HEADER.read_text()
+    tag = hashlib.sha256((source + header + root.__version__).encode()).hexdigest()[:12]
+    folder = cache / f"loops-{tag}"
+    folder.mkdir(parents=True, exist_ok=True)
+    macro = folder / "loops.C"
+    if not macro.exists():
+        (folder / "root_loops.h").write_text(header)
+        macro.write_text(source)
+    if root.gROOT.LoadMacro(f"{macro}+O") != 0:
+        msg = f"ACLiC could not compile {macro}; a C++ compiler is needed for the comparison with ROOT"
+        raise RuntimeError(msg)
+    return root

@@ -1,0 +1,124 @@
+"""Runs the arms interleaved: in every round each arm reads every case once, and the order turns from round to round.
+
+Ratios are taken pair by pair within a round, so that what slows the machine for a while slows both sides of a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from benches.arms import Arm
+from benches.worker import Worker
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files and a selection of branches that every arm reads. Sizes are those of the selected branches' baskets."""
+
+    name: str
+    codec: str
+    selection: str
+    files: list[str]
+    tree: str
+    branches: list[str] | None
+    plain_bytes: int
+    compressed_bytes: int
+    baskets: int
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return {"files": self.files, "tree": self.tree, "branches": self.branches}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured pass."""
+
+    case: str
+    arm: str
+    round: int
+    seconds: float
+    entries: int | None
+    values: int | None
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class UnequalWorkError(RuntimeError):
+    """Two arms of a case did not read the same numbers of entries and values."""
+
+
+def check_equal_work(samples: list[Sample]) -> None:
+    """Raises UnequalWorkError unless all passes of a case counted the same entries and values."""
+    for what in ("entries", "values"):
+        counts = {getattr(s, what): s.arm for s in samples if getattr(s, what) is not None}
+        if len(counts) > 1:
+            msg = f"{samples[0].case}: the readers differ in {what}: {counts}"
+            raise UnequalWorkError(msg)
+
+
+def run_rounds(
+    arms: list[Arm], cases: list[Case], repeats: int, setup: dict[str, Any], progress: Callable[[str], None]
+) -> list[Sample]:
+    """All samples of all arms and cases; the first pass of an arm over a case warms up and is not kept."""
+    workers: list[Worker] = []
+    samples: list[Sample] = []
+    try:
+        for arm in arms:  # one after another: the first compiles the loops, the others load them
+            progress(f"starting {arm.key}")
+            workers.append(Worker(arm, setup))
+            workers[-1].wait_ready()
+        for case in cases:
+            samples += run_case(workers, case, repeats, progress)
+    finally:
+        for worker in workers:
+            worker.close()
+    return samples
+
+
+def run_case(workers: list[Worker], case: Case, repeats: int, progress: Callable[[str], None]) -> list[Sample]:
+    """The rounds of one case."""
+    samples = []
+    for round_number in range(-1, repeats):
+        turn = max(round_number, 0) % len(workers)
+        progress(f"{case.name}: round {round_number + 1} of {repeats}")
+        for worker in workers[turn:] + workers[:turn]:
+            answer = worker.run(case.request)
+            samples.append(Sample(case.name, worker.arm.key, round_number, **answer))
+    check_equal_work(samples)
+    return [sample for sample in samples if sample.round >= 0]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and extremes of some numbers."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, numbers: list[float]) -> Spread:
+        return cls(median(numbers), min(numbers), max(numbers))
+
+
+def seconds_of(samples: list[Sample], case: str, arm: str) -> dict[int, float]:
+    """Seconds by round."""
+    return {s.round: s.seconds for s in samples if s.case == case and s.arm == arm}
+
+
+def ratio(samples: list[Sample], case: str, slower: str, faster: str) -> Spread:
+    """How many times the seconds of `faster` those of `slower` are, pair by pair within the rounds."""
+    above, below = seconds_of(samples, case, slower), seconds_of(samples, case, faster)
+    return Spread.of([above[number] / below[number] for number in sorted(above)])
+
+
+def fastest(samples: list[Sample], case: str, arms: list[Arm]) -> Arm:
+    """The arm with the smallest median."""
+    return min(arms, key=lambda arm: median(seconds_of(samples, case, arm.key).values()))
+
+
+def as_json(samples: list[Sample]) -> list[dict[str, Any]]:
+    return [asdict(sample) for sample in samples]
