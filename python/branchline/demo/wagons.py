@@ -32,13 +32,13 @@ class Spectra:
         central = abs(eta) < 2.5
         weight = ak.broadcast_arrays(events.weight, pt)[0]
 
-        multiplicity = hist.Hist.new.Reg(75, 0, 300, label="charged particles, |η| < 2.5").Weight()
+        multiplicity = hist.Hist.new.Reg(75, 0, 300, label=r"charged particles, $|\eta| < 2.5$").Weight()
         multiplicity.fill(ak.sum(central, axis=1), weight=events.weight)
         pt_spectrum = hist.Hist.new.Reg(
             60, 0.05, 200, transform=hist.axis.transform.log, label="$p_T$ [GeV/c]"
         ).Weight()
         pt_spectrum.fill(ak.flatten(pt[central]), weight=ak.flatten(weight[central]))
-        eta_spectrum = hist.Hist.new.Reg(80, -10, 10, label="η of charged particles").Weight()
+        eta_spectrum = hist.Hist.new.Reg(80, -10, 10, label=r"$\eta$ of charged particles").Weight()
         eta_spectrum.fill(ak.flatten(eta), weight=ak.flatten(weight))
         return {
             "events": len(events),
@@ -79,16 +79,18 @@ class Jets:
             "leading_pt": hist.Hist(pt_axis, storage=hist.storage.Weight()).fill(
                 ak.flatten(jets.pt[leading][:, :1]), weight=events.weight[leading]
             ),
-            "mass": hist.Hist.new.Reg(50, 0, 50, label="jet mass [GeV/c²]")
+            "mass": hist.Hist.new.Reg(50, 0, 50, label="jet mass [GeV/$c^2$]")
             .Weight()
             .fill(ak.flatten(jets.mass), weight=weight),
-            "eta": hist.Hist.new.Reg(45, -4.5, 4.5, label="jet η").Weight().fill(ak.flatten(jets.eta), weight=weight),
+            "eta": hist.Hist.new.Reg(45, -4.5, 4.5, label=r"jet $\eta$")
+            .Weight()
+            .fill(ak.flatten(jets.eta), weight=weight),
         }
 
 
 @nb.njit
 def count_pairs(triggers: Any, partners: Any, weights: Any, counts: Any, eta_width: float) -> None:
-    """Add to `counts` the differences in η and φ between the triggers of each event and its list of partners."""
+    """Add to `counts` the differences in eta and phi between the triggers of each event and its list of partners."""
     eta_bins, phi_bins = counts.shape
     for event in range(len(triggers)):
         for trigger in triggers[event]:
@@ -103,7 +105,7 @@ def count_pairs(triggers: Any, partners: Any, weights: Any, counts: Any, eta_wid
 
 
 class Correlations:
-    """Heavy: pairs of charged particles in Δη and Δφ, against pairs of particles from different events."""
+    """Heavy: pairs of charged particles in delta eta and delta phi, against pairs from different events."""
 
     name = "correlations"
     eta_max = 2.5
@@ -134,7 +136,7 @@ class Correlations:
         }
 
     def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
-        """The yield of partners per trigger, corrected for what the limits in η let through."""
+        """The yield of partners per trigger, corrected for what the limits in eta let through."""
         same, mixed = total["same_event"].values(), total["mixed_event"].values()
         middle = mixed.shape[0] // 2
         acceptance = mixed / mixed[middle - 1 : middle + 1].mean()
@@ -145,8 +147,10 @@ class Correlations:
 
     def histogram(self, counts: np.ndarray) -> hist.Hist:
         filled = (
-            hist.Hist.new.Reg(counts.shape[0], -self.delta_eta_max, self.delta_eta_max, name="delta_eta", label="Δη")
-            .Reg(counts.shape[1], -0.5 * np.pi, 1.5 * np.pi, name="delta_phi", label="Δφ", circular=True)
+            hist.Hist.new.Reg(
+                counts.shape[0], -self.delta_eta_max, self.delta_eta_max, name="delta_eta", label=r"$\Delta\eta$"
+            )
+            .Reg(counts.shape[1], -0.5 * np.pi, 1.5 * np.pi, name="delta_phi", label=r"$\Delta\varphi$", circular=True)
             .Double()
         )
         filled.view()[:] = counts
