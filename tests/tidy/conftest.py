@@ -1,0 +1,32 @@
+"""The sources that the house rules are about."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def sources(repository: Path) -> list[Path]:
+    """Every file that is, or is about to be, part of the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = [repository / name for name in listed.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+@pytest.fixture(scope="session")
+def python_sources(sources: list[Path]) -> list[Path]:
+    return [path for path in sources if path.suffix == ".py"]
+
+
+@pytest.fixture(scope="session")
+def rust_sources(sources: list[Path]) -> list[Path]:
+    return [path for path in sources if path.suffix == ".rs"]

@@ -1,0 +1,72 @@
+"""Pieces stay small: a function fits a screen, a file has one subject and says first what it is for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 600
+
+RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z: ]+\))? )?(?:const )?(?:unsafe )?(?:extern \"C\" )?fn (\w+)")
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, first line and number of lines of each function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None:
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def rust_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """The same in Rust, where rustfmt puts the closing brace below the `fn` that it closes."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for start, line in enumerate(lines):
+        head = RUST_FUNCTION.match(line)
+        if head is None or line.rstrip().endswith((";", "}")):
+            continue
+        closing = head[1] + "}"
+        stop = next((index for index in range(start + 1, len(lines)) if lines[index].rstrip() == closing), start)
+        # A declaration in a trait ends in a semicolon before any brace.
+        declared = next((index for index in range(start, stop) if lines[index] == head[1] + ");"), None)
+        if declared is None:
+            yield head[2], start + 1, stop - start + 1
+
+
+def test_functions_fit_a_screen(repository: Path, python_sources: list[Path], rust_sources: list[Path]) -> None:
+    too_long = [
+        f"{path.relative_to(repository)}:{line} {name} has {count} lines"
+        for functions, paths in ((python_functions, python_sources), (rust_functions, rust_sources))
+        for path in paths
+        for name, line, count in functions(path)
+        if count > FUNCTION_LINES_MAX
+    ]
+    assert not too_long, "\n".join(too_long)
+
+
+def test_the_lines_of_rust_functions_are_counted(tmp_path: Path) -> None:
+    source = tmp_path / "lib.rs"
+    source.write_text("trait A {\n    fn a(&self);\n}\n\npub fn b(\n    c: u8,\n) -> u8 {\n    if c {\n    }\n}\n")
+    assert list(rust_functions(source)) == [("b", 5, 6)]
+
+
+def test_files_have_one_subject(repository: Path, python_sources: list[Path], rust_sources: list[Path]) -> None:
+    too_long = [
+        f"{path.relative_to(repository)} has {count} lines"
+        for path in python_sources + rust_sources
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > FILE_LINES_MAX
+    ]
+    assert not too_long, "\n".join(too_long)
+
+
+def test_files_say_first_what_they_are_for(
+    repository: Path, python_sources: list[Path], rust_sources: list[Path]
+) -> None:
+    silent = [path for path in rust_sources if not path.read_text(encoding="utf-8").startswith("//!")]
+    for path in python_sources:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if tree.body and ast.get_docstring(tree) is None:
+            silent.append(path)
+    assert not silent, "\n".join(str(path.relative_to(repository)) for path in silent)

@@ -1,0 +1,79 @@
+"""What sources may not hold: names that say nothing, places of one machine, leftovers, letters beyond ASCII."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# A drawer with such a name takes anything; a thing that two rooms need has a name of its own.
+EMPTY_NAMES = {"util", "utils", "common", "core", "manager", "managers", "helper", "helpers", "misc"}
+
+# Written so that this file does not match itself.
+MACHINE_PATHS = re.compile(r"/(?:home|root|Users|work|opt)/[\w.]+|/tmp/\w")
+REGISTRY_HOSTS = re.compile(r"\b(?:pypi|pythonhosted|anaconda|conda-forge)[.](?:org|io)\b|crates[.]io|--index[-]url")
+LEFTOVERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|\bdbg!|\bbreak" + r"point\(\)")
+
+LOCKS = {"Cargo.lock"}
+TEXT_SUFFIXES = {
+    ".py",
+    ".pyi",
+    ".rs",
+    ".toml",
+    ".md",
+    ".sh",
+    ".txt",
+    ".html",
+    ".css",
+    ".js",
+    ".C",
+    ".h",
+    ".cpp",
+    ".yml",
+}
+ASCII_SUFFIXES = {".py", ".pyi", ".rs", ".toml", ".sh", ".C", ".h", ".cpp"}
+
+
+def texts(sources: list[Path]) -> list[Path]:
+    named = {"Makefile", "run", "LICENSE"}
+    return [path for path in sources if (path.suffix in TEXT_SUFFIXES or path.name in named) and path.name not in LOCKS]
+
+
+def found(pattern: re.Pattern[str], paths: list[Path], repository: Path) -> list[str]:
+    """Where the pattern stands, as `file:line text`."""
+    return [
+        f"{path.relative_to(repository)}:{number} {match[0]}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for match in pattern.finditer(line)
+    ]
+
+
+def test_no_file_or_folder_has_a_name_that_says_nothing(repository: Path, sources: list[Path]) -> None:
+    for path in sources:
+        if path.suffix in (".py", ".rs"):
+            names = {part.removesuffix(path.suffix) for part in path.relative_to(repository).parts}
+            assert not names & EMPTY_NAMES, path
+
+
+def test_no_path_of_one_machine_is_named(repository: Path, sources: list[Path]) -> None:
+    assert not found(MACHINE_PATHS, texts(sources), repository)
+
+
+def test_no_registry_is_named(repository: Path, sources: list[Path]) -> None:
+    assert not found(REGISTRY_HOSTS, texts(sources), repository)
+
+
+def test_no_leftovers(repository: Path, sources: list[Path]) -> None:
+    assert not found(LEFTOVERS, texts(sources), repository)
+
+
+def test_sources_are_ascii(repository: Path, sources: list[Path]) -> None:
+    paths = [path for path in sources if path.suffix in ASCII_SUFFIXES]
+    assert not found(re.compile(r"[^\x00-\x7f]"), paths, repository)
+
+
+def test_no_line_ends_in_blanks_and_every_file_ends_in_one_newline(repository: Path, sources: list[Path]) -> None:
+    paths = [path for path in texts(sources) if path.read_bytes()]
+    assert not found(re.compile(r"[ \t\r]+$"), paths, repository)
+    ragged = [path for path in paths if not re.search(rb"[^\n]\n\Z", path.read_bytes())]
+    assert not ragged, ragged
