@@ -1,0 +1,82 @@
+"""What the package imports, it asks for; what it asks for is locked, at one version everywhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REQUIREMENT = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.+-]+)")
+
+
+@pytest.fixture(scope="module")
+def project(repository: Path) -> dict[str, object]:
+    return tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The bare names, spelled as they are imported."""
+    return {re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() for requirement in requirements}
+
+
+def locked(path: Path) -> dict[str, str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {match[1]: match[2] for line in lines if (match := REQUIREMENT.match(line))}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The packages that a file imports, Python's own and ours apart."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            modules = [node.module]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        for module in modules:
+            package = module.split(".")[0]
+            if package != "branchline" and package not in sys.stdlib_module_names:
+                yield package
+
+
+def test_what_is_imported_is_asked_for(repository: Path, python_sources: list[Path], project: dict) -> None:
+    base = names(project["dependencies"])
+    extras = set().union(*(names(extra) for extra in project["optional-dependencies"].values()))
+    package = repository / "python" / "branchline"
+    for path in python_sources:
+        if path.is_relative_to(package):
+            # The demo may import what its extra brings; in the other rooms an extra is imported where it is used.
+            missing = set(imported(path)) - base - extras
+            assert not missing, f"{path.relative_to(repository)} imports {sorted(missing)}"
+
+
+def test_what_is_asked_for_is_locked(repository: Path, project: dict) -> None:
+    everything = {name.replace("-", "_").lower() for name in locked(repository / "requirements" / "peers.txt")}
+    assert names(project["dependencies"]) <= everything
+    for extra in project["optional-dependencies"].values():
+        assert names(extra) <= everything
+
+
+def test_the_locks_agree(repository: Path) -> None:
+    everything = locked(repository / "requirements" / "peers.txt")
+    for name in ("build", "demo"):
+        part = locked(repository / "requirements" / f"{name}.txt")
+        assert part
+        assert part.items() <= everything.items()
+
+
+def test_the_crates_are_locked(repository: Path) -> None:
+    lock = tomllib.loads((repository / "Cargo.lock").read_text(encoding="utf-8"))
+    packages = {package["name"] for package in lock["package"]}
+    for manifest in (repository / "crates").glob("*/Cargo.toml"):
+        content = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        for section in ("dependencies", "dev-dependencies"):
+            needed = {
+                value.get("package", name) if isinstance(value, dict) else name
+                for name, value in content.get(section, {}).items()
+            }
+            assert needed <= packages, f"{manifest.parent.name} needs {sorted(needed - packages)}: run cargo build"
