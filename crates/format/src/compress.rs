@@ -90,75 +90,39 @@ impl Decompressor {
     ///
     /// Checksums are verified where the codec has them (adler32 of zlib, xxh64 of lz4, the check of xz). Sizes in
     /// the bytes never size an allocation. On an error the contents of `out` are unspecified.
-    pub fn decompress_into(
-        &mut self,
-        records: &[u8],
-        out: &mut [u8],
-    ) -> Result<Codec, CompressError> {
+    pub fn decompress_into(&mut self, records: &[u8], out: &mut [u8]) -> Result<Codec, CompressError> {
         let mut first_codec = None;
         let mut offset = 0;
         let mut filled = 0;
         while filled < out.len() {
             if offset == records.len() {
-                let fault = CompressFault::EndsEarly {
-                    plain_bytes: filled,
-                    wanted_bytes: out.len(),
-                };
-                return Err(CompressError {
-                    offset,
-                    codec: first_codec,
-                    fault,
-                });
+                let fault = CompressFault::EndsEarly { plain_bytes: filled, wanted_bytes: out.len() };
+                return Err(CompressError { offset, codec: first_codec, fault });
             }
             let record = Record::at(records, offset)?;
-            let fail = |fault| CompressError {
-                offset,
-                codec: Some(record.codec),
-                fault,
-            };
+            let fail = |fault| CompressError { offset, codec: Some(record.codec), fault };
             let room = out.len() - filled;
             if record.plain_bytes > room {
                 let plain_bytes = record.plain_bytes;
-                return Err(fail(CompressFault::TooLong {
-                    plain_bytes,
-                    room_bytes: room,
-                }));
+                return Err(fail(CompressFault::TooLong { plain_bytes, room_bytes: room }));
             }
             let target = &mut out[filled..filled + record.plain_bytes];
-            self.decompress_payload(record.codec, record.payload, target)
-                .map_err(fail)?;
+            self.decompress_payload(record.codec, record.payload, target).map_err(fail)?;
             first_codec.get_or_insert(record.codec);
             filled += record.plain_bytes;
             offset += HEADER_BYTES + record.payload.len();
         }
         if offset < records.len() {
-            let fault = CompressFault::TrailingBytes {
-                count: records.len() - offset,
-            };
-            return Err(CompressError {
-                offset,
-                codec: first_codec,
-                fault,
-            });
+            let fault = CompressFault::TrailingBytes { count: records.len() - offset };
+            return Err(CompressError { offset, codec: first_codec, fault });
         }
         Ok(first_codec.unwrap_or(Codec::None))
     }
 
-    fn decompress_payload(
-        &mut self,
-        codec: Codec,
-        payload: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), CompressFault> {
+    fn decompress_payload(&mut self, codec: Codec, payload: &[u8], out: &mut [u8]) -> Result<(), CompressFault> {
         let plain_bytes = match codec {
-            Codec::Zlib => self
-                .deflate()
-                .zlib_decompress(payload, out)
-                .map_err(CompressFault::corrupt)?,
-            Codec::OldCs => self
-                .deflate()
-                .deflate_decompress(payload, out)
-                .map_err(CompressFault::corrupt)?,
+            Codec::Zlib => self.deflate().zlib_decompress(payload, out).map_err(CompressFault::corrupt)?,
+            Codec::OldCs => self.deflate().deflate_decompress(payload, out).map_err(CompressFault::corrupt)?,
             Codec::Zstd => self
                 .zstd
                 .get_or_insert_default()
@@ -171,16 +135,12 @@ impl Decompressor {
         if plain_bytes == out.len() {
             Ok(())
         } else {
-            Err(CompressFault::WrongLength {
-                plain_bytes,
-                promised_bytes: out.len(),
-            })
+            Err(CompressFault::WrongLength { plain_bytes, promised_bytes: out.len() })
         }
     }
 
     fn deflate(&mut self) -> &mut libdeflater::Decompressor {
-        self.deflate
-            .get_or_insert_with(libdeflater::Decompressor::new)
+        self.deflate.get_or_insert_with(libdeflater::Decompressor::new)
     }
 }
 
@@ -195,11 +155,7 @@ impl<'a> Record<'a> {
     fn at(records: &'a [u8], offset: usize) -> Result<Self, CompressError> {
         let rest = &records[offset..];
         let codec = Codec::of_record(rest);
-        let fail = |fault| CompressError {
-            offset,
-            codec,
-            fault,
-        };
+        let fail = |fault| CompressError { offset, codec, fault };
         let Some((header, rest)) = rest.split_first_chunk::<HEADER_BYTES>() else {
             return Err(fail(CompressFault::ShortHeader { count: rest.len() }));
         };
@@ -209,25 +165,15 @@ impl<'a> Record<'a> {
             return Err(fail(CompressFault::UnknownMethod(method)));
         }
         let wanted_bytes = little_endian(compressed);
-        let payload = rest.get(..wanted_bytes).ok_or_else(|| {
-            fail(CompressFault::Truncated {
-                wanted_bytes,
-                payload_bytes: rest.len(),
-            })
-        })?;
-        Ok(Self {
-            codec,
-            plain_bytes: little_endian([plain_0, plain_1, plain_2]),
-            payload,
-        })
+        let payload = rest
+            .get(..wanted_bytes)
+            .ok_or_else(|| fail(CompressFault::Truncated { wanted_bytes, payload_bytes: rest.len() }))?;
+        Ok(Self { codec, plain_bytes: little_endian([plain_0, plain_1, plain_2]), payload })
     }
 }
 
 fn little_endian(bytes: [u8; 3]) -> usize {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, byte| number << 8 | usize::from(*byte))
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
 fn decompress_lz4(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
@@ -246,22 +192,18 @@ fn decompress_lz4(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault
 }
 
 fn decompress_xz(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
-    let mut stream =
-        Stream::new_stream_decoder(XZ_MEMORY_LIMIT_BYTES, 0).map_err(CompressFault::corrupt)?;
+    let mut stream = Stream::new_stream_decoder(XZ_MEMORY_LIMIT_BYTES, 0).map_err(CompressFault::corrupt)?;
     let (mut consumed, mut filled) = (0, 0);
     loop {
-        let status = stream
-            .process(&payload[consumed..], &mut out[filled..], Action::Finish)
-            .map_err(CompressFault::corrupt)?;
+        let status =
+            stream.process(&payload[consumed..], &mut out[filled..], Action::Finish).map_err(CompressFault::corrupt)?;
         let progress = (stream.total_in() as usize, stream.total_out() as usize);
         if status == Status::StreamEnd {
             return Ok(progress.1);
         }
         // The end of the stream may need another call when the last one filled `out`.
         if progress == (consumed, filled) {
-            return Err(CompressFault::corrupt(
-                "the stream does not end with the plain size or the payload",
-            ));
+            return Err(CompressFault::corrupt("the stream does not end with the plain size or the payload"));
         }
         (consumed, filled) = progress;
     }

@@ -47,33 +47,18 @@ pub fn coalesce(wanted: &[ByteRange], gap_bytes: u64, max_bytes: u64) -> Plan {
 
     let mut plan = Plan {
         ranges: Vec::new(),
-        placements: vec![
-            Placement {
-                range: 0,
-                offset: 0,
-                length: 0
-            };
-            wanted.len()
-        ],
+        placements: vec![Placement { range: 0, offset: 0, length: 0 }; wanted.len()],
         gap_bytes: 0,
     };
     for index in order {
         let next = wanted[index];
-        match plan
-            .ranges
-            .last_mut()
-            .and_then(|last| join(last, next, gap_bytes, max_bytes))
-        {
+        match plan.ranges.last_mut().and_then(|last| join(last, next, gap_bytes, max_bytes)) {
             Some(gap) => plan.gap_bytes = plan.gap_bytes.saturating_add(gap),
             None => plan.ranges.push(next),
         }
         let range = plan.ranges.len() - 1;
         let offset = next.offset - plan.ranges[range].offset;
-        plan.placements[index] = Placement {
-            range,
-            offset,
-            length: next.length,
-        };
+        plan.placements[index] = Placement { range, offset, length: next.length };
     }
     plan
 }
@@ -88,15 +73,12 @@ fn join(last: &mut ByteRange, next: ByteRange, gap_bytes: u64, max_bytes: u64) -
     if next_end <= last_end {
         return Some(0);
     }
-    let gap = u64::try_from(start.saturating_sub(last_end))
-        .ok()
-        .filter(|gap| *gap <= gap_bytes)?;
-    let joined = u64::try_from(next_end - u128::from(last.offset))
-        .ok()
-        .filter(|joined| *joined <= max_bytes)?;
+    let gap = u64::try_from(start.saturating_sub(last_end)).ok().filter(|gap| *gap <= gap_bytes)?;
+    let joined = u64::try_from(next_end - u128::from(last.offset)).ok().filter(|joined| *joined <= max_bytes)?;
     last.length = joined;
     Some(gap)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -35,13 +35,9 @@ impl Store for Counted {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        let asked = reads
-            .iter()
-            .fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
+        let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, asked);
-        let effort = self
-            .counters
-            .timed(Counter::FetchNs, || self.inner.read_ranges(reads))?;
+        let effort = self.counters.timed(Counter::FetchNs, || self.inner.read_ranges(reads))?;
         self.counters.add(Counter::BytesRead, effort.read_bytes);
         self.counters.add(Counter::ReadCalls, effort.calls_count);
         Ok(effort)

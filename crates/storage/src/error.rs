@@ -70,12 +70,7 @@ impl StorageError {
     /// The operating system failed to read `wanted`.
     pub(crate) fn not_read(path: &str, wanted: ByteRange, error: &io::Error) -> Self {
         let ByteRange { offset, length } = wanted;
-        Self::from_io(
-            path,
-            Some(offset),
-            &format!("reading {length} bytes at offset {offset} failed"),
-            error,
-        )
+        Self::from_io(path, Some(offset), &format!("reading {length} bytes at offset {offset} failed"), error)
     }
 
     /// There is not enough memory for the bytes of `wanted`.
@@ -117,10 +112,7 @@ impl StorageError {
             _ => error.to_string(),
         };
         // Network file systems report passing trouble as I/O errors; a name that is impossible stays so.
-        let hopeless = matches!(
-            error.kind(),
-            ErrorKind::InvalidInput | ErrorKind::InvalidFilename
-        );
+        let hopeless = matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename);
         Self {
             kind,
             path: path.to_owned(),

@@ -35,12 +35,7 @@ impl LocalFile {
         let size_bytes = file.metadata().map_err(not_opened)?.len();
         let host = rustix::system::uname();
         let name = format!("local:{}", host.nodename().to_string_lossy());
-        Ok(Self {
-            file,
-            name,
-            path: path.to_owned(),
-            size_bytes,
-        })
+        Ok(Self { file, name, path: path.to_owned(), size_bytes })
     }
 
     /// The length of a range that lies inside the file: only such a length may size a buffer.
@@ -60,9 +55,7 @@ impl LocalFile {
             bytes.resize(length, 0);
         } else {
             bytes.clear();
-            bytes
-                .try_reserve_exact(length)
-                .map_err(|_| StorageError::no_memory(&self.path, range))?;
+            bytes.try_reserve_exact(length).map_err(|_| StorageError::no_memory(&self.path, range))?;
         }
         let mut filled = 0;
         let mut calls_count = 0;

@@ -12,10 +12,7 @@ pub struct Memory {
 impl Memory {
     /// A store of `bytes`, called `path` in messages.
     pub fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        Self {
-            path: path.into(),
-            bytes: bytes.into(),
-        }
+        Self { path: path.into(), bytes: bytes.into() }
     }
 
     fn slice(&self, read: &RangeRead) -> Option<&[u8]> {
@@ -41,13 +38,11 @@ impl Store for Memory {
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let mut effort = ReadEffort::default();
         for read in reads {
-            let slice = self.slice(read).ok_or_else(|| {
-                StorageError::truncated(&self.path, read.range, self.bytes.len() as u64)
-            })?;
+            let slice = self
+                .slice(read)
+                .ok_or_else(|| StorageError::truncated(&self.path, read.range, self.bytes.len() as u64))?;
             read.bytes.clear();
-            read.bytes
-                .try_reserve_exact(slice.len())
-                .map_err(|_| StorageError::no_memory(&self.path, read.range))?;
+            read.bytes.try_reserve_exact(slice.len()).map_err(|_| StorageError::no_memory(&self.path, read.range))?;
             read.bytes.extend_from_slice(slice);
             effort.calls_count += 1;
             effort.read_bytes += slice.len() as u64;

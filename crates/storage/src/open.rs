@@ -27,9 +27,7 @@ pub fn open(path: &str) -> Result<Arc<dyn Store>> {
 fn split_scheme(path: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = path.split_once("://")?;
     let starts_well = scheme.starts_with(|first: char| first.is_ascii_alphabetic());
-    let is_scheme = scheme
-        .chars()
-        .all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
+    let is_scheme = scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
     (starts_well && is_scheme).then_some((scheme, rest))
 }
 
@@ -69,10 +67,9 @@ fn percent_decoded(text: &str) -> Vec<u8> {
 }
 
 fn hex_digit(letter: u8) -> Option<u8> {
-    char::from(letter)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+    char::from(letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -38,9 +38,6 @@ impl RangeRead {
 
     /// A read into a buffer that was used before. Its old bytes are overwritten: clearing it first only costs time.
     pub fn reusing(range: ByteRange, buffer: Vec<u8>) -> Self {
-        Self {
-            range,
-            bytes: buffer,
-        }
+        Self { range, bytes: buffer }
     }
 }

@@ -94,12 +94,7 @@ impl Counters {
     /// Runs `work` and adds the time it took to `counter`, which counts nanoseconds.
     #[inline]
     pub fn timed<T>(&self, counter: Counter, work: impl FnOnce() -> T) -> T {
-        debug_assert_eq!(
-            counter.unit(),
-            Unit::Nanoseconds,
-            "{} is no time",
-            counter.name()
-        );
+        debug_assert_eq!(counter.unit(), Unit::Nanoseconds, "{} is no time", counter.name());
         let stopwatch = Stopwatch::start();
         let result = work();
         self.add(counter, stopwatch.elapsed_ns());
@@ -108,9 +103,7 @@ impl Counters {
 
     /// The values now. Counters that other threads change meanwhile may be a moment apart from each other.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            values: std::array::from_fn(|index| self.values[index].load(Ordering::Relaxed)),
-        }
+        Snapshot { values: std::array::from_fn(|index| self.values[index].load(Ordering::Relaxed)) }
     }
 }
 
@@ -128,9 +121,7 @@ impl Snapshot {
 
     /// Every counter with its value, in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
-        Counter::ALL
-            .iter()
-            .map(|&counter| (counter, self.get(counter)))
+        Counter::ALL.iter().map(|&counter| (counter, self.get(counter)))
     }
 }
 
@@ -146,12 +137,7 @@ mod tests {
         assert_eq!(names.len(), Counter::ALL.len());
         for &counter in Counter::ALL {
             let is_time = counter.name().ends_with("_ns");
-            assert_eq!(
-                is_time,
-                counter.unit() == Unit::Nanoseconds,
-                "{}",
-                counter.name()
-            );
+            assert_eq!(is_time, counter.unit() == Unit::Nanoseconds, "{}", counter.name());
             assert!(counter.description().ends_with('.'), "{}", counter.name());
         }
     }

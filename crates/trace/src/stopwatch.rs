@@ -12,9 +12,7 @@ impl Stopwatch {
     /// Starts now.
     #[inline]
     pub fn start() -> Self {
-        Self {
-            started: Instant::now(),
-        }
+        Self { started: Instant::now() }
     }
 
     /// Nanoseconds since the start or the last lap.

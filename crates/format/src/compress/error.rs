@@ -82,10 +82,7 @@ impl fmt::Display for CompressFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShortHeader { count } => {
-                write!(
-                    formatter,
-                    "only {count} bytes are left, too few for a record's header"
-                )
+                write!(formatter, "only {count} bytes are left, too few for a record's header")
             }
             Self::UnknownMagic([first, second]) => write!(
                 formatter,
@@ -96,44 +93,24 @@ impl fmt::Display for CompressFault {
             Self::UnknownMethod(method) => {
                 write!(formatter, "its method byte is {method}, which is unknown")
             }
-            Self::Truncated {
-                wanted_bytes,
-                payload_bytes,
-            } => write!(
-                formatter,
-                "it should have {wanted_bytes} compressed bytes, but only {payload_bytes} are there"
-            ),
-            Self::TooLong {
-                plain_bytes,
-                room_bytes,
-            } => write!(
-                formatter,
-                "it promises {plain_bytes} plain bytes, but only {room_bytes} are missing"
-            ),
-            Self::Checksum { stored, computed } => write!(
-                formatter,
-                "its checksum is {computed:016x}, but {stored:016x} was written"
-            ),
-            Self::WrongLength {
-                plain_bytes,
-                promised_bytes,
-            } => write!(
-                formatter,
-                "it gives {plain_bytes} plain bytes, but promises {promised_bytes}"
-            ),
+            Self::Truncated { wanted_bytes, payload_bytes } => {
+                write!(formatter, "it should have {wanted_bytes} compressed bytes, but only {payload_bytes} are there")
+            }
+            Self::TooLong { plain_bytes, room_bytes } => {
+                write!(formatter, "it promises {plain_bytes} plain bytes, but only {room_bytes} are missing")
+            }
+            Self::Checksum { stored, computed } => {
+                write!(formatter, "its checksum is {computed:016x}, but {stored:016x} was written")
+            }
+            Self::WrongLength { plain_bytes, promised_bytes } => {
+                write!(formatter, "it gives {plain_bytes} plain bytes, but promises {promised_bytes}")
+            }
             Self::Corrupt(reason) => write!(formatter, "it cannot be decompressed: {reason}"),
-            Self::EndsEarly {
-                plain_bytes,
-                wanted_bytes,
-            } => write!(
-                formatter,
-                "the records end after {plain_bytes} of {wanted_bytes} plain bytes"
-            ),
+            Self::EndsEarly { plain_bytes, wanted_bytes } => {
+                write!(formatter, "the records end after {plain_bytes} of {wanted_bytes} plain bytes")
+            }
             Self::TrailingBytes { count } => {
-                write!(
-                    formatter,
-                    "{count} bytes follow after everything was decompressed"
-                )
+                write!(formatter, "{count} bytes follow after everything was decompressed")
             }
         }
     }
@@ -142,11 +119,7 @@ impl fmt::Display for CompressFault {
 impl fmt::Display for CompressError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let codec = self.codec.map_or("unknown", Codec::name);
-        write!(
-            formatter,
-            "compression record ({codec}) at byte {}: {}",
-            self.offset, self.fault
-        )
+        write!(formatter, "compression record ({codec}) at byte {}: {}", self.offset, self.fault)
     }
 }
 

@@ -1,1 +1,44 @@
+//! Paths and URLs, right and wrong.
 
+use super::*;
+use crate::StorageErrorKind;
+
+#[test]
+fn schemes_are_told_from_plain_paths() {
+    assert_eq!(split_scheme("root://host//f.root"), Some(("root", "host//f.root")));
+    assert_eq!(split_scheme("s3+x.y-z://b/k"), Some(("s3+x.y-z", "b/k")));
+    for path in ["f.root", "/data/f.root", "a:b", "1st://f", "./odd name://f", "://f", ""] {
+        assert_eq!(split_scheme(path), None, "{path}");
+    }
+}
+
+#[test]
+fn file_urls_name_local_paths() {
+    for (rest, path) in [
+        ("/data/f.root", "/data/f.root"),
+        ("localhost/data/f.root", "/data/f.root"),
+        ("/a%20b/%C3%A4.root", "/a b/ä.root"),
+        ("/50%/%zz/%4", "/50%/%zz/%4"),
+    ] {
+        assert_eq!(path_of_file_url("", rest).unwrap(), Path::new(path), "{rest}");
+    }
+}
+
+#[test]
+fn a_file_url_with_a_host_or_without_a_path_is_refused() {
+    for url in ["file://server/f.root", "file://f.root", "file://"] {
+        let error = open(url).err().expect("not a local file");
+        assert_eq!(error.kind, StorageErrorKind::UnsupportedScheme, "{url}");
+        assert!(error.message.contains("full path"), "{error}");
+    }
+}
+
+#[test]
+fn other_schemes_are_not_readable_yet_and_say_so() {
+    for (url, scheme) in [("root://host//f.root", "root://"), ("https://host/f", "https://"), ("S3://b/k", "S3://")] {
+        let error = open(url).err().expect("not a local file");
+        assert_eq!(error.kind, StorageErrorKind::UnsupportedScheme, "{url}");
+        assert!(error.message.starts_with(url) && error.message.contains(scheme), "{error}");
+        assert!(!error.retry_may_help());
+    }
+}
