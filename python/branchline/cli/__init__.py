@@ -1,0 +1,5 @@
+"""The command `branchline`: arguments and printing, nothing else."""
+
+from branchline.cli.app import main
+
+__all__ = ["main"]

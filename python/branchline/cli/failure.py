@@ -1,0 +1,41 @@
+"""How a command ends that could not do what it was asked: one message, no traceback unless wanted, an exit code."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from branchline.errors import BranchlineError
+from branchline.train.result import EXIT_ERROR, EXIT_INTERRUPTED
+
+
+def say(message: str) -> None:
+    """One line to the terminal's error side."""
+    typer.echo(f"branchline: {message}", err=True)
+
+
+@contextmanager
+def told(*, debug: bool) -> Iterator[None]:
+    """Turns what goes wrong inside into a message and an exit code."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BranchlineError as error:
+        _tell(f"error: {error}", debug=debug)
+        raise typer.Exit(EXIT_ERROR) from None
+    except Exception as error:  # noqa: BLE001 - the last place where an error can be told in a sentence
+        _tell(f"error: {type(error).__name__}: {error} (--debug shows where)", debug=debug)
+        raise typer.Exit(EXIT_ERROR) from None
+
+
+def _tell(message: str, *, debug: bool) -> None:
+    if debug:
+        typer.echo(traceback.format_exc(), err=True)
+    say(message)

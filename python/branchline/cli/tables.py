@@ -1,0 +1,79 @@
+"""Forecasts as a table for the terminal."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from branchline.train import Forecast, WagonForecast
+
+BRANCHES_SHOWN = 6
+
+
+def print_forecast(forecast: Forecast, console: Console) -> None:
+    """A row for each wagon, then the whole train and how it was extrapolated."""
+    table = Table(title="each wagon alone", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("wagon", no_wrap=True)
+    for heading in ("events\ntried", "first\nchunk", "time per\nevent", "CPU per\nevent", "memory", "output", "of all"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for wagon in forecast.wagons:
+        table.add_row(*_row(wagon))
+    console.print(table)
+    for wagon in forecast.wagons:
+        console.print(f"{wagon.name} reads {branches_text(wagon.branches)}", markup=False, soft_wrap=True)
+        if wagon.error is not None:
+            error = wagon.error
+            where = f"{error.path}, entries {error.entry_start} to {error.entry_stop}"
+            sentence = f"{wagon.name} fails at {where}: {error.type}: {error.message}"
+            console.print(sentence, markup=False, soft_wrap=True)
+    console.print(_summary(forecast), markup=False, soft_wrap=True)
+    for sentence in forecast.basis:
+        console.print(f"  {sentence}", markup=False, soft_wrap=True)
+
+
+def _row(wagon: WagonForecast) -> list[str]:
+    if wagon.error is not None and wagon.events == 0:
+        return [wagon.name, "fails", *[""] * 6]
+    return [
+        wagon.name,
+        f"{wagon.events}" if wagon.error is None else "fails",
+        duration_text(wagon.first_s),
+        duration_text(wagon.seconds_per_event),
+        duration_text(wagon.cpu_s_per_event),
+        size_text(wagon.memory_bytes),
+        size_text(wagon.output_bytes),
+        size_text(wagon.output_bytes_forecast) + (" ↑" if wagon.output_grows else ""),
+    ]
+
+
+def _summary(forecast: Forecast) -> str:
+    return (
+        f"forecast for {forecast.events:,} events with {forecast.workers} workers: "
+        f"{duration_text(forecast.seconds)}, {size_text(forecast.memory_bytes)} of memory, "
+        f"{size_text(forecast.output_bytes)} of output; "
+        f"reading takes {duration_text(forecast.read_s_per_event)} per event"
+    )
+
+
+def branches_text(branches: tuple[str, ...]) -> str:
+    """The first few names and how many more there are."""
+    shown = ", ".join(branches[:BRANCHES_SHOWN])
+    more = len(branches) - BRANCHES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown or "nothing"
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds in the unit that reads best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{seconds / 1e-9:.0f} ns"
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes in the decimal unit that reads best."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.3g} {unit}"
+    return f"{size_bytes} B"

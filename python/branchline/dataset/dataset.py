@@ -1,0 +1,105 @@
+"""The Dataset: made from whatever a user has in hand, checked, and in a fixed order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from branchline.dataset.files import DataFile
+from branchline.dataset.lists import is_list, read_fileset, read_list
+from branchline.dataset.locations import expand, split_tree
+from branchline.errors import DatasetError, MissingFileError
+
+# More names than this make a message that nobody reads; the count is always given.
+NAMES_IN_A_MESSAGE = 5
+
+
+class Dataset:
+    """The files that a train runs over, in the order in which they were given (sorted inside a glob or directory)."""
+
+    def __init__(self, files: Iterable[DataFile]) -> None:
+        self.files = tuple(files)
+        if not self.files:
+            raise DatasetError("the dataset is empty", hint="give a file, a directory, a pattern or a list of files")
+        _refuse_twice(self.files)
+
+    @classmethod
+    def of(cls, given: Any, tree: str | None = None, name: str = "") -> Dataset:
+        """Makes a Dataset of a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file
+        or mapping), a Dataset, or a list of these.
+
+        ``tree`` is the tree of the files that do not name one themselves. Raises DatasetError if something matches
+        nothing, is not understood or is named twice. Files that are not there are no error yet: see ``missing``.
+        """
+        if isinstance(given, Dataset):
+            return given
+        template = DataFile(path="", tree=tree, dataset=name)
+        return cls(one.with_size() for one in _collect(given, template))
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return iter(self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all the files whose size is known; a file with several entry ranges counts once."""
+        return sum({one.path: one.size_bytes or 0 for one in self.files}.values())
+
+    @property
+    def missing(self) -> tuple[DataFile, ...]:
+        """The local files that are not there."""
+        return tuple(one for one in self.files if one.is_missing)
+
+    def require_present(self) -> None:
+        """Raises MissingFileError with the names of the files that are not there."""
+        missing = sorted({one.path for one in self.missing})
+        if not missing:
+            return
+        names = ", ".join(missing[:NAMES_IN_A_MESSAGE])
+        if len(missing) > NAMES_IN_A_MESSAGE:
+            names += f" and {len(missing) - NAMES_IN_A_MESSAGE} more"
+        raise MissingFileError(
+            f"{len(missing)} of {len(self.files)} files of the dataset are not there: {names}",
+            path=missing[0],
+            hint="correct the path, or go on without them with --skip-bad-files",
+        )
+
+
+def _collect(given: Any, template: DataFile) -> list[DataFile]:
+    if isinstance(given, Dataset):
+        return list(given.files)
+    if isinstance(given, DataFile):
+        return [given]
+    if isinstance(given, (str, os.PathLike)):
+        return _from_text(os.fspath(given), template)
+    if isinstance(given, Mapping):
+        return read_fileset(given, template)
+    if isinstance(given, Iterable):
+        return [one for item in given for one in _collect(item, template)]
+    raise DatasetError(f"a dataset cannot be made of a {type(given).__name__}")
+
+
+def _from_text(text: str | bytes, template: DataFile) -> list[DataFile]:
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    if not text:
+        raise DatasetError("an empty name is no dataset")
+    path, _ = split_tree(text)
+    if is_list(path):
+        return read_list(os.path.expanduser(path), template)
+    return expand(text, template)
+
+
+def _refuse_twice(files: tuple[DataFile, ...]) -> None:
+    seen = set()
+    for one in files:
+        if one.identity in seen:
+            raise DatasetError(
+                "this file is named twice in the dataset, its events would count double",
+                path=one.path,
+                hint="name it once",
+            )
+        seen.add(one.identity)

@@ -1,0 +1,73 @@
+"""One file of a dataset: its path, tree, entry range and size, and the storage element that it lies on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file, or an entry range of it, that belongs to a dataset.
+
+    ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
+    ``size_bytes`` is None for a file that is missing or not local.
+    """
+
+    path: str
+    tree: str | None = None
+    dataset: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    entry_start: int = 0
+    entry_stop: int | None = None
+    size_bytes: int | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, str | None, int, int | None]:
+        """What makes two files of a dataset the same input."""
+        path = self.path if is_url(self.path) else os.path.abspath(self.path)
+        return (self.dataset, path, self.tree, self.entry_start, self.entry_stop)
+
+    @property
+    def is_missing(self) -> bool:
+        """True for a local path at which there is no file."""
+        return not is_url(self.path) and self.size_bytes is None
+
+    def with_size(self) -> DataFile:
+        """The same file with the size that the file system tells; files that are not local stay as they are."""
+        if is_url(self.path):
+            return self
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return replace(self, size_bytes=None)
+        return replace(self, size_bytes=status.st_size)
+
+
+def is_url(path: str) -> bool:
+    """True for ``root://...``, ``https://...`` and the like."""
+    return "://" in path
+
+
+def storage_element(path: str) -> str:
+    """The name of the place a file lies on: scheme and host of a URL, else the mount point of its file system."""
+    if is_url(path):
+        scheme, rest = path.split("://", 1)
+        return f"{scheme}://{rest.split('/', 1)[0]}"
+    try:
+        folder = os.path.dirname(os.path.abspath(path))
+        return _mount_point(folder)
+    except OSError:
+        return "file system"
+
+
+@lru_cache(maxsize=4096)
+def _mount_point(folder: str) -> str:
+    here = Path(os.path.realpath(folder))
+    while not os.path.ismount(here):
+        here = here.parent
+    return str(here)

@@ -1,0 +1,152 @@
+"""Files that list files: text with one location per line, and coffea's fileset JSON in all its forms."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from branchline.dataset.files import DataFile, is_url
+from branchline.dataset.locations import expand, split_tree
+from branchline.errors import DatasetError, MissingFileError
+
+TEXT_SUFFIXES = (".txt", ".list", ".lst")
+JSON_SUFFIXES = (".json", ".json.gz")
+# A name of the tree is found under one of these keys in the filesets that are around.
+TREE_KEYS = ("object_path", "treename", "tree")
+
+
+def is_list(path: str) -> bool:
+    """True if the name says that the file lists other files."""
+    return path.lower().endswith(TEXT_SUFFIXES + JSON_SUFFIXES)
+
+
+def read_list(path: str, template: DataFile) -> list[DataFile]:
+    """The files named in a text list or a fileset JSON.
+
+    Raises MissingFileError if the list is not there and DatasetError if it does not say what a list says.
+    """
+    if not os.path.exists(path):
+        raise MissingFileError("this list of files is not there", path=path)
+    if path.lower().endswith(TEXT_SUFFIXES):
+        return _read_text(path, template)
+    return read_fileset(_load_json(path), template, source=path)
+
+
+def _read_text(path: str, template: DataFile) -> list[DataFile]:
+    files: list[DataFile] = []
+    with open(path, encoding="utf-8") as lines:
+        try:
+            for line in lines:
+                location = line.split("#", 1)[0].strip()
+                if location:
+                    files += expand(_beside(path, location), template)
+        except UnicodeDecodeError as error:
+            raise DatasetError("this list of files is not text", path=path) from error
+    if not files:
+        raise DatasetError("this list names no file", path=path, hint="one path per line, # starts a comment")
+    return files
+
+
+def _load_json(path: str) -> Any:
+    opener = gzip.open if path.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as text:
+            return json.load(text)
+    except (json.JSONDecodeError, UnicodeDecodeError, gzip.BadGzipFile) as error:
+        raise DatasetError(f"this fileset is not valid JSON: {error}", path=path) from error
+
+
+def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[DataFile]:
+    """The files of a fileset, in the order in which it names them.
+
+    Understood are ``{"name": {"files": {path: tree}, "metadata": {...}}}``, with ``files`` also a list of paths or a
+    mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, ``{"name": [path, ...]}``,
+    ``{"name": {path: tree}}`` and a plain list of paths.
+    """
+    where = source or None
+    if isinstance(fileset, list):
+        return [one for path in fileset for one in _one_file(path, None, template, source)]
+    if not isinstance(fileset, Mapping) or not fileset:
+        raise DatasetError("a fileset is a JSON object that names its datasets", path=where)
+    files: list[DataFile] = []
+    for name, content in fileset.items():
+        found = list(_one_dataset(str(name), content, template, source))
+        if not found:
+            raise DatasetError(f"the dataset {name!r} of this fileset names no file", path=where)
+        files += found
+    return files
+
+
+def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> Iterator[DataFile]:
+    metadata: Mapping[str, Any] = {}
+    tree = None
+    files = content
+    if isinstance(content, Mapping) and "files" in content:
+        files = content["files"]
+        metadata = content.get("metadata") or {}
+        tree = _tree_in(content)
+    template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
+    if isinstance(files, str):
+        files = [files]
+    if isinstance(files, Mapping):
+        for path, description in files.items():
+            yield from _one_file(path, description, template, source)
+    elif isinstance(files, list):
+        for path in files:
+            yield from _one_file(path, None, template, source)
+    else:
+        raise DatasetError(
+            f"the files of dataset {name!r} are neither a list of paths nor a mapping of path to tree",
+            path=source or None,
+        )
+
+
+def _one_file(path: Any, description: Any, template: DataFile, source: str) -> Iterator[DataFile]:
+    if not isinstance(path, str):
+        raise DatasetError(f"{path!r} is not a path", path=source or None)
+    ranges: list[tuple[int, int | None]] = [(0, None)]
+    tree = description
+    if isinstance(description, Mapping):
+        tree = _tree_in(description)
+        ranges = _joined(description.get("steps"), path, source) or ranges
+    if tree is not None and not isinstance(tree, str):
+        raise DatasetError(f"the tree of {path} is given as {tree!r}, which is no name", path=source or None)
+    for one in expand(_beside(source, path), replace(template, tree=tree or template.tree)):
+        for start, stop in ranges:
+            yield replace(one, entry_start=start, entry_stop=stop)
+
+
+def _tree_in(description: Mapping[str, Any]) -> str | None:
+    for key in TREE_KEYS:
+        if description.get(key):
+            return str(description[key])
+    return None
+
+
+def _joined(steps: Any, path: str, source: str) -> list[tuple[int, int | None]]:
+    """Entry ranges with those joined that touch: steps are how others cut a file, which is not how we do."""
+    joined: list[tuple[int, int | None]] = []
+    try:
+        for start, stop in steps or []:
+            if not 0 <= int(start) <= int(stop):
+                raise ValueError
+            if joined and joined[-1][1] == int(start):
+                joined[-1] = (joined[-1][0], int(stop))
+            else:
+                joined.append((int(start), int(stop)))
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"the steps of {path} are not a list of [start, stop]", path=source or None) from error
+    return joined
+
+
+def _beside(source: str, location: str) -> str:
+    """A relative path is looked up from the current directory and, if it is not there, beside the list."""
+    path, _ = split_tree(location)
+    if not source or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
+        return location
+    beside = os.path.join(os.path.dirname(source), location)
+    return beside if os.path.exists(split_tree(beside)[0]) or "*" in path else location

@@ -1,0 +1,70 @@
+"""What a user may write for a file: a path, a glob, a directory, or any of these with ``:tree`` behind it."""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import replace
+
+from branchline.dataset.files import DataFile, is_url
+from branchline.errors import DatasetError
+
+ROOT_SUFFIX = ".root"
+
+
+def split_tree(location: str) -> tuple[str, str | None]:
+    """Cuts ``f.root:dir/tree`` into path and tree; a path without a tree gives None for it."""
+    lowered = location.lower()
+    cut = lowered.rfind(ROOT_SUFFIX + ":")
+    if cut >= 0:
+        path_end = cut + len(ROOT_SUFFIX)
+        return location[:path_end], location[path_end + 1 :] or None
+    if os.path.exists(location) or is_url(location):
+        return location, None
+    path, colon, tree = location.rpartition(":")
+    if colon and path and (os.path.exists(path) or _has_wildcard(path)):
+        return path, tree or None
+    return location, None
+
+
+def expand(location: str, template: DataFile) -> list[DataFile]:
+    """The files that a location stands for, sorted by name; ``template`` gives everything but path and tree.
+
+    Raises DatasetError if a directory or a glob matches nothing. A plain path is taken as it is: whether it is there
+    is found when the dataset is complete, so that all missing files are reported at once.
+    """
+    path, tree = split_tree(location)
+    path = os.path.expanduser(path)
+    paths = _paths_of(path, location)
+    return [replace(template, path=one, tree=tree or template.tree) for one in paths]
+
+
+def _paths_of(path: str, location: str) -> list[str]:
+    if is_url(path):
+        return [path]
+    if os.path.isdir(path):
+        found = _root_files_below(path)
+        if not found:
+            raise DatasetError(f"the directory {path} holds no file named *{ROOT_SUFFIX}", path=path)
+        return found
+    if _has_wildcard(path) and not os.path.exists(path):
+        found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+        if not found:
+            raise DatasetError(
+                f"no file matches {location}",
+                hint=f"the pattern is looked up from {os.getcwd()}" if not os.path.isabs(path) else None,
+            )
+        return found
+    return [path]
+
+
+def _root_files_below(folder: str) -> list[str]:
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        found += [os.path.join(parent, name) for name in names if name.lower().endswith(ROOT_SUFFIX)]
+    return sorted(found)
+
+
+def _has_wildcard(path: str) -> bool:
+    return glob.has_magic(path)

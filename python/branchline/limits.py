@@ -1,0 +1,58 @@
+"""Every size, count and wait of trains and jobs that somebody had to choose, each with its reason."""
+
+from __future__ import annotations
+
+import re
+
+from branchline.errors import BranchlineError
+
+MB = 10**6
+
+# A job is cut so that 256 sub-jobs share its bytes: enough for an even load on some tens of workers to the very end,
+# few enough that handing them out and adding up their results costs nothing.
+SUBJOBS_WANTED = 256
+# Below 4 MB of compressed data the fixed costs of a sub-job (threads, one message, one addition) begin to show.
+SUBJOB_MIN_BYTES = 4 * MB
+# Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
+SUBJOB_MAX_BYTES = 256 * MB
+# Files so small that thousands make a sub-job would leave it with thousands of records to carry.
+SUBJOB_MAX_FILES = 256
+
+# What a train learns its branches on: large enough that every column that is used is touched, small enough that the
+# other workers, which wait for the outcome, do not notice.
+LEARN_ENTRIES = 1000
+# A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
+STEP_MAX_ENTRIES = 50_000_000
+
+# A worker tells what it has done so often: the terminal is redrawn at this pace, and more would cost CPU time.
+PROGRESS_INTERVAL_S = 0.2
+# Points of the timeline in job.json: one a second for a job of an hour, and never more than this.
+TIMELINE_MAX_POINTS = 3600
+
+# After Ctrl-C workers have so long to leave the chunk they are in and hand over what they have.
+STOP_GRACE_S = 10.0
+# How often the job looks whether that time is over.
+STOP_CHECK_INTERVAL_S = 0.5
+# A worker that was told to end and does not is killed after this.
+KILL_GRACE_S = 2.0
+
+# `branchline test` tries every wagon on files spread over the dataset: enough to see that they differ.
+FORECAST_FILES = 3
+# Of each file, so many entries in so many chunks: a second or so for most wagons, and growth of the output shows.
+FORECAST_ENTRIES = 10_000
+FORECAST_CHUNKS = 5
+# Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
+CHUNKS_HELD = 3
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def parse_bytes(text: str | int) -> int:
+    """``"100 MB"`` -> 100 000 000, ``"1 GiB"`` -> 2**30; a number is bytes. Raises BranchlineError if it is neither."""
+    if isinstance(text, int):
+        return text
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    if found is None or found.group(2).upper() not in _UNITS:
+        raise BranchlineError(f"{text!r} is not a size", hint='write it like "100 MB" or "1 GiB"')
+    return int(float(found.group(1)) * _UNITS[found.group(2).upper()])

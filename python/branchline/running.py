@@ -1,0 +1,133 @@
+"""From wagons and a dataset to results on disk in one call: the train, and then its report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from branchline.errors import BranchlineError
+from branchline.report import write_out
+from branchline.train.job_record import FAILED
+from branchline.train.progress import TrainProgress
+from branchline.train.result import TrainResult
+from branchline.train.running import run_train
+
+
+def run(
+    wagons: Any,
+    dataset: Any,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    workers: int | None = None,
+    tree: str | None = None,
+    branches: Sequence[str] | None = None,
+    step_size: int | str = "100 MB",
+    memory_limit: int | str = "1 GiB",
+    skip_bad_files: bool = False,
+    force: bool = False,
+    progress: Callable[[TrainProgress], None] | None = None,
+    command: str = "",
+) -> TrainResult:
+    """Runs wagons over a dataset, which is read once for all of them.
+
+    ``wagons`` is a Python file, an object with ``process(events)``, or a list of these; ``dataset`` is what
+    ``Dataset.of`` takes. ``workers`` (all cores) is the number of processes; with 1 everything happens in this one. The
+    results are the same bit for bit whatever their number. ``branches`` are read for all wagons; without it those are
+    read that the wagons name and, if one names none, those that it touches on the first events. ``step_size`` is the
+    size of a chunk in bytes ("100 MB") or entries (100000), ``memory_limit`` bounds what the reading of one worker
+    holds. With ``skip_bad_files`` a file that cannot be read is left out and listed in ``job["skipped"]``. With ``out``
+    the results are written there; a directory that has something in it is refused, unless ``force`` replaces it.
+
+    What is wrong before the run starts raises (DatasetError, WagonError, MissingFileError, NoSuchKeyError, ...). What
+    stops it later, Ctrl-C among it, gives a TrainResult with what was finished until then and a warning that says so;
+    its ``exit_code`` is 0 only if all is well.
+    """
+    result = run_quietly(
+        wagons,
+        dataset,
+        out,
+        workers=workers,
+        tree=tree,
+        branches=branches,
+        step_size=step_size,
+        memory_limit=memory_limit,
+        skip_bad_files=skip_bad_files,
+        force=force,
+        progress=progress,
+        command=command,
+    )
+    if result.exit_code:
+        warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
+    return result
+
+
+def run_quietly(
+    wagons: Any,
+    dataset: Any,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    workers: int | None,
+    tree: str | None,
+    branches: Sequence[str] | None,
+    step_size: int | str,
+    memory_limit: int | str,
+    skip_bad_files: bool,
+    force: bool,
+    progress: Callable[[TrainProgress], None] | None,
+    command: str,
+) -> TrainResult:
+    """As ``run``, for a caller that looks at ``exit_code`` and ``errors``."""
+    if out is not None:
+        check_out(Path(out), force=force)
+    result = run_train(
+        wagons,
+        dataset,
+        workers=workers,
+        tree=tree,
+        branches=branches,
+        step_size=step_size,
+        memory_limit=memory_limit,
+        skip_bad_files=skip_bad_files,
+        progress=progress,
+        command=command,
+    )
+    if out is not None and result.job["status"] != FAILED:
+        write(result, Path(out))
+    return result
+
+
+def check_out(out: Path, *, force: bool) -> None:
+    """Refuses an output directory that would lose something. Raises BranchlineError."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise BranchlineError("this is a file, not a directory for results", path=str(out))
+    names = {one.name for one in out.iterdir()}
+    if names and not force:
+        raise BranchlineError(
+            "there is something in this directory", path=str(out), hint="choose another one, or replace it with --force"
+        )
+    if names and "job.json" not in names:
+        raise BranchlineError(
+            "this directory is not empty and no train wrote it, so it is not replaced",
+            path=str(out),
+            hint="choose another one, or remove it yourself",
+        )
+
+
+def write(result: TrainResult, out: Path) -> None:
+    """Writes results, pictures and records into a directory. Raises StorageError, and then what is there is whole."""
+    _remove_previous(out)
+    result.out = out
+    result.written = list(write_out(out, result))
+    result.close_clock()
+
+
+def _remove_previous(out: Path) -> None:
+    """An output of before goes when the new one is ready to be written, not earlier."""
+    if (out / "job.json").exists():
+        shutil.rmtree(out)

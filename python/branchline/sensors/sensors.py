@@ -1,0 +1,108 @@
+"""The list of all sensors: what is measured in a job, in which unit, and where in the record of the job it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+JOB, FILE, STORAGE_ELEMENT, WAGON, BRANCH = "job", "file", "storage_element", "wagon", "branch"
+SCOPES = (JOB, FILE, STORAGE_ELEMENT, WAGON, BRANCH)
+
+# Where the things of a scope are listed in the job record, and which key names one of them.
+_LISTS = {FILE: ("files", "path"), STORAGE_ELEMENT: ("storage_elements", "name"), WAGON: ("wagons", "name")}
+_LISTS |= {BRANCH: ("branches", "name")}
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """One thing that is measured. ``key`` leads to it in the job record, or in that of one thing of its scope."""
+
+    name: str
+    unit: str
+    scopes: tuple[str, ...]
+    description: str
+    key: tuple[str, ...] = ()
+
+    def value_in(self, record: Mapping[str, Any]) -> Any:
+        """The value in a record, None if it is not there."""
+        found: Any = record
+        for key in self.key or (self.name,):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+def _phase(name: str, description: str) -> Sensor:
+    return Sensor(f"{name}_phase_s", "s", (JOB,), f"wall time of the job: {description}", ("phases", name))
+
+
+def _total(name: str, unit: str, description: str, *scopes: str) -> tuple[Sensor, Sensor]:
+    return (
+        Sensor(name, unit, (JOB,), description, ("totals", name)),
+        Sensor(name, unit, scopes, description),
+    )
+
+
+SENSORS: tuple[Sensor, ...] = (
+    Sensor("wall_s", "s", (JOB, FILE), "wall time; of a file the time its chunks were waited for and worked on"),
+    Sensor("cpu_s", "s", (JOB, WAGON), "CPU time; of a job all threads of all processes, of a wagon its own thread"),
+    Sensor("memory_peak_bytes", "B", (JOB,), "peak resident memory, added up over the processes"),
+    Sensor("events", "events", (JOB, FILE, WAGON), "events handed to wagons"),
+    Sensor("seconds", "s", (WAGON,), "wall time in process(), without waiting for columns"),
+    Sensor("chunks", "chunks", (WAGON,), "chunks processed"),
+    Sensor("misses", "reads", (WAGON,), "columns read late because nobody knew that they would be touched"),
+    Sensor("output_bytes", "B", (WAGON,), "size of the pickled result"),
+    *_total("bytes_asked", "B", "bytes that the reading needed", FILE),
+    *_total("bytes_read", "B", "bytes that the storage delivered", FILE, STORAGE_ELEMENT),
+    *_total("read_calls", "calls", "requests to the storage", FILE, STORAGE_ELEMENT),
+    *_total("baskets", "baskets", "baskets read", FILE, BRANCH),
+    *_total("compressed_bytes", "B", "bytes of baskets as they lie on disk", FILE, BRANCH),
+    *_total("plain_bytes", "B", "bytes of baskets after decompression", FILE, BRANCH),
+    *_total("fetch_s", "s", "thread time inside the storage's read calls", FILE, STORAGE_ELEMENT),
+    *_total("decompress_s", "s", "thread time in decompressing", FILE, BRANCH),
+    *_total("decode_s", "s", "thread time in decoding", FILE, BRANCH),
+    Sensor("open_s", "s", (FILE,), "time to open: header, keys, streamer info, description of the tree"),
+    Sensor("late_reads", "reads", (FILE,), "reads of columns outside of the plan"),
+    Sensor("files", "files", (STORAGE_ELEMENT,), "files read from it"),
+    _phase("start", "starting processes, loading wagons"),
+    _phase("plan", "looking at the dataset and cutting it"),
+    _phase("wait", "waiting for the storage"),
+    _phase("decompress", "waiting for decompression"),
+    _phase("decode", "waiting for decoding, making arrays"),
+    _phase("wagons", "in wagons"),
+    _phase("merge", "adding up results"),
+    _phase("write", "writing results"),
+    _phase("idle", "workers without a sub-job"),
+    _phase("other", "everything that Branchline does beside"),
+)
+
+
+def rows_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every sensor's values in a job, one row (scope, name, sensor, value, unit) each; what was not measured is left
+    out.
+    """
+    return list(_rows(job))
+
+
+def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for scope in SCOPES:
+        for name, record in _records(job, scope):
+            for sensor in SENSORS:
+                value = sensor.value_in(record) if scope in sensor.scopes else None
+                if value is not None:
+                    yield {
+                        "scope": scope,
+                        "name": name,
+                        "sensor": sensor.name,
+                        "value": float(value),
+                        "unit": sensor.unit,
+                    }
+
+
+def _records(job: Mapping[str, Any], scope: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if scope == JOB:
+        yield "", job
+        return
+    listed, key = _LISTS[scope]
+    for record in job.get(listed, []):
+        yield str(record[key]), record

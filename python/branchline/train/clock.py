@@ -1,0 +1,63 @@
+"""A clock that is always in exactly one phase, so that the phases of a timeline add up to its length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
+PHASES = ("start", "plan", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "other")
+
+
+class PhaseClock:
+    """Adds up the seconds of each phase from ``begin_s`` on (``time.monotonic``, the same in all processes)."""
+
+    def __init__(self, phase: str = "start", begin_s: float | None = None) -> None:
+        self.begin_s = time.monotonic() if begin_s is None else begin_s
+        self.phase = phase
+        self._seconds: dict[str, float] = {}
+        self._since_s = self.begin_s
+
+    def switch(self, phase: str) -> str:
+        """Goes over to another phase and returns the one that ends."""
+        now = time.monotonic()
+        previous = self.phase
+        self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
+        self._since_s = now
+        self.phase = phase
+        return previous
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """Inside the block in this phase, afterwards in the one before."""
+        previous = self.switch(phase)
+        try:
+            yield
+        finally:
+            self.switch(previous)
+
+    def spent(self, phase: str) -> float:
+        """The seconds of one phase, as of the last switch."""
+        return self._seconds.get(phase, 0.0)
+
+    def seconds(self) -> dict[str, float]:
+        """The seconds of each phase up to now."""
+        self.switch(self.phase)
+        return dict(self._seconds)
+
+
+def split_reading(seconds: dict[str, float], consumer: dict[str, float]) -> dict[str, float]:
+    """Replaces the phase "reading" by wait, decompress and decode, as the engine's consumer records tell.
+
+    What of the reading is not waiting is the making of arrays from what was decoded, and counts as decode.
+    """
+    split = dict(seconds)
+    reading = split.pop("reading", 0.0)
+    waits = [max(consumer.get(f"wait_{part}_s", 0.0), 0.0) for part in ("fetch", "decompress", "decode")]
+    scale = min(1.0, reading / sum(waits)) if sum(waits) > 0 else 0.0
+    fetch, decompress, decode = (scale * part for part in waits)
+    split["wait"] = split.get("wait", 0.0) + fetch
+    split["decompress"] = split.get("decompress", 0.0) + decompress
+    split["decode"] = split.get("decode", 0.0) + decode + reading - (fetch + decompress + decode)
+    return {phase: split.get(phase, 0.0) for phase in PHASES}

@@ -1,0 +1,183 @@
+"""Runs all wagons of a train on one chunk, each behind those it requires, and adds up what they return."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from numbers import Number
+from typing import Any
+
+from branchline.dataset import DataFile
+from branchline.errors import BranchlineError
+from branchline.jobs import Interruption
+from branchline.train.accumulators import CannotAddError, add
+from branchline.train.clock import PhaseClock
+from branchline.train.events import Columns, Events
+from branchline.train.processor import ProcessorEvents
+from branchline.train.share_result import WagonFault, WagonShare
+from branchline.train.wagons import Wagon
+from branchline.tree import Chunk
+
+UNCHANGING = (type(None), Number, str, bytes, frozenset, tuple)
+
+
+class UnreadableColumnError(Exception):
+    """A column could not be read while a wagon ran. The chunk counts for no wagon; ``cause`` says what happened."""
+
+    def __init__(self, cause: BranchlineError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Coupling:
+    """The wagons of a worker. What they return for a chunk is added for all of them or, if interrupted, for none."""
+
+    def __init__(self, wagons: tuple[Wagon, ...], clock: PhaseClock, interruption: Interruption) -> None:
+        self._wagons = wagons
+        self._clock = clock
+        self._interruption = interruption
+        self._stopped: frozenset[str] = frozenset()
+        self._previous: dict[str, Any] = {}
+        self._processor_events = ProcessorEvents()
+        self.touched: set[str] = set()
+
+    def begin(self, stopped: frozenset[str]) -> dict[str, WagonShare]:
+        """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
+        self._stopped = stopped
+        return {wagon.name: WagonShare() for wagon in self._wagons}
+
+    def use(self, clock: PhaseClock) -> PhaseClock:
+        """Goes on with another clock."""
+        self._clock = clock
+        return clock
+
+    def run(self, chunk: Chunk, file: DataFile, shares: dict[str, WagonShare], *, learning: bool) -> None:
+        """Runs the wagons on a chunk. Raises UnreadableColumnError and KeyboardInterrupt, both of which leave the
+        sums as they were.
+        """
+        columns = Columns(chunk, self._clock, learning)
+        metadata = _metadata(chunk, file)
+        outputs: dict[str, Any] = {}
+        faults: dict[str, WagonFault] = {}
+        for wagon in self._wagons:
+            if wagon.name in self._stopped or shares[wagon.name].error is not None:
+                continue
+            missing = [name for name in wagon.requires if name not in outputs]
+            if missing:
+                faults[wagon.name] = _because_of(missing[0], chunk)
+                continue
+            needed = {name: outputs[name] for name in wagon.requires}
+            self._run_one(wagon, columns, metadata, needed, shares[wagon.name], outputs, faults)
+            if columns.read_error is not None:
+                raise UnreadableColumnError(columns.read_error)
+        with self._clock.during("merge"):
+            self._add(chunk, shares, outputs, faults)
+        self._note_touches(columns, shares)
+
+    def _run_one(
+        self,
+        wagon: Wagon,
+        columns: Columns,
+        metadata: Mapping[str, Any],
+        needed: Mapping[str, Any],
+        share: WagonShare,
+        outputs: dict[str, Any],
+        faults: dict[str, WagonFault],
+    ) -> None:
+        columns.wagon = wagon.name
+        seconds_before = self._clock.spent("wagons")
+        cpu_before_s = time.thread_time()
+        try:
+            with self._clock.during("wagons"), self._interruption.allowed():
+                if wagon.is_processor:
+                    events = self._processor_events.of(columns, metadata)
+                else:
+                    events = Events(columns, metadata, needed)
+                output = wagon.process(events)
+            self._refuse_same_object(wagon.name, output)
+            outputs[wagon.name] = output
+        except KeyboardInterrupt:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything and stops alone
+            faults[wagon.name] = _fault_of(error, columns.chunk)
+        share.seconds += self._clock.spent("wagons") - seconds_before
+        share.cpu_s += time.thread_time() - cpu_before_s
+
+    def _refuse_same_object(self, name: str, output: Any) -> None:
+        if _shares_objects(self._previous.get(name), output):
+            raise CannotAddError(
+                "process() returned an object that it returned for the chunk before, whose content would count twice: "
+                "make a new one in process()"
+            )
+        self._previous[name] = output
+
+    def _add(
+        self, chunk: Chunk, shares: dict[str, WagonShare], outputs: dict[str, Any], faults: dict[str, WagonFault]
+    ) -> None:
+        for wagon in self._wagons:
+            share = shares[wagon.name]
+            if wagon.name in faults:
+                share.error = faults[wagon.name]
+            elif wagon.name in outputs:
+                stopped = [name for name in wagon.requires if shares[name].error is not None]
+                if stopped:
+                    share.error = _because_of(stopped[0], chunk)
+                else:
+                    _add_output(share, outputs[wagon.name], chunk)
+
+    def _note_touches(self, columns: Columns, shares: dict[str, WagonShare]) -> None:
+        for name, touched in columns.touched.items():
+            shares[name].touched |= touched
+            self.touched |= touched
+        for name, missed in columns.misses.items():
+            misses = shares[name].misses
+            for branch in missed:
+                misses[branch] = misses.get(branch, 0) + 1
+
+
+def _add_output(share: WagonShare, output: Any, chunk: Chunk) -> None:
+    try:
+        share.total = add(share.total, output)
+    except CannotAddError as error:
+        share.error = _fault_of(error, chunk)
+        return
+    share.events += len(chunk)
+    share.chunks += 1
+
+
+def _metadata(chunk: Chunk, file: DataFile) -> dict[str, Any]:
+    return {
+        **file.metadata,
+        "dataset": file.dataset,
+        "filename": chunk.path,
+        "treename": chunk.tree_name,
+        "entrystart": chunk.entry_start,
+        "entrystop": chunk.entry_stop,
+    }
+
+
+def _because_of(name: str, chunk: Chunk) -> WagonFault:
+    message = f"requires wagon {name!r}, which stopped"
+    return WagonFault("RequiredWagonStopped", message, chunk.path, chunk.entry_start, chunk.entry_stop, "")
+
+
+def _fault_of(error: BaseException, chunk: Chunk) -> WagonFault:
+    """The fault with the traceback from the wagon's own code on, without our frames before it."""
+    frames = error.__traceback__
+    while frames is not None and "branchline/train/" in frames.tb_frame.f_code.co_filename:
+        frames = frames.tb_next
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    message = str(error) or type(error).__name__
+    return WagonFault(type(error).__name__, message, chunk.path, chunk.entry_start, chunk.entry_stop, text)
+
+
+def _shares_objects(previous: Any, output: Any) -> bool:
+    """True if two outputs are, or hold under the same key, one object that can change."""
+    if isinstance(output, UNCHANGING):
+        return False
+    if previous is output:
+        return True
+    if isinstance(previous, Mapping) and isinstance(output, Mapping):
+        return any(_shares_objects(previous[key], value) for key, value in output.items() if key in previous)
+    return False

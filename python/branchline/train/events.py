@@ -1,0 +1,122 @@
+"""What a wagon gets to see of a chunk: columns that are made when they are touched, and who touched them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import BadFileError, MissingFileError, NoSuchKeyError, StorageError
+from branchline.train.clock import PhaseClock
+from branchline.tree import Chunk
+
+
+class NoSuchBranchError(NoSuchKeyError, AttributeError):
+    """A wagon asked its events for a branch that the tree does not have."""
+
+
+class Columns:
+    """The columns of one chunk, shared by all wagons: made once, with a note of each wagon's touches and misses.
+
+    ``read_error`` is what went wrong while a column was read in a wagon: the fault of a file, not of the wagon.
+    """
+
+    def __init__(self, chunk: Chunk, clock: PhaseClock, learning: bool = False) -> None:
+        self.chunk = chunk
+        self.wagon = ""
+        self.touched: dict[str, set[str]] = {}
+        self.misses: dict[str, set[str]] = {}
+        self.read_error: BadFileError | MissingFileError | StorageError | None = None
+        self._clock = clock
+        self._learning = learning
+
+    @property
+    def names(self) -> list[str]:
+        """Every branch that can be had."""
+        return self.chunk.all_branches
+
+    def array(self, name: str) -> ak.Array:
+        """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
+        with self._clock.during("reading"):
+            try:
+                array = self.chunk.array(name)
+            except NoSuchKeyError as error:
+                raise NoSuchBranchError(error.what, path=self.chunk.path, hint=error.hint) from None
+            except (BadFileError, MissingFileError, StorageError) as error:
+                self.read_error = error
+                raise
+        self.touched.setdefault(self.wagon, set()).add(name)
+        if name in self.chunk.late_branches and not self._learning:
+            self.misses.setdefault(self.wagon, set()).add(name)
+        return array
+
+
+class Events:
+    """A chunk of events: ``events.px`` and ``events["px"]`` are awkward arrays with one element per event.
+
+    ``events[["px", "py"]]`` is a record array of these, ``events[mask]`` and ``events[:100]`` are the events selected.
+    ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
+    fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk.
+    """
+
+    __slots__ = ("_columns", "_made", "_selections", "metadata", "outputs")
+
+    def __init__(
+        self,
+        columns: Columns,
+        metadata: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        selections: tuple[Any, ...] = (),
+    ) -> None:
+        self._columns = columns
+        self._selections = selections
+        self._made: dict[str, ak.Array] = {}
+        self.metadata = metadata
+        self.outputs = outputs or {}
+
+    def __len__(self) -> int:
+        return (
+            len(self._selected(np.arange(len(self._columns.chunk)))) if self._selections else len(self._columns.chunk)
+        )
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of all branches that can be read, whether they are read already or not."""
+        return list(self._columns.names)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.fields]
+
+    def __getattr__(self, name: str) -> ak.Array:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._column(name)
+
+    def __getitem__(self, where: Any) -> Any:
+        if isinstance(where, str):
+            return self._column(where)
+        if isinstance(where, (list, tuple)) and where and all(isinstance(name, str) for name in where):
+            return ak.zip({name: self._column(name) for name in where}, depth_limit=1)
+        if isinstance(where, (int, np.integer, tuple)):
+            raise TypeError(
+                "events are selected by a mask, a slice or an array of positions: events[i:i+1], not events[i]"
+            )
+        return Events(self._columns, self.metadata, self.outputs, (*self._selections, where))
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError("events are columns: loop over events.px or over events[['px', 'py']], not over events")
+
+    def __repr__(self) -> str:
+        return f"<Events: {len(self)} events, {len(self.fields)} branches>"
+
+    def _column(self, name: str) -> ak.Array:
+        if name not in self._made:
+            self._made[name] = self._selected(self._columns.array(name))
+        return self._made[name]
+
+    def _selected(self, array: Any) -> Any:
+        for selection in self._selections:
+            array = array[selection]
+        return array

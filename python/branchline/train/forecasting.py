@@ -1,0 +1,238 @@
+"""`branchline test`: what every wagon costs alone, and what the whole train will cost, before anyone waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from branchline.dataset import DataFile, Dataset
+from branchline.errors import BranchlineError
+from branchline.jobs import Finished, LocalProcesses, SubJob, WorkerDiedError
+from branchline.limits import CHUNKS_HELD, FORECAST_FILES, STEP_MAX_ENTRIES, parse_bytes
+from branchline.sensors import cpu_count
+from branchline.train.share_result import WagonFault
+from branchline.train.trial import Trial, TrialWork
+from branchline.train.wagons import Wagon, wagons_of
+
+
+@dataclass(frozen=True)
+class WagonForecast:
+    """A wagon alone on the sample, and its output after the whole dataset.
+
+    ``seconds_per_event`` and ``cpu_s_per_event`` are without reading and without the first chunk, which took
+    ``first_s``; ``memory_bytes`` is what the process grew by.
+    """
+
+    name: str
+    events: int
+    first_s: float
+    seconds_per_event: float
+    cpu_s_per_event: float
+    memory_bytes: int
+    output_bytes: int
+    output_bytes_forecast: int
+    output_grows: bool
+    branches: tuple[str, ...]
+    error: WagonFault | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The whole train, extrapolated from the wagons alone; ``basis`` says how, one sentence per line."""
+
+    wagons: tuple[WagonForecast, ...]
+    workers: int
+    events: int
+    read_s_per_event: float
+    seconds: float
+    memory_bytes: int
+    output_bytes: int
+    basis: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """True if a wagon does not run."""
+        return any(wagon.error is not None for wagon in self.wagons)
+
+
+def forecast(
+    wagons: Any,
+    dataset: Any,
+    *,
+    workers: int | None = None,
+    tree: str | None = None,
+    step_size: int | str = "100 MB",
+    memory_limit: int | str = "1 GiB",
+) -> Forecast:
+    """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
+
+    Takes what ``run`` takes. Raises what the reading of the sample raises; a wagon that fails is in the forecast.
+    """
+    found, modules = wagons_of(wagons)
+    data = Dataset.of(dataset, tree)
+    data.require_present()
+    files = _sample(data)
+    limit_bytes = parse_bytes(memory_limit)
+    by_name = {wagon.name: wagon for wagon in found}
+    trials = [
+        _try(_with_required(wagon, by_name), wagon.branches or (), files, limit_bytes, modules) for wagon in found
+    ]
+    branches = tuple(sorted({branch for trial in trials for branch in trial.branches}))
+    reading = _try((), branches, files, limit_bytes, modules)
+    return _Extrapolation(data, trials, reading, step_size, limit_bytes, workers or cpu_count()).forecast()
+
+
+def _sample(dataset: Dataset) -> tuple[DataFile, ...]:
+    count = min(FORECAST_FILES, len(dataset))
+    last = len(dataset) - 1
+    positions = sorted({round(index * last / max(1, count - 1)) for index in range(count)})
+    return tuple(dataset.files[position] for position in positions)
+
+
+def _with_required(wagon: Wagon, by_name: dict[str, Wagon]) -> tuple[Wagon, ...]:
+    chain: dict[str, Wagon] = {}
+    for needed in wagon.requires:
+        chain.update({one.name: one for one in _with_required(by_name[needed], by_name)})
+    chain[wagon.name] = wagon
+    return tuple(chain.values())
+
+
+def _try(
+    wagons: tuple[Wagon, ...],
+    branches: Sequence[str],
+    files: tuple[DataFile, ...],
+    limit_bytes: int,
+    modules: Sequence[tuple[str, str]],
+) -> Trial:
+    """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
+    name = wagons[-1].name if wagons else "reading"
+    subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {files[0].path}")])
+    work = TrialWork(wagons, tuple(branches), limit_bytes, files)
+    try:
+        for message in LocalProcesses(1, modules).run(work, lambda: next(subjobs, None)):
+            if isinstance(message, Finished):
+                trial: Trial = message.value
+                return trial
+    except WorkerDiedError as error:
+        fault = WagonFault(type(error).__name__, str(error), files[0].path, 0, 0, "")
+        return Trial(name, error=fault)
+    raise BranchlineError(f"the trial of {name} ended without a result")
+
+
+class _Extrapolation:
+    """From the trials to the whole train."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        trials: Sequence[Trial],
+        reading: Trial,
+        step_size: int | str,
+        limit_bytes: int,
+        workers: int,
+    ) -> None:
+        self._trials = trials
+        self._reading = reading
+        self._workers = workers
+        self._limit_bytes = limit_bytes
+        self._events, self._events_basis = _events_in(dataset, reading.entries)
+        self._plain_bytes_per_event = reading.plain_bytes / max(1, reading.events)
+        self._step_entries = self._entries_in(step_size)
+
+    def _entries_in(self, step_size: int | str) -> int:
+        if isinstance(step_size, int):
+            return step_size
+        if not self._plain_bytes_per_event:
+            return STEP_MAX_ENTRIES
+        return max(1, int(parse_bytes(step_size) / self._plain_bytes_per_event))
+
+    def forecast(self) -> Forecast:
+        wagons = tuple(self._wagon(trial) for trial in self._trials)
+        read_s = self._reading.read_s / max(1, self._reading.events)
+        return Forecast(
+            wagons=wagons,
+            workers=self._workers,
+            events=self._events,
+            read_s_per_event=read_s,
+            seconds=self._seconds(wagons, read_s),
+            memory_bytes=self._memory_bytes(wagons),
+            output_bytes=sum(wagon.output_bytes_forecast for wagon in wagons),
+            basis=self._basis(),
+        )
+
+    def _wagon(self, trial: Trial) -> WagonForecast:
+        size, expected, grows = _output(trial.sizes, self._events)
+        return WagonForecast(
+            name=trial.name,
+            events=trial.events,
+            first_s=trial.first_s,
+            seconds_per_event=trial.seconds / max(1, trial.events),
+            cpu_s_per_event=trial.cpu_s / max(1, trial.events),
+            memory_bytes=max(0, trial.memory_peak_bytes - trial.memory_start_bytes),
+            output_bytes=size,
+            output_bytes_forecast=expected,
+            output_grows=grows,
+            branches=trial.branches,
+            error=trial.error,
+        )
+
+    @property
+    def _overlaps(self) -> bool:
+        """True if there are cores left for reading while the wagons work."""
+        return cpu_count() > self._workers
+
+    def _seconds(self, wagons: Sequence[WagonForecast], read_s: float) -> float:
+        per_event = sum(wagon.seconds_per_event for wagon in wagons)
+        both = max(per_event, read_s) if self._overlaps else per_event + read_s
+        return self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
+
+    def _memory_bytes(self, wagons: Sequence[WagonForecast]) -> int:
+        entries = min(self._step_entries, max(1, self._events))
+        chunk_bytes = int(entries * self._plain_bytes_per_event)
+        reading = min(self._limit_bytes, CHUNKS_HELD * chunk_bytes)
+        tried = max([trial.chunk_entries for trial in self._trials], default=1)
+        growth = max(1.0, entries / max(1, tried))
+        temporary = int(max([wagon.memory_bytes for wagon in wagons], default=0) * growth)
+        outputs = sum(wagon.output_bytes_forecast for wagon in wagons)
+        return self._workers * (self._reading.memory_start_bytes + reading + temporary + outputs) + outputs
+
+    def _basis(self) -> tuple[str, ...]:
+        how = "the longer of the two counts, for cores are left to read ahead" if self._overlaps else "added up"
+        return (
+            self._events_basis,
+            f"time: wagons and reading per event on {self._reading.events} events, {how}, times the events, divided by "
+            f"{self._workers} workers, plus each wagon's first chunk",
+            f"memory: Python and libraries, {CHUNKS_HELD} chunks of {self._step_entries} events but not more than the "
+            "limit, the hungriest wagon's own in proportion to the chunk, and the outputs, for each worker",
+            "output: as it is after the sample if it did not grow, otherwise in proportion to the events",
+        )
+
+
+def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
+    """The events of a dataset from those of a sample of its files, and a sentence that says how."""
+    sampled = [one for one in dataset if one.path in entries]
+    known = sum(entries[one.path] for one in sampled)
+    if len(sampled) == len(dataset):
+        return known, f"events: {known} in all {len(dataset)} files"
+    sampled_bytes = sum(one.size_bytes or 0 for one in sampled)
+    if sampled_bytes and dataset.size_bytes:
+        events = round(known * dataset.size_bytes / sampled_bytes)
+        how = f"the bytes of {len(sampled)} of {len(dataset)} files"
+    else:
+        events = round(known * len(dataset) / max(1, len(sampled)))
+        how = f"{len(sampled)} of {len(dataset)} files"
+    return events, f"events: about {events}, extrapolated from {how}"
+
+
+def _output(sizes: Sequence[tuple[int, int]], events: int) -> tuple[int, int, bool]:
+    """The size of an output now and after ``events``, and whether it grows with the events."""
+    if not sizes:
+        return 0, 0, False
+    (first_events, first_bytes), (last_events, last_bytes) = sizes[0], sizes[-1]
+    if last_events == first_events:
+        return last_bytes, last_bytes, False
+    slope = (last_bytes - first_bytes) / (last_events - first_events)
+    # An output that is a histogram stays as large as it is, up to a number that needs a digit more.
+    grows = slope * last_events > 0.1 * last_bytes
+    return last_bytes, round(last_bytes + slope * max(0, events - last_events)) if grows else last_bytes, grows

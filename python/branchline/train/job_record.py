@@ -1,0 +1,215 @@
+"""The record of a job: everything that was measured, in the one dictionary that all reports are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import cloudpickle
+
+import branchline
+from branchline.dataset import DataFile, Dataset
+from branchline.sensors import cpu_count, cpu_s, host, memory_peak_bytes
+from branchline.train.clock import PHASES, PhaseClock
+from branchline.train.merging import Merged
+from branchline.train.records import TOTALS, skipped_files, storage_elements
+from branchline.train.share_result import JobError, WagonFault, WagonShare, WorkerTimes
+from branchline.train.wagons import Wagon
+
+FINISHED, PARTIAL, FAILED = "finished", "partial", "failed"
+
+
+def postprocess(wagons: Sequence[Wagon], merged: Merged) -> dict[str, Any]:
+    """The results by wagon. Where ``postprocess`` raises, the sum is kept as it is and the wagon has an error."""
+    outputs = {}
+    for wagon in wagons:
+        share = merged.wagons[wagon.name]
+        outputs[wagon.name] = share.total
+        if share.chunks == 0:
+            continue
+        try:
+            outputs[wagon.name] = wagon.postprocess(share.total)
+        except Exception as error:  # noqa: BLE001 - a wagon may raise anything
+            fault = JobError.of(error)
+            share.error = share.error or WagonFault(
+                type(error).__name__, f"in postprocess: {error}", "", 0, 0, fault.traceback
+            )
+    return outputs
+
+
+@dataclass
+class JobRecord:
+    """What is known of a job beside what its sub-jobs brought back."""
+
+    wagons: tuple[Wagon, ...]
+    dataset: Dataset
+    missing: list[DataFile]
+    workers: int
+    threads: int
+    started: datetime
+    clock: PhaseClock
+    cpu_begin_s: float
+    times: dict[int, WorkerTimes]
+    timeline: list[dict[str, Any]]
+    subjobs: int
+    step_entries: int
+    interrupted: bool
+    command: str
+
+    def as_dict(self, merged: Merged, outputs: Mapping[str, Any], stopped_by: JobError | None) -> dict[str, Any]:
+        """The job, all of it plain dictionaries, lists, numbers and texts."""
+        files = merged.files.as_list()
+        missing = [{"path": one.path, "entries_lost": None, "error": "there is no such file"} for one in self.missing]
+        skipped = skipped_files([*missing, *merged.skipped])
+        datasets = self._datasets(files)
+        job: dict[str, Any] = {
+            "branchline": branchline.__version__,
+            "host": host(),
+            "cpu_count": cpu_count(),
+            "workers": self.workers,
+            "threads": self.threads,
+            "started": self.started.isoformat(),
+            "memory_peak_bytes": self._memory_peak_bytes(),
+            "command": self.command,
+            "interrupted": self.interrupted,
+            "step_entries": self.step_entries,
+            "subjobs": self.subjobs,
+            "subjobs_done": merged.subjobs_done,
+            "dataset": datasets,
+            "events": merged.events,
+            "events_expected": _events_expected(self.dataset, files),
+            "wagons": [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in self.wagons],
+            "files": files,
+            "branches": merged.branches.as_list(),
+            "storage_elements": storage_elements(files),
+            "skipped": skipped,
+            "misses": _misses(merged),
+            "timeline": self.timeline,
+            "totals": {field: merged.files.total(field) for field in TOTALS},
+            "errors": [] if stopped_by is None else [stopped_by.as_dict()],
+        }
+        self._check_ledger(job)
+        job["status"] = self._status(job, merged)
+        for wagon in job["wagons"]:
+            wagon["status"] = _wagon_status(wagon, job)
+        self.close_clock(job)
+        return job
+
+    def close_clock(self, job: dict[str, Any]) -> None:
+        """Sets the wall time, the CPU time and the phases to what they are now."""
+        seconds = self.clock.seconds()
+        run_s = seconds.pop("run", 0.0)
+        job["worker_phases"] = [self._worker_phases(worker, run_s) for worker in range(self.workers)]
+        phases = {}
+        for phase in PHASES:
+            of_workers = sum(one[phase] for one in job["worker_phases"]) / self.workers
+            phases[phase] = seconds.get(phase, 0.0) + of_workers
+        job["phases"] = phases
+        job["wall_s"] = sum(seconds.values()) + run_s
+        job["cpu_s"] = cpu_s() - self.cpu_begin_s
+        if self.workers > 1:
+            job["cpu_s"] += sum(one.cpu_s for one in self.times.values())
+
+    def _worker_phases(self, worker: int, run_s: float) -> dict[str, Any]:
+        """The timeline of a worker; what it does not account for it was not there, before its end or after it."""
+        times = self.times.get(worker)
+        phases = dict.fromkeys(PHASES, 0.0) if times is None else dict(times.phases)
+        phases["idle"] += max(0.0, run_s - sum(phases.values()))
+        return {"worker": worker, "host": times.host if times else host(), "wall_s": run_s, **phases}
+
+    def _memory_peak_bytes(self) -> int:
+        processes = [] if self.workers == 1 else [one.memory_peak_bytes for one in self.times.values()]
+        return memory_peak_bytes() + sum(processes)
+
+    def _datasets(self, files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        entries = {one["path"]: one.get("entries") for one in files}
+        return [
+            {
+                "path": one.path,
+                "tree": one.tree,
+                "dataset": one.dataset,
+                "entries": entries.get(one.path),
+                "size_bytes": one.size_bytes,
+            }
+            for one in self.dataset
+        ]
+
+    def _wagon(self, wagon: Wagon, share: WagonShare, output: Any) -> dict[str, Any]:
+        return {
+            "name": wagon.name,
+            "seconds": share.seconds,
+            "cpu_s": share.cpu_s,
+            "events": share.events,
+            "chunks": share.chunks,
+            "misses": sum(share.misses.values()),
+            "output_bytes": pickled_bytes(output),
+            "branches": sorted(share.touched),
+            "requires": list(wagon.requires),
+            "error": None if share.error is None else share.error.as_dict(),
+        }
+
+    def _check_ledger(self, job: dict[str, Any]) -> None:
+        """Every event of the dataset has to have been seen exactly once, or it has to be said why not."""
+        if job["errors"] or job["skipped"] or self.interrupted or job["events_expected"] is None:
+            return
+        if job["events"] != job["events_expected"]:
+            what = f"the train saw {job['events']} events where its files hold {job['events_expected']}"
+            job["errors"].append({"type": "LedgerError", "message": what, "path": None, "traceback": ""})
+
+    def _status(self, job: Mapping[str, Any], merged: Merged) -> str:
+        if not (job["errors"] or self.interrupted):
+            return FINISHED
+        return PARTIAL if merged.events else FAILED
+
+
+def _wagon_status(wagon: Mapping[str, Any], job: Mapping[str, Any]) -> str:
+    if wagon["error"] is not None:
+        return PARTIAL if wagon["events"] else "stopped"
+    return FINISHED if job["status"] == FINISHED else PARTIAL
+
+
+def _misses(merged: Merged) -> dict[str, int]:
+    misses: dict[str, int] = {}
+    for share in merged.wagons.values():
+        for branch, count in share.misses.items():
+            misses[branch] = misses.get(branch, 0) + count
+    return misses
+
+
+def _events_expected(dataset: Dataset, files: Sequence[Mapping[str, Any]]) -> int | None:
+    """The events of the dataset; None if a file was not opened, or if trees of one file cannot be told apart."""
+    entries = {record["path"]: record.get("entries") for record in files}
+    if len({(one.path, one.tree) for one in dataset}) > len({one.path for one in dataset}):
+        return None
+    total = 0
+    for one in dataset:
+        count = entries.get(one.path)
+        if count is None:
+            return None
+        stop = count if one.entry_stop is None else min(count, one.entry_stop)
+        total += max(0, stop - one.entry_start)
+    return total
+
+
+class _Counter:
+    """A file that counts what is written to it and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+    def write(self, data: Any) -> int:
+        length = memoryview(data).nbytes
+        self.size_bytes += length
+        return length
+
+
+def pickled_bytes(thing: Any) -> int:
+    """The size of an object as it goes between processes."""
+    counter = _Counter()
+    try:
+        cloudpickle.dump(thing, counter)
+    except Exception:  # noqa: BLE001 - what cannot be pickled still is a result of a train in one process
+        return 0
+    return counter.size_bytes

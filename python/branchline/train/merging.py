@@ -1,0 +1,88 @@
+"""Adds up what the sub-jobs bring back, in the order of the dataset, whatever the order in which they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from branchline.train.accumulators import CannotAddError, add
+from branchline.train.plan import Share
+from branchline.train.records import RecordTable
+from branchline.train.share_result import JobError, ShareResult, WagonFault, WagonShare
+from branchline.train.wagons import Wagon
+
+
+@dataclass
+class Merged:
+    """The job so far. A wagon that failed keeps its sum from before its first failing chunk in the dataset."""
+
+    wagons: dict[str, WagonShare]
+    files: RecordTable = field(default_factory=lambda: RecordTable("path"))
+    branches: RecordTable = field(default_factory=lambda: RecordTable("name"))
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    events: int = 0
+    subjobs_done: int = 0
+    error: JobError | None = None
+
+
+class Merger:
+    """Folds sub-jobs from the first to the last; one that comes early waits."""
+
+    def __init__(self, wagons: tuple[Wagon, ...], shares: list[Share]) -> None:
+        self.merged = Merged({wagon.name: WagonShare() for wagon in wagons})
+        self._wagons = wagons
+        self._shares = shares
+        self._early: dict[int, ShareResult] = {}
+        self._next = 0
+
+    def take(self, index: int, result: ShareResult) -> None:
+        """Takes the result of a sub-job and adds all whose turn it is."""
+        self._early[index] = result
+        while self._next in self._early:
+            self._fold(self._next, self._early.pop(self._next))
+            self._next += 1
+
+    def finish(self) -> Merged:
+        """Adds what is left behind a gap, as it is after an error or Ctrl-C."""
+        for index in sorted(self._early):
+            self._fold(index, self._early.pop(index))
+        return self.merged
+
+    def _fold(self, index: int, result: ShareResult) -> None:
+        merged = self.merged
+        for wagon in self._wagons:
+            self._fold_wagon(wagon, result.wagons[wagon.name], self._shares[index])
+        merged.files.add(result.files)
+        merged.branches.add(result.branches)
+        merged.skipped += result.skipped
+        merged.events += result.events
+        merged.subjobs_done += result.is_whole
+        merged.error = merged.error or result.error
+
+    def _fold_wagon(self, wagon: Wagon, share: WagonShare, source: Share) -> None:
+        total = self.merged.wagons[wagon.name]
+        total.seconds += share.seconds
+        total.cpu_s += share.cpu_s
+        total.touched |= share.touched
+        for branch, count in share.misses.items():
+            total.misses[branch] = total.misses.get(branch, 0) + count
+        if total.error is not None:
+            return
+        for needed in wagon.requires:
+            if self.merged.wagons[needed].error is not None and share.error is None:
+                message = f"requires wagon {needed!r}, which stopped"
+                total.error = _fault(source, "RequiredWagonStopped", message)
+                return
+        try:
+            total.total = add(total.total, share.total)
+        except CannotAddError as error:
+            total.error = _fault(source, type(error).__name__, str(error))
+            return
+        total.events += share.events
+        total.chunks += share.chunks
+        total.error = share.error
+
+
+def _fault(source: Share, kind: str, message: str) -> WagonFault:
+    file = source.files[0]
+    return WagonFault(kind, message, file.path, file.entry_start, file.entry_stop or file.entry_start, "")

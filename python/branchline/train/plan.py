@@ -1,0 +1,111 @@
+"""Cuts a dataset into sub-jobs, by its files and their sizes alone, so that every machine cuts it the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import branchline
+from branchline.dataset import DataFile
+from branchline.errors import BranchlineError
+from branchline.limits import (
+    STEP_MAX_ENTRIES,
+    SUBJOB_MAX_BYTES,
+    SUBJOB_MAX_FILES,
+    SUBJOB_MIN_BYTES,
+    SUBJOBS_WANTED,
+    parse_bytes,
+)
+from branchline.tree import ChunkStream, Source, Tree
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one sub-job reads: files that follow each other in the dataset, or part ``part`` of ``parts`` of one."""
+
+    files: tuple[DataFile, ...]
+    part: int = 0
+    parts: int = 1
+    # What follows is known when the share is handed out.
+    branches: tuple[str, ...] = ()
+    learn: bool = False
+    step: int | str = 0
+    stopped: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def label(self) -> str:
+        """The share in words, with its files."""
+        if self.parts > 1:
+            return f"part {self.part + 1} of {self.parts} of {self.files[0].path}"
+        if len(self.files) == 1:
+            return self.files[0].path
+        return f"{len(self.files)} files from {self.files[0].path} to {self.files[-1].path}"
+
+
+def cut(files: Sequence[DataFile]) -> list[Share]:
+    """The shares of a dataset, in its order; a file of unknown size is a share of its own."""
+    limit = _subjob_bytes(files)
+    shares: list[Share] = []
+    together: list[DataFile] = []
+    size_bytes = 0
+    for one in files:
+        size = limit if one.size_bytes is None else one.size_bytes
+        full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
+        if together and full:
+            shares.append(Share(tuple(together)))
+            together, size_bytes = [], 0
+        if size >= 2 * limit and one.size_bytes is not None:
+            shares += _parts(one, -(-size // limit))
+        else:
+            together.append(one)
+            size_bytes += size
+    if together:
+        shares.append(Share(tuple(together)))
+    return shares
+
+
+def _subjob_bytes(files: Sequence[DataFile]) -> int:
+    total = sum(one.size_bytes or 0 for one in files)
+    return min(max(total // SUBJOBS_WANTED, SUBJOB_MIN_BYTES), SUBJOB_MAX_BYTES)
+
+
+def _parts(one: DataFile, count: int) -> Iterator[Share]:
+    return (Share((one,), part, count) for part in range(count))
+
+
+def entry_range(share: Share, entries_count: int) -> tuple[int, int]:
+    """The entries of the file of a share that is one part of it."""
+    one = share.files[0]
+    stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
+    start = min(one.entry_start, stop)
+    length = stop - start
+    return start + length * share.part // share.parts, start + length * (share.part + 1) // share.parts
+
+
+def open_tree(one: DataFile) -> Tree:
+    """The tree of a file, the only one if the dataset names none. Raises what the reading raises."""
+    name = one.tree
+    if name is None:
+        stream = ChunkStream([Source(one.path, None, 0, 1)], [])
+        try:
+            name = next((chunk.tree_name for chunk in stream), None)
+        finally:
+            stream.close()
+    tree: Tree = branchline.open(one.path)[name]
+    return tree
+
+
+def step_entries(tree: Tree, branches: Sequence[str], step_size: int | str) -> int:
+    """How many entries a chunk gets. In bytes the step is measured with the branches that are known at the start, on
+    the first file, and holds for the job: a branch that is read later must not move the borders of the chunks, for
+    then results would depend on which worker met it first.
+    """
+    if isinstance(step_size, int):
+        if step_size < 1:
+            raise BranchlineError(f"a step of {step_size} entries is none", hint='write it like 10000 or "100 MB"')
+        return step_size
+    wanted_bytes = parse_bytes(step_size)
+    plain_bytes = sum(tree[name].plain_bytes for name in branches)
+    if plain_bytes == 0 or tree.entries_count == 0:
+        return STEP_MAX_ENTRIES
+    return max(1, min(STEP_MAX_ENTRIES, wanted_bytes * tree.entries_count // plain_bytes))

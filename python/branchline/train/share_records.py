@@ -1,0 +1,56 @@
+"""The records that one sub-job collects while its chunks go by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from branchline.dataset import storage_element
+from branchline.sensors import host
+from branchline.train.records import RecordTable
+from branchline.train.share_result import ShareResult
+from branchline.tree import Chunk
+
+
+class ShareRecords:
+    """Files, branches and skipped files of one sub-job."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._files = RecordTable("path")
+        self._branches = RecordTable("name")
+        self._skipped: list[dict[str, Any]] = []
+        self._events: dict[str, int] = {}
+        self._wall_s: dict[str, float] = {}
+
+    def chunk_done(self, chunk: Chunk, begin_s: float) -> None:
+        """A chunk was waited for since ``begin_s`` and is worked through now."""
+        path = chunk.path
+        self._events[path] = self._events.get(path, 0) + len(chunk)
+        self._wall_s[path] = self._wall_s.get(path, 0.0) + time.monotonic() - begin_s
+
+    def stream_done(self, read: dict[str, Any], skipped: Iterable[Any]) -> None:
+        """A stream has come to its end; ``read`` is what it recorded."""
+        self._files.add(read["files"])
+        self._branches.add(read["branches"])
+        for one in skipped:
+            self.skip(one.path, one.entries_lost, one.error)
+
+    def skip(self, path: str, entries_lost: int | None, error: str) -> None:
+        """Events of a file are left out."""
+        self._skipped.append({"path": path, "entries_lost": entries_lost, "error": error})
+
+    def write_into(self, result: ShareResult) -> None:
+        """Puts everything into the result of the sub-job."""
+        result.files = self._files.as_list()
+        for record in result.files:
+            path = record["path"]
+            record["events"] = self._events.get(path, 0)
+            record["wall_s"] = self._wall_s.get(path, 0.0)
+            record["host"] = host()
+            record["worker"] = str(self._worker)
+            record["storage_element"] = storage_element(path)
+            record["subjobs"] = 1
+        result.branches = self._branches.as_list()
+        result.skipped = self._skipped

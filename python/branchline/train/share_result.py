@@ -1,0 +1,103 @@
+"""What one sub-job of a train brings back: for each wagon its sum, and the records of what was read."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from branchline.errors import BranchlineError
+
+
+@dataclass
+class WagonFault:
+    """Why a wagon stopped: which chunk of which file, and the traceback in its own code."""
+
+    type: str
+    message: str
+    path: str
+    entry_start: int
+    entry_stop: int
+    traceback: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For job.json."""
+        return dict(vars(self))
+
+
+@dataclass
+class WagonShare:
+    """What a wagon did in one sub-job. ``total`` is the sum over its chunks, up to its error if it has one."""
+
+    total: Any = None
+    events: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    touched: set[str] = field(default_factory=set)
+    misses: dict[str, int] = field(default_factory=dict)
+    error: WagonFault | None = None
+
+
+@dataclass
+class JobError:
+    """What stopped a sub-job, or the whole job, in a form that travels between processes."""
+
+    error: BaseException
+    traceback: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> JobError:
+        """With the traceback that the error has now."""
+        return cls(error, "".join(traceback.format_exception(error)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For job.json."""
+        path = getattr(self.error, "path", None)
+        message = str(self.error) or type(self.error).__name__
+        if not isinstance(self.error, BranchlineError):
+            message = f"{type(self.error).__name__}: {message}"
+        kind = type(self.error).__name__
+        return {"type": kind, "message": message, "path": path, "traceback": self.traceback}
+
+
+@dataclass
+class WorkerTimes:
+    """Where the time of a worker went so far, and what it needed."""
+
+    host: str
+    phases: dict[str, float]
+    cpu_s: float
+    memory_peak_bytes: int
+
+
+@dataclass
+class ShareResult:
+    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted or stopped by ``error``."""
+
+    wagons: dict[str, WagonShare]
+    files: list[dict[str, Any]] = field(default_factory=list)
+    branches: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    events: int = 0
+    is_whole: bool = True
+    error: JobError | None = None
+    times: WorkerTimes | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Cumulative counts of one worker."""
+
+    events: int
+    bytes_read: int
+    plain_bytes: int
+    size_bytes_done: int
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The branches that the wagons touched on the first chunk, and the entries per chunk that follow from it."""
+
+    branches: tuple[str, ...]
+    step: int

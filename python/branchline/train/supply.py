@@ -1,0 +1,58 @@
+"""Hands out the sub-jobs of a train in the order of the dataset, each with what is known by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from branchline.jobs import WAIT, SubJob, Wait
+from branchline.train.plan import Share
+
+
+class Supply:
+    """The shares still to be worked on.
+
+    While the branches have to be learned, only one share is out: all others are read with what comes of it.
+    """
+
+    def __init__(self, shares: Sequence[Share], branches: Iterable[str], step: int | None) -> None:
+        self.shares = shares
+        self.branches = list(branches)
+        self.step = step
+        self.stopped: set[str] = set()
+        self._next = 0
+        self._learning: int | None = None
+
+    def draw(self) -> SubJob | Wait | None:
+        """The next sub-job, WAIT while the branches are being learned, None at the end."""
+        if self._next == len(self.shares):
+            return None
+        learn = self.step is None
+        if learn and self._learning is not None:
+            return WAIT
+        index = self._next
+        self._next += 1
+        if learn:
+            self._learning = index
+        share = replace(
+            self.shares[index],
+            branches=tuple(self.branches),
+            learn=learn,
+            step=self.step or 1,
+            stopped=frozenset(self.stopped),
+        )
+        return SubJob(index, share.label, share)
+
+    def learned(self, branches: Iterable[str], step: int) -> None:
+        """The branches to read from now on, and the entries of a chunk."""
+        self.branches = list(branches)
+        self.step = step
+
+    def finished(self, index: int) -> None:
+        """A sub-job is back; if nothing could be learned on it, the next one tries."""
+        if index == self._learning:
+            self._learning = None
+
+    def missed(self, branches: Iterable[str]) -> None:
+        """Branches that wagons turned out to need are read at once in all sub-jobs that are still to come."""
+        self.branches += sorted(set(branches) - set(self.branches))

@@ -1,0 +1,137 @@
+"""Tries one wagon, with those that it requires, on a sample of the dataset in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from branchline.dataset import DataFile
+from branchline.jobs import Context, Finished, Message
+from branchline.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
+from branchline.sensors import memory_peak_bytes
+from branchline.train.clock import PhaseClock
+from branchline.train.coupling import Coupling, UnreadableColumnError
+from branchline.train.job_record import pickled_bytes
+from branchline.train.share_result import WagonFault, WagonShare
+from branchline.train.wagons import Wagon
+from branchline.tree import Chunk, ChunkStream, Source
+
+
+@dataclass
+class Trial:
+    """What came of it. ``first_s`` is the time on the first chunk, compilation among it, and is in no other number;
+    ``sizes`` are the (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path.
+    """
+
+    name: str
+    first_s: float = 0.0
+    events: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    read_s: float = 0.0
+    plain_bytes: int = 0
+    memory_start_bytes: int = 0
+    memory_peak_bytes: int = 0
+    chunk_entries: int = 0
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    branches: tuple[str, ...] = ()
+    entries: dict[str, int] = field(default_factory=dict)
+    error: WagonFault | None = None
+
+
+@dataclass(frozen=True)
+class TrialWork:
+    """The callable for the trial of the last of ``wagons``; with none it only reads ``branches``."""
+
+    wagons: tuple[Wagon, ...]
+    branches: tuple[str, ...]
+    memory_limit_bytes: int
+    files: tuple[DataFile, ...]
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        subjob = context.draw()
+        while subjob is not None:
+            yield Finished(subjob.index, _Trying(self, context).trial())
+            subjob = context.draw()
+
+
+class _Trying:
+    def __init__(self, work: TrialWork, context: Context) -> None:
+        self._work = work
+        self._clock = PhaseClock("other")
+        self._coupling = Coupling(work.wagons, self._clock, context.interruption)
+        self._shares = self._coupling.begin(frozenset())
+        self._trial = Trial(work.wagons[-1].name if work.wagons else "")
+
+    def trial(self) -> Trial:
+        trial = self._trial
+        trial.memory_start_bytes = memory_peak_bytes()
+        first = self._work.files[0]
+        branches: Sequence[str] = self._work.branches
+        if self._work.wagons:
+            begin_s = time.monotonic()
+            self._through([_range(first, 0, LEARN_ENTRIES)], branches, LEARN_ENTRIES)
+            trial.first_s = time.monotonic() - begin_s
+            branches = sorted({*branches, *self._coupling.touched})
+            self._restart()
+        step = FORECAST_ENTRIES // FORECAST_CHUNKS
+        self._through([_range(one, 0, FORECAST_ENTRIES) for one in self._work.files], branches, step)
+        trial.memory_peak_bytes = memory_peak_bytes()
+        trial.branches = tuple(branches)
+        trial.read_s = self._clock.seconds().get("reading", 0.0)
+        self._take_from(self._share())
+        return trial
+
+    def _share(self) -> WagonShare:
+        return self._shares[self._work.wagons[-1].name] if self._work.wagons else WagonShare()
+
+    def _restart(self) -> None:
+        """Forgets the first chunk, keeps its error."""
+        error = self._share().error
+        self._shares = self._coupling.begin(frozenset())
+        self._share().error = error
+        self._clock = self._coupling.use(PhaseClock("other"))
+        self._trial.events = 0
+        self._trial.sizes.clear()
+
+    def _through(self, files: list[DataFile], branches: Sequence[str], step: int) -> None:
+        sources = [Source(one.path, one.tree, one.entry_start, one.entry_stop) for one in files]
+        stream = ChunkStream(sources, list(branches), step_size=step, memory_limit=self._work.memory_limit_bytes)
+        chunks = iter(stream)
+        try:
+            while self._share().error is None:
+                with self._clock.during("reading"):
+                    chunk = next(chunks, None)
+                if chunk is None:
+                    break
+                self._try(chunk, files[chunk.source_index])
+        finally:
+            stream.close()
+        self._trial.plain_bytes = sum(one["plain_bytes"] for one in stream.records()["files"])
+
+    def _try(self, chunk: Chunk, file: DataFile) -> None:
+        trial = self._trial
+        try:
+            self._coupling.run(chunk, file, self._shares, learning=True)
+        except UnreadableColumnError as error:
+            raise error.cause from None
+        trial.events += len(chunk)
+        trial.entries[chunk.path] = chunk.tree_entries
+        trial.chunk_entries = max(trial.chunk_entries, len(chunk))
+        if self._work.wagons:
+            trial.sizes.append((trial.events, pickled_bytes(self._share().total)))
+        else:
+            for name in chunk.branches:
+                chunk.array(name)
+
+    def _take_from(self, share: WagonShare) -> None:
+        self._trial.seconds = share.seconds
+        self._trial.cpu_s = share.cpu_s
+        self._trial.error = share.error
+
+
+def _range(one: DataFile, first: int, last: int) -> DataFile:
+    start = one.entry_start + first
+    stop = one.entry_start + last
+    return replace(one, entry_start=start, entry_stop=stop if one.entry_stop is None else min(stop, one.entry_stop))

@@ -1,0 +1,184 @@
+"""Wagons: found in a Python file or given as objects, checked, and put in the order in which they need each other."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from branchline.errors import WagonError
+from branchline.jobs.worker import load_module
+
+MODULE_PREFIX = "branchline_wagons_"
+
+
+class Wagon:
+    """A user's object with ``process(events)``, and what it says of itself."""
+
+    def __init__(self, thing: Any, name: str | None = None) -> None:
+        self.thing = thing
+        self.name = name or _name_of(thing)
+        self.branches = _names_in(thing, "branches", self.name)
+        self.requires = _names_in(thing, "requires", self.name) or ()
+        self.is_processor = is_coffea_processor(thing)
+        if self.is_processor and self.requires:
+            raise WagonError(f"wagon {self.name!r} is a coffea processor, which gets no output of other wagons")
+
+    def process(self, events: Any) -> Any:
+        """What the user's object makes of a chunk of events."""
+        return self.thing.process(events)
+
+    def postprocess(self, accumulator: Any) -> Any:
+        """What the user's object makes of the sum of all chunks; the sum itself where it does nothing with it."""
+        finish = getattr(self.thing, "postprocess", None)
+        if finish is None:
+            return accumulator
+        finished = finish(accumulator)
+        return accumulator if finished is None else finished
+
+
+def is_coffea_processor(thing: Any) -> bool:
+    """True for an object of a class that coffea would run; coffea is not imported to find out."""
+    return any(
+        base.__name__ == "ProcessorABC" and base.__module__.startswith("coffea.") for base in type(thing).__mro__
+    )
+
+
+def wagons_of(given: Any) -> tuple[list[Wagon], list[tuple[str, str]]]:
+    """Wagons of a file, of one object, or of a list of objects, in the order in which they run.
+
+    Returns them with the modules, as (name, path), that a worker process has to load to know their classes.
+    Raises WagonError if they are not usable as they are.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        return load_wagons(os.fspath(given))
+    things = list(given) if isinstance(given, Iterable) and not hasattr(given, "process") else [given]
+    return in_order([thing if isinstance(thing, Wagon) else _checked(thing) for thing in things]), []
+
+
+def load_wagons(path: str) -> tuple[list[Wagon], list[tuple[str, str]]]:
+    """The wagons of a Python file: those in its list ``wagons``, or else every object with a ``process`` method and
+    every class with one that is defined there and needs no arguments.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise WagonError("there is no such file of wagons", path=path)
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = MODULE_PREFIX + re.sub(r"\W", "_", file.stem)
+    try:
+        module = load_module(name, str(file.resolve()))
+    except Exception as error:
+        raise WagonError(f"{path} cannot be loaded: {type(error).__name__}: {error}", path=path) from error
+    wagons = list(_wagons_in(module, path))
+    if not wagons:
+        raise WagonError("this file holds no wagon", path=path, hint="a wagon is an object with process(events)")
+    return in_order(wagons), [(name, str(file.resolve()))]
+
+
+def _wagons_in(module: ModuleType, path: str) -> Iterable[Wagon]:
+    listed = getattr(module, "wagons", None)
+    if isinstance(listed, (list, tuple)):
+        yield from (_checked(thing) for thing in listed)
+        return
+    things = {name: thing for name, thing in vars(module).items() if not name.startswith("_")}
+    instances = {name: thing for name, thing in things.items() if _is_wagon(thing)}
+    for name, thing in instances.items():
+        yield Wagon(thing, getattr(thing, "name", None) or name)
+    for name, thing in things.items():
+        ours = inspect.isclass(thing) and thing.__module__ == module.__name__ and not inspect.isabstract(thing)
+        has_instance = any(type(one) is thing for one in instances.values())
+        if ours and callable(getattr(thing, "process", None)) and not has_instance:
+            yield Wagon(_made(thing, path), getattr(thing, "name", None) or name)
+
+
+def _is_wagon(thing: Any) -> bool:
+    return not inspect.isclass(thing) and not inspect.ismodule(thing) and callable(getattr(thing, "process", None))
+
+
+def _made(kind: type, path: str) -> Any:
+    try:
+        return kind()
+    except TypeError as error:
+        raise WagonError(
+            f"the wagon class {kind.__name__} cannot be made without arguments: {error}",
+            path=path,
+            hint="make it yourself and list it: wagons = [...]",
+        ) from error
+
+
+def _checked(thing: Any) -> Wagon:
+    if inspect.isclass(thing):
+        thing = _made(thing, getattr(sys.modules.get(thing.__module__), "__file__", None) or "")
+    if not _is_wagon(thing):
+        raise WagonError(f"{thing!r} is no wagon: it has no method process(events)")
+    return Wagon(thing)
+
+
+def _name_of(thing: Any) -> str:
+    name = getattr(thing, "name", None)
+    return name if isinstance(name, str) and name else type(thing).__name__
+
+
+def _names_in(thing: Any, attribute: str, wagon: str) -> tuple[str, ...] | None:
+    names = getattr(thing, attribute, None)
+    if names is None or callable(names):
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise WagonError(f"{attribute} of wagon {wagon!r} is {names!r}, not a list of names")
+    names = tuple(names)
+    if not all(isinstance(name, str) for name in names):
+        raise WagonError(f"{attribute} of wagon {wagon!r} is {list(names)!r}, not a list of names")
+    return names
+
+
+def in_order(wagons: Sequence[Wagon]) -> list[Wagon]:
+    """The wagons with each behind those that it requires, otherwise as they were given.
+
+    Raises WagonError for two wagons of one name, one that is required and not there, and circles.
+    """
+    by_name: dict[str, Wagon] = {}
+    for wagon in wagons:
+        if wagon.name in by_name:
+            raise WagonError(f"two wagons are named {wagon.name!r}", hint="give one of them another name")
+        by_name[wagon.name] = wagon
+    if not by_name:
+        raise WagonError("a train needs at least one wagon")
+    for wagon in wagons:
+        for needed in wagon.requires:
+            if needed not in by_name:
+                raise WagonError(_not_there(wagon, needed, list(by_name)))
+    sorter = TopologicalSorter({wagon.name: wagon.requires for wagon in wagons})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle = " requires ".join(reversed(error.args[1]))
+        raise WagonError(f"these wagons require each other in a circle: {circle}") from None
+    return _stable_order(wagons, by_name)
+
+
+def _not_there(wagon: Wagon, needed: str, names: list[str]) -> str:
+    near = get_close_matches(needed, names, n=1)
+    suggestion = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
+    return f"wagon {wagon.name!r} requires {needed!r}, which is not in the train{suggestion}"
+
+
+def _stable_order(wagons: Sequence[Wagon], by_name: dict[str, Wagon]) -> list[Wagon]:
+    ordered: dict[str, Wagon] = {}
+
+    def place(wagon: Wagon) -> None:
+        for needed in wagon.requires:
+            place(by_name[needed])
+        ordered.setdefault(wagon.name, wagon)
+
+    for wagon in wagons:
+        place(wagon)
+    return list(ordered.values())

@@ -1,0 +1,287 @@
+"""A worker of a train: draws sub-jobs, reads ahead over their borders, runs every wagon on every chunk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from branchline.dataset import DataFile
+from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.jobs import Context, Finished, Message, Note, SubJob, Wait
+from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S
+from branchline.sensors import cpu_s, host, memory_peak_bytes
+from branchline.train.clock import PhaseClock, split_reading
+from branchline.train.coupling import Coupling, UnreadableColumnError
+from branchline.train.plan import Share, entry_range, open_tree, step_entries
+from branchline.train.share_records import ShareRecords
+from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.train.wagons import Wagon
+from branchline.tree import Chunk, ChunkStream, Source
+
+READ_ERRORS = (BadFileError, MissingFileError, StorageError)
+
+
+@dataclass(frozen=True)
+class TrainWork:
+    """The callable that a job runs in each worker. ``begin_s`` is when the worker was started."""
+
+    wagons: tuple[Wagon, ...]
+    named_branches: tuple[str, ...]
+    step_size: int | str
+    memory_limit_bytes: int
+    threads: int
+    skip_bad_files: bool
+    begin_s: float
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        return Worker(self, context).messages()
+
+
+@dataclass
+class Opened:
+    """A sub-job whose first stream runs already; ``files`` are those of the stream's sources."""
+
+    subjob: SubJob
+    share: Share
+    files: list[DataFile]
+    stream: ChunkStream | None
+    failed: BranchlineError | None = None
+
+
+class Worker:
+    """One worker at work; it lives as long as its process has sub-jobs."""
+
+    def __init__(self, work: TrainWork, context: Context) -> None:
+        self._work = work
+        self._context = context
+        self._clock = PhaseClock("start", work.begin_s)
+        self._coupling = Coupling(work.wagons, self._clock, context.interruption)
+        self._ahead: Opened | None = None
+        self._consumer: dict[str, float] = {}
+        self._progress = Progress(0, 0, 0, 0)
+        self._told_s = 0.0
+        self._goes_on = True
+
+    def messages(self) -> Iterator[Message]:
+        """Works until there are no more sub-jobs, or one of them could not be read, or it is told to stop."""
+        opened = self._draw()
+        try:
+            while opened is not None:
+                result = ShareResult(self._coupling.begin(opened.share.stopped))
+                yield from self._work_on(opened, result)
+                result.times = self._times()
+                self._clock.switch("merge")
+                yield Finished(opened.subjob.index, result, self._context.worker)
+                self._clock.switch("other")
+                if not self._goes_on:
+                    break
+                opened, self._ahead = self._ahead or self._draw(), None
+        finally:
+            if self._ahead is not None and self._ahead.stream is not None:
+                self._ahead.stream.close()
+        yield self._note(self._progress)
+        yield self._note(self._times())
+
+    def _draw(self) -> Opened | None:
+        self._clock.switch("idle")
+        subjob = self._context.draw()
+        self._clock.switch("other")
+        return None if subjob is None else self._open(subjob)
+
+    def _draw_ahead(self) -> None:
+        """Opens the next sub-job while the last chunk of this one is worked on."""
+        if self._ahead is None:
+            subjob = self._context.draw_ahead()
+            if subjob is not None and not isinstance(subjob, Wait):
+                self._ahead = self._open(subjob)
+
+    def _open(self, subjob: SubJob) -> Opened:
+        share: Share = subjob.payload
+        if share.learn:
+            return Opened(subjob, share, list(share.files), None)
+        files = list(share.files)
+        if share.parts > 1:
+            try:
+                files = [_part_of(share)]
+            except BranchlineError as error:
+                return Opened(subjob, share, files, None, failed=error)
+        return Opened(subjob, share, files, self._stream(files, share.branches, share.step))
+
+    def _stream(self, files: list[DataFile], branches: tuple[str, ...], step: int | str) -> ChunkStream:
+        return ChunkStream(
+            [Source(one.path, one.tree, one.entry_start, one.entry_stop) for one in files],
+            list(branches),
+            step_size=step,
+            threads=self._work.threads,
+            # Two streams live side by side at the border of two sub-jobs.
+            memory_limit=self._work.memory_limit_bytes // 2,
+            skip_bad_files=self._work.skip_bad_files,
+        )
+
+    def _work_on(self, opened: Opened, result: ShareResult) -> Iterator[Message]:
+        """Runs the wagons on all chunks of a sub-job; what stops it is noted in the result."""
+        records = ShareRecords(self._context.worker)
+        try:
+            if opened.failed is not None:
+                self._skip_or_raise(opened.failed, opened.files[0].path, None, records)
+            if opened.share.learn:
+                yield from self._learn(opened, result, records)
+            if opened.stream is not None:
+                yield from self._work_through(opened, opened.stream, result, records)
+        except KeyboardInterrupt:
+            result.is_whole, self._goes_on = False, False
+        except Exception as error:  # noqa: BLE001 - it stops the job, which tells it and keeps what is finished
+            result.is_whole, self._goes_on = False, False
+            result.error = JobError.of(error)
+        finally:
+            if opened.stream is not None:
+                self._close(opened.stream, records)
+            records.write_into(result)
+
+    def _work_through(
+        self, opened: Opened, stream: ChunkStream, result: ShareResult, records: ShareRecords
+    ) -> Iterator[Message]:
+        chunks = iter(stream)
+        while True:
+            begin_s = time.monotonic()
+            chunk = self._pull(chunks)
+            if chunk is None:
+                return
+            if _is_last(chunk, opened.files):
+                self._draw_ahead()
+            file = opened.files[chunk.source_index]
+            self._work_on_chunk(chunk, file, result, records, learning=False)
+            records.chunk_done(chunk, begin_s)
+            self._count(chunk, file)
+            del chunk
+            if time.monotonic() - self._told_s > PROGRESS_INTERVAL_S:
+                yield self._note(self._progress_with(stream))
+
+    def _work_on_chunk(
+        self, chunk: Chunk, file: DataFile, result: ShareResult, records: ShareRecords, *, learning: bool
+    ) -> None:
+        try:
+            self._coupling.run(chunk, file, result.wagons, learning=learning)
+            result.events += len(chunk)
+        except UnreadableColumnError as error:
+            self._skip_or_raise(error.cause, chunk.path, len(chunk), records)
+
+    def _skip_or_raise(
+        self, error: BranchlineError, path: str, entries_lost: int | None, records: ShareRecords
+    ) -> None:
+        if not self._work.skip_bad_files or not isinstance(error, READ_ERRORS):
+            raise error
+        records.skip(path, entries_lost, str(error))
+
+    def _pull(self, chunks: Iterator[Chunk]) -> Chunk | None:
+        with self._clock.during("reading"), self._context.interruption.allowed():
+            return next(chunks, None)
+
+    def _learn(self, opened: Opened, result: ShareResult, records: ShareRecords) -> Iterator[Message]:
+        """Runs the wagons on the first entries with the named branches alone; what they touch is read from there on.
+
+        Leaves in ``opened`` a stream over the entries that follow. A file that is skipped leaves it to the next one.
+        """
+        for position, file in enumerate(opened.files):
+            stop = file.entry_start + LEARN_ENTRIES
+            if file.entry_stop is not None:
+                stop = min(stop, file.entry_stop)
+            first = replace(file, entry_stop=stop)
+            stream = self._stream([first], self._work.named_branches, LEARN_ENTRIES)
+            try:
+                entries_count = self._learn_from(stream, first, result, records)
+            finally:
+                self._close(stream, records, skips=False)
+            if stream.skipped:
+                records.skip(file.path, _entries_in(file), stream.skipped[0].error)
+            elif entries_count is not None:
+                yield from self._learned(opened, position, stop, entries_count)
+                return
+        opened.stream = None
+
+    def _learn_from(
+        self, stream: ChunkStream, file: DataFile, result: ShareResult, records: ShareRecords
+    ) -> int | None:
+        """Works through the first entries; the number of entries in the tree, None if there was no chunk."""
+        chunks, entries_count = iter(stream), None
+        while True:
+            begin_s = time.monotonic()
+            chunk = self._pull(chunks)
+            if chunk is None:
+                return entries_count
+            self._work_on_chunk(chunk, file, result, records, learning=True)
+            records.chunk_done(chunk, begin_s)
+            self._count(chunk, file)
+            entries_count = chunk.tree_entries
+
+    def _learned(self, opened: Opened, position: int, stop: int, entries_count: int) -> Iterator[Message]:
+        file = opened.files[position]
+        branches = tuple(sorted({*self._work.named_branches, *self._coupling.touched}))
+        step = step_entries(open_tree(file), branches, self._work.step_size)
+        opened.files = opened.files[position + 1 :]
+        if stop < min(entries_count, file.entry_stop or entries_count):
+            opened.files.insert(0, replace(file, entry_start=stop))
+        opened.stream = self._stream(opened.files, branches, step) if opened.files else None
+        yield self._note(Learned(branches, step))
+
+    def _close(self, stream: ChunkStream, records: ShareRecords, *, skips: bool = True) -> None:
+        stream.close()
+        read = stream.records()
+        records.stream_done(read, stream.skipped if skips else [])
+        for name, seconds in read["consumer"].items():
+            self._consumer[name] = self._consumer.get(name, 0.0) + seconds
+        self._progress = _with_bytes(self._progress, read)
+
+    def _count(self, chunk: Chunk, file: DataFile) -> None:
+        share = len(chunk) / chunk.tree_entries if chunk.tree_entries else 0.0
+        self._progress = replace(
+            self._progress,
+            events=self._progress.events + len(chunk),
+            size_bytes_done=self._progress.size_bytes_done + int(share * (file.size_bytes or 0)),
+        )
+
+    def _progress_with(self, stream: ChunkStream) -> Progress:
+        self._told_s = time.monotonic()
+        return _with_bytes(self._progress, stream.records())
+
+    def _note(self, value: object) -> Note:
+        return Note(value, self._context.worker)
+
+    def _times(self) -> WorkerTimes:
+        phases = split_reading(self._clock.seconds(), self._consumer)
+        return WorkerTimes(host(), phases, cpu_s(), memory_peak_bytes())
+
+
+def _part_of(share: Share) -> DataFile:
+    """The file of a share with the entries of its part."""
+    file = share.files[0]
+    start, stop = entry_range(share, open_tree(file).entries_count)
+    return replace(file, entry_start=start, entry_stop=stop)
+
+
+def _with_bytes(progress: Progress, read: dict[str, Any]) -> Progress:
+    files = read["files"]
+    return replace(
+        progress,
+        bytes_read=progress.bytes_read + sum(one["bytes_read"] for one in files),
+        plain_bytes=progress.plain_bytes + sum(one["plain_bytes"] for one in files),
+    )
+
+
+def _is_last(chunk: Chunk, files: list[DataFile]) -> bool:
+    if chunk.source_index != len(files) - 1:
+        return False
+    stop = files[-1].entry_stop
+    return bool(chunk.entry_stop >= (chunk.tree_entries if stop is None else min(stop, chunk.tree_entries)))
+
+
+def _entries_in(file: DataFile) -> int | None:
+    """The entries of a file that cannot be read, where it still tells their number."""
+    try:
+        count = open_tree(file).entries_count
+    except READ_ERRORS:
+        return None
+    stop = count if file.entry_stop is None else min(file.entry_stop, count)
+    return max(0, stop - file.entry_start)

@@ -1,0 +1,137 @@
+"""Datasets are made from whatever a user has in hand, in an order that is always the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from branchline.dataset import DataFile, Dataset, storage_element
+from branchline.errors import DatasetError, MissingFileError
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current directory with b.root, a.root, deep/c.root and a text file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    for name, size in (("b.root", 3), ("a.root", 2), ("deep/c.root", 5)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    (tmp_path / "notes.md").write_text("not data")
+    return tmp_path
+
+
+def paths(dataset: Dataset) -> list[str]:
+    return [one.path for one in dataset]
+
+
+def test_a_path_is_a_dataset_of_one_file_with_its_size(folder: Path) -> None:
+    (one,) = Dataset.of("a.root")
+    assert one == DataFile("a.root", size_bytes=2)
+
+
+def test_a_tree_may_follow_the_path(folder: Path) -> None:
+    assert Dataset.of("a.root:some/events").files[0].tree == "some/events"
+    assert Dataset.of("a.root:events", tree="other").files[0].tree == "events"
+    assert Dataset.of("a.root", tree="other").files[0].tree == "other"
+    assert Dataset.of("*.root:events").files[1].tree == "events"
+    url = Dataset.of("root://host:1094//store/x.root:events").files[0]
+    assert (url.path, url.tree) == ("root://host:1094//store/x.root", "events")
+
+
+def test_a_glob_is_sorted(folder: Path) -> None:
+    assert paths(Dataset.of("*.root")) == ["a.root", "b.root"]
+    assert paths(Dataset.of("**/*.root")) == ["a.root", "b.root", "deep/c.root"]
+
+
+def test_a_directory_gives_all_the_root_files_below_it_sorted(folder: Path) -> None:
+    assert paths(Dataset.of(folder)) == [str(folder / name) for name in ("a.root", "b.root", "deep/c.root")]
+
+
+def test_a_list_of_things_keeps_the_order_given(folder: Path) -> None:
+    assert paths(Dataset.of(["deep", "b.root", "a.root"])) == ["deep/c.root", "b.root", "a.root"]
+    assert Dataset.of(["deep", "b.root"]).size_bytes == 8
+
+
+def test_a_text_list_has_comments_and_paths_beside_it(folder: Path) -> None:
+    (folder / "deep" / "list.txt").write_text("# all of it\n\nc.root:events  # the good one\nb.root\n")
+    dataset = Dataset.of("deep/list.txt")
+    assert [(one.path, one.tree) for one in dataset] == [("deep/c.root", "events"), ("b.root", None)]
+
+
+FILESETS = [
+    {"zh": {"files": {"a.root": "events", "b.root": "events"}, "metadata": {"year": 2024}}},
+    {"zh": {"files": ["a.root:events", "b.root:events"], "metadata": {"year": 2024}}},
+    {"zh": {"treename": "events", "files": ["a.root", "b.root"], "metadata": {"year": 2024}}},
+    {"zh": {"files": {"*.root": {"object_path": "events"}}, "metadata": {"year": 2024}}},
+]
+
+
+@pytest.mark.parametrize("fileset", FILESETS)
+def test_the_forms_of_a_coffea_fileset_mean_the_same(folder: Path, fileset: dict) -> None:
+    (folder / "fileset.json").write_text(json.dumps(fileset))
+    with gzip.open(folder / "fileset.json.gz", "wt") as text:
+        json.dump(fileset, text)
+    for given in (fileset, "fileset.json", "fileset.json.gz"):
+        dataset = Dataset.of(given)
+        assert paths(dataset) == ["a.root", "b.root"]
+        assert {(one.tree, one.dataset, one.metadata["year"]) for one in dataset} == {("events", "zh", 2024)}
+
+
+def test_list_forms_of_a_fileset_are_understood(folder: Path) -> None:
+    assert [one.dataset for one in Dataset.of({"zh": ["a.root"], "ww": {"b.root": "events"}})] == ["zh", "ww"]
+    (folder / "plain.json").write_text('["b.root:events", "a.root"]')
+    assert paths(Dataset.of("plain.json")) == ["b.root", "a.root"]
+
+
+def test_steps_of_a_fileset_are_joined_where_they_touch(folder: Path) -> None:
+    description = {"object_path": "events", "steps": [[0, 10], [10, 20], [30, 40]]}
+    dataset = Dataset.of({"zh": {"files": {"a.root": description}}})
+    assert [(one.entry_start, one.entry_stop) for one in dataset] == [(0, 20), (30, 40)]
+    assert dataset.size_bytes == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("no*.root", r"no file matches no\*\.root .*looked up from"),
+        ("empty", "directory empty holds no file named"),
+        ("nothing.txt", "names no file"),
+        ("broken.json", "not valid JSON"),
+        ({}, "names its datasets"),
+        ({"zh": {"files": {}}}, "'zh' of this fileset names no file"),
+        ({"zh": 3}, "neither a list of paths nor a mapping"),
+        ({"zh": {"files": {"a.root": {"steps": [[5, 2]]}}}}, "steps of a.root"),
+        ({"zh": {"files": {"a.root": 5}}}, "which is no name"),
+        ([], "empty"),
+        ("", "empty name"),
+        (7, "cannot be made of a int"),
+        (["a.root", "./a.root"], "named twice"),
+    ],
+)
+def test_what_is_no_dataset_is_refused_by_name(folder: Path, given: object, message: str) -> None:
+    (folder / "empty").mkdir()
+    (folder / "nothing.txt").write_text("# nothing\n")
+    (folder / "broken.json").write_text("{")
+    with pytest.raises(DatasetError, match=message):
+        Dataset.of(given)
+
+
+def test_a_list_that_is_not_there_is_a_missing_file(folder: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"list\.txt.*not there"):
+        Dataset.of("list.txt")
+
+
+def test_all_missing_files_are_named_at_once(folder: Path) -> None:
+    dataset = Dataset.of(["a.root", *[f"gone{index}.root" for index in range(7)]])
+    assert len(dataset.missing) == 7
+    with pytest.raises(MissingFileError, match=r"7 of 8 files.*gone0\.root, .*gone4\.root and 2 more.*--skip-bad-files"):
+        dataset.require_present()
+
+
+def test_the_storage_element_is_a_mount_point_or_a_server(folder: Path) -> None:
+    assert storage_element("root://host:1094//store/x.root") == "root://host:1094"
+    assert os.path.ismount(storage_element(str(folder / "a.root")))

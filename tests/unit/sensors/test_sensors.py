@@ -1,0 +1,77 @@
+"""Sensors are declared once, and every row in the long table comes from one of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from branchline.sensors import SCOPES, SENSORS, cpu_count, cpu_s, host, memory_peak_bytes, rows_of
+
+JOB = {
+    "wall_s": 2.0,
+    "cpu_s": 3.0,
+    "memory_peak_bytes": 1000,
+    "events": 10,
+    "phases": {"wait": 0.5, "wagons": 1.5},
+    "totals": {"bytes_read": 100},
+    "files": [{"path": "a.root", "events": 10, "bytes_read": 100, "late_reads": 0}],
+    "storage_elements": [{"name": "/", "files": 1, "bytes_read": 100}],
+    "wagons": [{"name": "spectra", "seconds": 1.5, "misses": 0, "error": None}],
+    "branches": [{"name": "px", "baskets": 2}],
+}
+
+
+def test_every_scope_and_sensor_of_a_job_becomes_a_row() -> None:
+    rows = {(row["scope"], row["name"], row["sensor"]): (row["value"], row["unit"]) for row in rows_of(JOB)}
+    assert rows["job", "", "wall_s"] == (2.0, "s")
+    assert rows["job", "", "wait_phase_s"] == (0.5, "s")
+    assert rows["job", "", "bytes_read"] == (100.0, "B")
+    assert rows["file", "a.root", "bytes_read"] == (100.0, "B")
+    assert rows["file", "a.root", "late_reads"] == (0.0, "reads")
+    assert rows["storage_element", "/", "files"] == (1.0, "files")
+    assert rows["wagon", "spectra", "seconds"] == (1.5, "s")
+    assert rows["branch", "px", "baskets"] == (2.0, "baskets")
+
+
+def test_what_was_not_measured_has_no_row() -> None:
+    assert not [row for row in rows_of(JOB) if row["sensor"] == "open_s"]
+
+
+def test_each_sensor_says_what_it_is() -> None:
+    names = [(sensor.name, scope) for sensor in SENSORS for scope in sensor.scopes]
+    assert len(names) == len(set(names))
+    for sensor in SENSORS:
+        assert sensor.description
+        assert sensor.unit
+        assert set(sensor.scopes) <= set(SCOPES)
+
+
+def test_cpu_time_grows_with_work() -> None:
+    before_s = cpu_s()
+    sum(range(2_000_000))
+    assert cpu_s() > before_s
+
+
+def test_peak_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
+    held = b"x" * 200_000_000
+    assert memory_peak_bytes() > len(held)
+    code = "from branchline.sensors.process import memory_peak_bytes; print(memory_peak_bytes())"
+    child = int(subprocess.run([sys.executable, "-S", "-c", _only_the_process_module(code)], capture_output=True, check=True).stdout)
+    assert 1_000_000 < child < 100_000_000
+    del held
+
+
+def _only_the_process_module(code: str) -> str:
+    """Loads the module by its path, so that the child does not import all of the package."""
+    import branchline.sensors.process as module
+
+    return code.replace(
+        "from branchline.sensors.process import memory_peak_bytes",
+        f"import runpy; memory_peak_bytes = runpy.run_path({module.__file__!r})['memory_peak_bytes']",
+    )
+
+
+def test_host_and_cores_are_those_of_this_machine() -> None:
+    assert host() == os.uname().nodename
+    assert 1 <= cpu_count() <= (os.cpu_count() or 1)
