@@ -15,7 +15,7 @@ class SafeNames:
         self._used: set[str] = set()
 
     def give(self, name: str) -> str:
-        """Return the safe form of ``name``: ASCII letters, digits and ``_.+=-``, starting with neither point nor "_"."""
+        """Return the safe form of ``name``: ASCII letters, digits and ``_.+=-``, no point in front."""
         stem = _UNSAFE.sub("_", name)[:NAME_LENGTH_MAX].lstrip("._").rstrip("_") or "_"
         safe, number = stem, 1
         # Some file systems do not tell upper from lower case.

@@ -1,8 +1,8 @@
 """Everything that wagons returned, in formats that need neither Branchline nor ROOT to read.
 
 ``results/<wagon>.json`` holds the wagon's numbers, texts, lists and dicts as they were. Where a part has a file of its
-own, ``{"file": "results/..."}`` stands in its place: histograms as UHI JSON (``hist.Hist(uhi.io.json...)`` reads it back),
-NumPy arrays as ``.npz``, awkward arrays and data frames as Parquet.
+own, ``{"file": "results/..."}`` stands in its place: histograms as UHI JSON, NumPy arrays as ``.npz``, awkward arrays
+and data frames as Parquet. ``hist.Hist(json.load(file, object_hook=uhi.io.json.object_hook))`` reads a histogram back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import uhi.io.zip
 from branchline.report.outputs import ARRAY, COLUMNS, HISTOGRAM, TABLE, Part
 from branchline.report.whole_files import whole_file, write_whole
 
-#: Above this many cells a histogram is stored as zipped .npy instead of JSON, which would be ten times as large and slow.
+#: Above this many cells a histogram is stored as zipped .npy; JSON would be ten times as large and slow.
 JSON_CELLS_MAX = 1_000_000
 
 RESULTS = "results"
@@ -74,7 +74,10 @@ def _beside(stem: Path, suffix: str) -> Path:
 def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
     if math.prod(axis.extent for axis in value.axes) > JSON_CELLS_MAX:
         relative = _beside(stem, ".zip")
-        with whole_file(out_dir / relative) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            whole_file(out_dir / relative) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             uhi.io.zip.write(archive, stem.name, value)
         return Written([str(relative)], "UHI histogram (zip)")
     relative = _beside(stem, ".json")

@@ -7,7 +7,8 @@ import dataclasses
 import datetime
 import decimal
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import awkward
@@ -66,7 +67,7 @@ class _Walk:
             return self._store(Part(self._wagon, key, path, kind, value))
         if isinstance(value, Mapping):
             return self._mapping(value, key, path)
-        if isinstance(value, Set):
+        if isinstance(value, AbstractSet):
             return [self.plain(item, key, path) for item in _in_order(value)]
         if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
             return self._sequence(value, key, path)
@@ -92,8 +93,7 @@ class _Walk:
             return list(value)
         names = SafeNames()
         return [
-            self.plain(item, (*key, str(index)), (*path, names.give(str(index))))
-            for index, item in enumerate(value)
+            self.plain(item, (*key, str(index)), (*path, names.give(str(index)))) for index, item in enumerate(value)
         ]
 
 
@@ -121,7 +121,7 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _in_order(items: Set[Any]) -> list[Any]:
+def _in_order(items: AbstractSet[Any]) -> list[Any]:
     """Return the items of a set in one order, so that the same result gives the same file."""
     try:
         return sorted(items)

@@ -1,12 +1,13 @@
 """A picture of each histogram in the style of the field, as SVG and as PNG.
 
-One numeric axis is drawn as steps with errors, categories beside it as several lines, two numeric axes as a colour mesh,
-more as their projections. Matplotlib is slow, so one figure is drawn once for each format and nothing is laid out twice.
+One numeric axis is drawn as steps with errors, categories beside it as several lines, two numeric axes as a colour
+mesh, more as their projections.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
-from branchline.report.quantities import significant
 from branchline.report.root_file import axis_label, category_labels, is_category
 from branchline.report.whole_files import whole_file
 
@@ -31,8 +31,12 @@ PICTURES = "pictures"
 LINES_MAX = 8
 #: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
 LINEAR_RANGE_MAX = 300.0
+#: A colour mesh whose highest bin stands this far above the usual filled one needs logarithmic colours to show it.
+PEAK_OVER_MEDIAN_MAX = 30.0
 #: Above this many bins error bars hide the line that they belong to.
 ERROR_BARS_BINS_MAX = 250
+#: Axes of a histogram with more than two that are drawn, in two columns.
+PROJECTIONS_MAX = 6
 #: Cells of a colour mesh; finer ones are no longer seen and cost seconds.
 MESH_BINS_MAX = 1000
 _LABEL_LENGTH_MAX = 60
@@ -43,6 +47,12 @@ _LINE = "#1b3a5c"
 _STYLE: dict[str, Any] = {
     **mplhep.style.ROOT,
     "figure.figsize": (8.0, 6.0),
+    "figure.subplot.left": 0.15,
+    "figure.subplot.right": 0.955,
+    "figure.subplot.bottom": 0.13,
+    "figure.subplot.top": 0.93,
+    # Longer numbers than these leave the picture on the left.
+    "axes.formatter.limits": (-3, 5),
     "font.size": 18,
     "axes.labelsize": "medium",
     "xtick.labelsize": "small",
@@ -76,14 +86,16 @@ def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: T
     if len(histogram.axes) == 0 or 0 in histogram.axes.size:
         return None
     relative = Path(PICTURES, *path[:-1], f"{path[-1]}.svg")
-    with matplotlib.style.context(_STYLE):
+    with matplotlib.style.context(_STYLE), warnings.catch_warnings():
+        # A letter that the font lacks, errors below zero on a logarithmic scale: the picture is as good as it can be.
+        warnings.simplefilter("ignore", UserWarning)
         figure = Figure()
         FigureCanvasAgg(figure)
         _draw(figure, histogram, title)
         with whole_file(out_dir / relative) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
         with whole_file(out_dir / relative.with_suffix(".png")) as temporary:
-            figure.savefig(temporary, format="png")
+            figure.savefig(temporary, format="png", pil_kwargs={"compress_level": 3})
     return str(relative)
 
 
@@ -156,6 +168,7 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
             ax=axes,
             histtype="errorbar" if is_mean else "step",
             color=colour,
+            linewidth=1.6,
             label=_text(label) if label else None,
             edges=False,
             flow="none",
@@ -184,9 +197,7 @@ def _lines(histogram: Any, numeric: int, categories: list[int]) -> list[tuple[st
         errors = numpy.moveaxis(errors, position, -1).reshape(heights.shape)
     shape = tuple(len(texts) for texts in labels)
     names = [", ".join(labels[i][at] for i, at in enumerate(where)) for where in numpy.ndindex(shape)]
-    lines = [
-        (name, _Bins(heights[i], None if errors is None else errors[i])) for i, name in enumerate(names)
-    ]
+    lines = [(name, _Bins(heights[i], None if errors is None else errors[i])) for i, name in enumerate(names)]
     if len(lines) <= LINES_MAX or histogram.kind == boost_histogram.Kind.MEAN:
         return lines[:LINES_MAX]
     order = sorted(range(len(lines)), key=lambda i: -heights[i].sum())
@@ -203,7 +214,9 @@ def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> A
     axis = histogram.axes[categories[0]]
     bins = _kept(histogram, categories)
     edges = numpy.arange(len(axis) + 1)
-    mplhep.histplot(bins.values, bins=edges, yerr=bins.errors, ax=axes, color=_LINE, edges=True, flow="none")
+    mplhep.histplot(
+        bins.values, bins=edges, yerr=bins.errors, ax=axes, color=_LINE, linewidth=1.6, edges=True, flow="none"
+    )
     _scale_heights(axes, [bins], headroom=1.15)
     axes.set_xlim(0, len(axis))
     _label_bins(axes, axis, "x")
@@ -224,6 +237,7 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
         edges.append(axis_edges)
     filled = numpy.where(values == 0, numpy.nan, values)
     mesh = axes.pcolormesh(*edges, filled.T, norm=_norm(values), cmap="viridis", rasterized=True)
+    figure.subplots_adjust(right=0.9)
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06)
     bar.set_label(_height_label(histogram, None), fontsize="medium")
     for name, axis in (("x", first), ("y", second)):
@@ -240,21 +254,28 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
 
 
 def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axes:
-    """Draw each numeric axis on its own, summed over all the others."""
-    figure.set_size_inches(5.2 * len(numeric), 5.6)
-    panels = figure.subplots(1, len(numeric))
-    for axes, index in zip(panels, numeric, strict=True):
+    """Draw each numeric axis on its own, summed over all the others; as many as there is room for."""
+    shown = numeric[:PROJECTIONS_MAX]
+    figure.subplots_adjust(hspace=0.35, wspace=0.3)
+    panels = [figure.add_subplot(-(-len(shown) // 2), 2, position + 1) for position in range(len(shown))]
+    for axes, index in zip(panels, shown, strict=True):
         axis = histogram.axes[index]
         bins = _kept(histogram, [index])
         mplhep.histplot(
-            bins.values, bins=axis.edges, yerr=bins.errors, ax=axes, color=_LINE, edges=False, flow="none"
+            bins.values,
+            bins=axis.edges,
+            yerr=bins.errors,
+            ax=axes,
+            color=_LINE,
+            linewidth=1.6,
+            edges=False,
+            flow="none",
         )
         _scale_axis(axes, axis)
         _scale_heights(axes, [bins], headroom=1.15)
         axes.set_xlabel(_text(axis_label(axis)))
-    panels[0].set_ylabel(_height_label(histogram, None))
-    first: Axes = panels[0]
-    return first
+        axes.set_ylabel(_height_label(histogram, None))
+    return panels[0]
 
 
 # --- scales and words ----------------------------------------------------------------------------------------------
@@ -288,8 +309,9 @@ def _scale_heights(axes: Axes, lines: list[_Bins], headroom: float) -> None:
 
 
 def _norm(values: numpy.ndarray) -> Normalize:
-    if _spans_decades(values):
-        return LogNorm(values[values > 0].min(), values.max())
+    filled = values[values > 0]
+    if filled.size > 2 and not (values < 0).any() and filled.max() > PEAK_OVER_MEDIAN_MAX * numpy.median(filled):
+        return LogNorm(filled.min(), filled.max())
     low, high = min(0.0, values.min()), values.max()
     return Normalize(low, high if high > low else low + 1)
 
@@ -333,7 +355,7 @@ def _height_label(histogram: Any, axis: Any) -> str:
     if not numpy.allclose(widths, widths[0]):
         return "Entries / bin"
     unit = _UNIT.search(axis_label(axis))
-    width = significant(float(f"{widths[0]:.3g}"), 1 if f"{widths[0]:.3g}".strip("0.").__len__() == 1 else 3)
+    width = f"{widths[0]:.3g}"
     return _text(f"Entries / {width} {unit.group(1)}" if unit else f"Entries / {width}")
 
 
@@ -353,10 +375,21 @@ def _text(text: str) -> str:
 
 def _write_title(figure: Figure, axes: Axes, title: Title) -> None:
     """Write wagon and histogram above the frame on the left, and the note on the right."""
-    left = axes.text(0, 1.015, _text(title.wagon), transform=axes.transAxes, fontweight="bold", fontsize=18, va="bottom")
-    axes.annotate(
-        _text(title.name), (1, 0), xycoords=left, xytext=(6, 0), textcoords="offset points", fontstyle="italic",
-        fontsize=15, va="bottom",
+    # The power of ten of the axis would stand where the title begins.
+    axes.yaxis.get_offset_text().set_x(-0.14)
+    left = axes.text(
+        0, 1.015, _text(title.wagon), transform=axes.transAxes, fontweight="bold", fontsize=18, va="bottom"
     )
-    right_most = figure.axes[-1] if len(figure.axes) > 2 else axes
-    right_most.text(1, 1.015, title.right, transform=right_most.transAxes, ha="right", va="bottom", fontsize=14)
+    axes.annotate(
+        _text(title.name),
+        (1, 0),
+        xycoords=left,
+        xytext=(6, 0),
+        textcoords="offset points",
+        fontstyle="italic",
+        fontsize=15,
+        va="bottom",
+    )
+    # The second of several panels stands on the right; a second one beside a mesh is its colour bar.
+    right = figure.axes[1] if len(figure.axes) > 2 else axes
+    right.text(1, 1.015, title.right, transform=right.transAxes, ha="right", va="bottom", fontsize=14)

@@ -14,8 +14,7 @@ def significant(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{decimals}f}".replace(",", " ")
-    return text
+    return f"{value:,.{decimals}f}".replace(",", " ")
 
 
 def count(number: float) -> str:
@@ -70,3 +69,8 @@ def percent(part: float, whole: float) -> str:
     if 0 < value < 0.95:
         return f"{value:.1f} %"
     return f"{value:.0f} %"
+
+
+def ratio(number: float, divisor: float, digits: int = 3) -> str:
+    """Return ``number / divisor``, or ``-`` where there is nothing to divide by."""
+    return significant(number / divisor, digits) if divisor > 0 else "-"

@@ -1,8 +1,8 @@
 """results.root: the histograms of all wagons in a form that ROOT and uproot open.
 
 A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a one-dimensional mean a TProfile. Category
-axes beside numeric ones become directories with a histogram for each category; category axes alone become labelled bins.
-What ROOT has no class for is told by a note, and stands with every other histogram in an open format.
+axes beside numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
+ROOT has no class for is told by a note, and stands with every other histogram in an open format.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _interval_axis(axis: Any, name: str) -> Any:
     return hist.axis.Variable(edges, name=name, label=label)
 
 
-def _filled(axes: list[Any], histogram: Any, cells: Any, where: tuple[slice, ...] = (...,)) -> hist.Hist:
+def _filled(axes: list[Any], histogram: Any, cells: Any, where: tuple[Any, ...] = (...,)) -> hist.Hist:
     """Return a histogram over ``axes`` with ``cells`` put into its view at ``where``."""
     storage = boost_histogram.storage.Double
     if cells.dtype.names is not None:

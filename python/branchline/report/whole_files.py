@@ -21,22 +21,27 @@ def whole_file(path: Path) -> Iterator[Path]:
     The temporary file keeps the suffix of ``path``, since some writers choose their format by it. On any error it is
     removed. Raises StorageError, which names ``path``, when the system refuses to write.
     """
-    temporary: Path | None = None
+    temporary = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
-        yield temporary
-        _settle(temporary)
-        os.replace(temporary, path)
-        temporary = None
+        with failed_writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            _settle(temporary)
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def failed_writing(path: Path) -> Iterator[None]:
+    """Turn a refusal of the system inside the block into a StorageError that names ``path``."""
+    try:
+        yield
     except StorageError:
         raise
     except OSError as error:
         raise _storage_error(path, error) from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -1,0 +1,85 @@
+"""job.json and sensors.parquet: the record of a job, for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from branchline.report.outputs import Part, take_apart
+from branchline.report.whole_files import whole_file, write_whole
+
+JOB = "job.json"
+SENSORS = "sensors.parquet"
+
+_SENSOR_SCHEMA = pyarrow.schema(
+    [
+        ("scope", pyarrow.string()),
+        ("name", pyarrow.string()),
+        ("sensor", pyarrow.string()),
+        ("value", pyarrow.float64()),
+        ("unit", pyarrow.string()),
+    ]
+)
+
+
+def write_job(out_dir: Path, job: Mapping[str, Any]) -> Path:
+    """Write the job's record to ``job.json``. Raises StorageError."""
+    path = out_dir / JOB
+    write_whole(path, job_text(job).encode("utf-8", errors="backslashreplace"))
+    return path
+
+
+def write_sensors(out_dir: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write what the sensors measured to ``sensors.parquet``, one row for each (scope, name, sensor).
+
+    Raises StorageError.
+    """
+    path = out_dir / SENSORS
+    columns = {field.name: [row.get(field.name) for row in rows] for field in _SENSOR_SCHEMA}
+    table = pyarrow.table(columns, schema=_SENSOR_SCHEMA)
+    with whole_file(path) as temporary:
+        pyarrow.parquet.write_table(table, temporary, compression="zstd")
+    return path
+
+
+def job_text(job: Mapping[str, Any]) -> str:
+    """Return the record as JSON with one line for each file, branch, wagon: short, and still to be read by people."""
+    return "{\n" + ",\n".join(f"{_dumps(str(key))}: {_lines(value)}" for key, value in job.items()) + "\n}\n"
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        return "[\n " + ",\n ".join(_dumps(item) for item in value) + "\n]"
+    return _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        # NumPy numbers, paths and infinities are rare here; only they pay for the walk.
+        return json.dumps(take_apart("job", value, _refuse, ()), ensure_ascii=False, allow_nan=False)
+
+
+def _refuse(part: Part) -> Any:
+    """Stand in for a part that has no place in a record."""
+    return repr(part.value)
+
+
+def earlier_files(out_dir: Path) -> Iterator[Path]:
+    """Yield the files that an earlier job left in ``out_dir``, by its own record; never a path outside of it."""
+    try:
+        job = json.loads((out_dir / JOB).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    names = job.get("written") if isinstance(job, dict) else None
+    top = out_dir.resolve()
+    for name in names if isinstance(names, list) else []:
+        path = (out_dir / str(name)).resolve()
+        if path.is_relative_to(top) and path.is_file():
+            yield path

@@ -1,0 +1,77 @@
+"""report.html: one file without network, drawn from the job's record and the pictures beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from branchline.report.pictures_inline import gallery
+from branchline.report.sections import page_content
+from branchline.report.whole_files import write_whole
+
+FILE_NAME = "report.html"
+
+#: No text of a record is longer on the page: names and messages come from outside.
+TEXT_LENGTH_MAX = 1000
+#: A traceback is folded and may be longer; its end is what matters.
+TRACEBACK_LENGTH_MAX = 20_000
+
+# Characters that no HTML or XML page may contain.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# Spaces inside a number and before its unit, which must not break or spread.
+_INSIDE_NUMBER = re.compile(r"(?<=[\d<]) (?=\d|%|[kMGTP]?B\b|ms\b|s\b|min\b|h\b)")
+_THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
+
+
+def write_page(out_dir: Path, job: Mapping[str, Any]) -> Path:
+    """Write ``report.html`` into ``out_dir``. Raises StorageError."""
+    path = out_dir / FILE_NAME
+    write_whole(path, page_html(job, out_dir).encode("utf-8"))
+    return path
+
+
+def page_html(job: Mapping[str, Any], out_dir: Path) -> str:
+    """Return the report as HTML that is also well-formed XML; the pictures come from ``out_dir``."""
+    template = _environment().get_template(FILE_NAME)
+    return template.render(page_content(job), pictures=gallery(job, out_dir))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """Return the templates' environment, in which every text is escaped unless a template says otherwise."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("branchline.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_clean,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["tight"] = tight
+    environment.filters["traceback"] = _traceback
+    return environment
+
+
+def tight(text: str) -> str:
+    """Return text whose numbers hold together with their thousands and units."""
+    return _INSIDE_NUMBER.sub(_THIN_SPACE, text)
+
+
+def _traceback(text: str) -> Markup:
+    """Return the end of a long traceback, already escaped so that it is not cut to a name's length."""
+    return Markup.escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text[-TRACEBACK_LENGTH_MAX:]))
+
+
+def _clean(value: Any) -> Any:
+    """Return a text of the record as the page may hold it: no control characters, not without end."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    if len(value) > TEXT_LENGTH_MAX:
+        value = value[: TEXT_LENGTH_MAX - 3] + "..."
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value)

@@ -1,0 +1,49 @@
+"""The histograms' pictures inside the report, so that it stays one file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+#: More pictures, or more bytes of them, would make a page that nobody scrolls through and mail servers refuse.
+INLINE_MAX = 48
+INLINE_BYTES_MAX = 8_000_000
+
+
+class Picture(NamedTuple):
+    """One picture: whose histogram it shows, its file, and its content as a data URI."""
+
+    wagon: str
+    name: str
+    file: str
+    source: Markup
+
+
+class Gallery(NamedTuple):
+    """The pictures on the page, and how many more lie beside it."""
+
+    shown: list[Picture]
+    beside_count: int
+
+
+def gallery(job: Mapping[str, Any], out_dir: Path) -> Gallery:
+    """Return the first pictures of the job, read from ``out_dir``."""
+    drawn = [result for result in job.get("results") or [] if result.get("picture")]
+    shown: list[Picture] = []
+    room_bytes = INLINE_BYTES_MAX
+    for result in drawn[:INLINE_MAX]:
+        try:
+            content = (out_dir / result["picture"]).read_bytes()
+        except OSError:
+            continue
+        room_bytes -= len(content)
+        if room_bytes < 0:
+            break
+        # Base64 has no letter that means something in HTML.
+        source = Markup("data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii"))  # noqa: S704
+        shown.append(Picture(result["wagon"], result["key"], result["picture"], source))
+    return Gallery(shown, len(drawn) - len(shown))

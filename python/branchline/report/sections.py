@@ -1,0 +1,369 @@
+"""What stands on the report's page: the record of a job turned into finished text and small charts.
+
+Each function makes one section; the tables of what cost how much are in tables.py.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
+from branchline.report.diagnosis import diagnosis
+from branchline.report.quantities import count, counted, duration, percent, rate, ratio, significant, size
+from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
+
+Job = Mapping[str, Any]
+
+RESULTS_SHOWN_MAX = 40
+WORKERS_SHOWN_MAX = 16
+PROBLEMS_SHOWN_MAX = 10
+
+
+class Phase(NamedTuple):
+    """How a phase is called and drawn."""
+
+    name: str
+    label: str
+    meaning: str
+    colour: str
+
+
+#: In the order in which they follow each other, for a chunk and for a job.
+PHASES = (
+    Phase("start", "Starting", "processes, imports, the dataset's list", "#8d99a6"),
+    Phase("plan", "Opening, planning", "headers and metadata of files", "#8fb3d1"),
+    Phase("wait", "Waiting for data", "the storage had not delivered yet", "#4f7cac"),
+    Phase("decompress", "Decompressing", "baskets being unpacked", "#d9822b"),
+    Phase("decode", "Decoding", "bytes becoming arrays", "#eab54d"),
+    Phase("wagons", "Wagons", "the analysis itself", "#4a9273"),
+    Phase("merge", "Merging", "results of the sub-jobs added up", "#7d6b9e"),
+    Phase("write", "Writing", "results and pictures", "#b3a3cc"),
+    Phase("idle", "Idle", "workers without work", "#dfe3e7"),
+    Phase("other", "Not accounted for", "measured by no phase", "#c9b8b0"),
+)
+_READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = "#4f7cac", "#d9822b", "#4a9273"
+
+
+def page_content(job: Job) -> dict[str, Any]:
+    """Return all that the page's template shows, by name."""
+    return {
+        "sentence": diagnosis(job),
+        "status": job.get("status") or "failed",
+        "headline": _headline(job),
+        "facts": _facts(job),
+        "problems": _problems(job),
+        "phases": _phases(job),
+        "workers": _workers(job),
+        "charts": _charts(job),
+        "wagons": wagon_rows(job),
+        "misses": late_reads(job),
+        "branches": branch_table(job),
+        "files": file_costs(job),
+        "elements": element_rows(job),
+        "results": _results(job),
+        "conditions": _conditions(job),
+    }
+
+
+def _number(job: Job, name: str) -> float:
+    return float(job.get(name) or 0)
+
+
+def _total(job: Job, name: str) -> float:
+    return float((job.get("totals") or {}).get(name) or 0)
+
+
+def _per_second(number: float, seconds: float) -> str:
+    return significant(number / seconds) if seconds > 0 else "-"
+
+
+# --- the top of the page ---------------------------------------------------------------------------------------------
+
+
+class Fact(NamedTuple):
+    """One figure at the top: its value, what it is, and a line of context."""
+
+    value: str
+    label: str
+    context: str
+
+
+def _headline(job: Job) -> dict[str, str]:
+    started = str(job.get("started") or "")
+    try:
+        shown = datetime.datetime.fromisoformat(started).strftime("%-d %B %Y, %H:%M %Z").strip()
+    except ValueError:
+        shown = started
+    return {"host": str(job.get("host") or "unknown host"), "started": shown, "iso": started}
+
+
+def _facts(job: Job) -> list[Fact]:
+    wall_s, events = _number(job, "wall_s"), _number(job, "events")
+    read, plain, calls = _total(job, "bytes_read"), _total(job, "plain_bytes"), _total(job, "read_calls")
+    files_count = len(job.get("files") or [])
+    return [
+        Fact(duration(wall_s), "wall time", f"{duration(_number(job, 'cpu_s'))} of CPU time"),
+        Fact(count(events), "events", f"in {counted(files_count, 'file')}"),
+        Fact(_per_second(events, wall_s), "events/s", f"{counted(int(_number(job, 'workers')) or 1, 'worker')}"),
+        Fact(rate(read, wall_s), "compressed, read", f"{size(read)} in all"),
+        Fact(rate(plain, wall_s), "after decompression", f"{size(plain)} in all"),
+        Fact(
+            ratio(1000 * calls, events, 2),
+            "read calls per 1 000 events",
+            f"{counted(int(calls), 'call')}, {_call_size(read, calls)}",
+        ),
+        Fact(size(_number(job, "memory_peak_bytes")), "peak memory", "all processes together"),
+    ]
+
+
+def _call_size(read: float, calls: float) -> str:
+    return f"{size(read / calls)} each" if calls else "nothing read"
+
+
+class Problem(NamedTuple):
+    """Something that went wrong: one line, and what is folded below it."""
+
+    title: str
+    text: str
+    lines: list[str]
+    traceback: str
+
+
+def _problems(job: Job) -> list[Problem]:
+    return [*_missing_events(job), *_job_errors(job), *_wagon_errors(job), *_skipped_files(job)]
+
+
+def _missing_events(job: Job) -> Iterable[Problem]:
+    events, expected = _number(job, "events"), _number(job, "events_expected")
+    if job.get("interrupted"):
+        yield Problem("Interrupted", "The job was stopped before its end. What was finished by then is kept.", [], "")
+    if expected > events:
+        text = f"{count(events)} of {count(expected)} events were processed ({percent(events, expected)})."
+        yield Problem("Not all events", text, [], "")
+
+
+def _job_errors(job: Job) -> Iterable[Problem]:
+    errors = job.get("errors") or []
+    for error in errors[:PROBLEMS_SHOWN_MAX]:
+        yield Problem(
+            str(error.get("type") or "Error"), str(error.get("message") or ""), [], error.get("traceback") or ""
+        )
+    if len(errors) > PROBLEMS_SHOWN_MAX:
+        yield Problem("More errors", f"{counted(len(errors) - PROBLEMS_SHOWN_MAX, 'more error')} in job.json.", [], "")
+
+
+def _wagon_errors(job: Job) -> Iterable[Problem]:
+    stopped = [wagon for wagon in job.get("wagons") or [] if wagon.get("error")]
+    for wagon in stopped[:PROBLEMS_SHOWN_MAX]:
+        error = wagon["error"]
+        where = ""
+        if error.get("entry_start") is not None:
+            where = f"at entries {count(error['entry_start'])} to {count(error['entry_stop'])} of {error.get('path')}, "
+        after = f"after {counted(wagon.get('events') or 0, 'event')}"
+        text = f"stopped {where}{after}: {error.get('type')}: {error.get('message')}"
+        yield Problem(f"Wagon {wagon['name']}", text, [], error.get("traceback") or "")
+    if len(stopped) > PROBLEMS_SHOWN_MAX:
+        more = counted(len(stopped) - PROBLEMS_SHOWN_MAX, "more wagon")
+        yield Problem("More wagons", f"{more} stopped with an error, see job.json.", [], "")
+
+
+def _skipped_files(job: Job) -> Iterable[Problem]:
+    skipped = job.get("skipped") or []
+    if not skipped:
+        return
+    lost = sum(file["entries_lost"] or 0 for file in skipped)
+    unknown = sum(1 for file in skipped if file["entries_lost"] is None)
+    files_count = max(len(job.get("dataset") or []), len(skipped))
+    text = f"{count(len(skipped))} of {counted(files_count, 'file')}: {counted(lost, 'event')} lost"
+    if unknown:
+        text += f", and an unknown number in {counted(unknown, 'file')} whose tree could not be read"
+    lines = [f"{file['path']}: {_lost(file)}. {file['error']}" for file in skipped[:PROBLEMS_SHOWN_MAX]]
+    if len(skipped) > PROBLEMS_SHOWN_MAX:
+        lines.append(f"and {counted(len(skipped) - PROBLEMS_SHOWN_MAX, 'more file')}, listed in job.json")
+    yield Problem("Skipped files", f"{text}.", lines, "")
+
+
+def _lost(file: Mapping[str, Any]) -> str:
+    lost = file["entries_lost"]
+    return "an unknown number of events lost" if lost is None else f"{counted(lost, 'event')} lost"
+
+
+# --- where the time went ---------------------------------------------------------------------------------------------
+
+
+class PhaseRow(NamedTuple):
+    """One phase in the legend of the bar."""
+
+    label: str
+    meaning: str
+    colour: str
+    seconds: str
+    share: str
+
+
+class Phases(NamedTuple):
+    """The bar of phases, its legend, and how well they add up to the wall time."""
+
+    slices: list[Slice]
+    rows: list[PhaseRow]
+    sum_note: str
+
+
+def _known_phases(seconds: Mapping[str, Any]) -> list[tuple[Phase, float]]:
+    """Return every phase of a record with its seconds; one that this page does not know is shown by its own name."""
+    known = {phase.name for phase in PHASES}
+    others = [Phase(str(name), str(name), "", "#c9b8b0") for name in seconds if name not in known]
+    return [(phase, float(seconds.get(phase.name) or 0.0)) for phase in (*PHASES, *others)]
+
+
+def _phases(job: Job) -> Phases:
+    phases = _known_phases(job.get("phases") or {})
+    wall_s = _number(job, "wall_s")
+    sum_s = sum(seconds for _, seconds in phases)
+    whole_s = max(wall_s, sum_s)
+    rows = [
+        PhaseRow(phase.label, phase.meaning, phase.colour, duration(seconds), percent(seconds, wall_s))
+        for phase, seconds in phases
+        if seconds > 0
+    ]
+    slices = stack([(phase.label, seconds, phase.colour) for phase, seconds in phases], whole_s)
+    note = f"Together {duration(sum_s)}, {percent(sum_s, wall_s)} of the wall time of {duration(wall_s)}."
+    if (job.get("workers") or 1) > 1:
+        note += f" Each phase is the mean over the {job['workers']} workers."
+    return Phases(slices, rows, note)
+
+
+class WorkerRow(NamedTuple):
+    """One worker's own bar."""
+
+    name: str
+    slices: list[Slice]
+
+
+class Workers(NamedTuple):
+    """Bars of single workers, and how many more there were."""
+
+    rows: list[WorkerRow]
+    hidden_count: int
+
+
+def _workers(job: Job) -> Workers:
+    rows = job.get("worker_phases") or []
+    if len(rows) < 2:
+        return Workers([], 0)
+    longest_s = max(float(row.get("wall_s") or 0.0) for row in rows)
+    shown = sorted(rows, key=lambda row: -float(row.get("idle") or 0.0))[:WORKERS_SHOWN_MAX]
+    shown.sort(key=lambda row: str(row["worker"]).rjust(9))
+    bars = []
+    for row in shown:
+        parts = [(phase.label, float(row.get(phase.name) or 0.0), phase.colour) for phase in PHASES]
+        bars.append(WorkerRow(f"{row['worker']} on {row['host']}", stack(parts, longest_s)))
+    return Workers(bars, len(rows) - len(shown))
+
+
+def _charts(job: Job) -> list[Chart]:
+    points = job.get("timeline") or []
+    times = [float(point["t_s"]) for point in points]
+    wall_s = _number(job, "wall_s")
+    events = [Series("events", _EVENTS_COLOUR, [float(point["events"]) for point in points])]
+    data = [
+        Series("after decompression", _PLAIN_COLOUR, [float(point["plain_bytes"]) for point in points], 1e-6),
+        Series("compressed, read", _READ_COLOUR, [float(point["bytes_read"]) for point in points], 1e-6),
+    ]
+    charts = (
+        rates_chart("Events", "events/s", times, events, wall_s),
+        rates_chart("Data", "MB/s", times, data, wall_s),
+    )
+    return [chart for chart in charts if chart is not None]
+
+
+# --- results and conditions ------------------------------------------------------------------------------------------
+
+
+class ResultRow(NamedTuple):
+    """One output: what it is, where it lies, and what is to be known about it."""
+
+    wagon: str
+    key: str
+    format: str
+    files: str
+    root: str
+    note: str
+
+
+class Results(NamedTuple):
+    """The outputs listed, and how many more there are."""
+
+    rows: list[ResultRow]
+    hidden_count: int
+
+
+def _results(job: Job) -> Results:
+    results = job.get("results") or []
+    # What has a note is what somebody may miss in results.root, so it is never among those left out.
+    shown = sorted(results, key=lambda result: not result.get("note"))[:RESULTS_SHOWN_MAX]
+    rows = [
+        ResultRow(
+            result["wagon"],
+            result["key"],
+            result["format"],
+            ", ".join(result["files"][:3]),
+            _in_root(result.get("root") or []),
+            result.get("note") or "",
+        )
+        for result in shown
+    ]
+    return Results(rows, len(results) - len(rows))
+
+
+def _in_root(names: Sequence[str]) -> str:
+    if len(names) > 1:
+        return f"{names[0]} and {count(len(names) - 1)} more"
+    return names[0] if names else ""
+
+
+def _conditions(job: Job) -> list[tuple[str, str]]:
+    files = job.get("dataset") or []
+    dataset = f"{counted(len(files), 'file')}, {size(sum(file['size_bytes'] or 0 for file in files))}"
+    trees = sorted({str(file["tree"]) for file in files if file.get("tree")})
+    if trees:
+        dataset += f", tree {', '.join(trees[:3])}"
+    cores = f"{counted(int(_number(job, 'cpu_count')) or 1, 'core')}"
+    workers, threads = int(_number(job, "workers")) or 1, int(_number(job, "threads")) or 1
+    rows = [
+        ("Command", str(job.get("command") or "")),
+        ("Dataset", dataset),
+        ("First file", str(files[0]["path"]) if files else ""),
+        ("Host", " ".join(filter(None, (str(job.get("host") or ""), f"({cores}{_model(job)})")))),
+        ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
+        ("Sub-jobs", _subjobs(job)),
+        ("Memory", _memory(job)),
+        ("Started", str(job.get("started") or "")),
+        ("Versions", _versions(job)),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _model(job: Job) -> str:
+    return f", {job['cpu_model']}" if job.get("cpu_model") else ""
+
+
+def _subjobs(job: Job) -> str:
+    planned = int(_number(job, "subjobs"))
+    return f"{count(_number(job, 'subjobs_done'))} of {count(planned)} finished" if planned else ""
+
+
+def _memory(job: Job) -> str:
+    text = f"{size(_number(job, 'memory_peak_bytes'))} at the peak"
+    limit = job.get("memory_limit")
+    if limit:
+        text += f", limit {size(limit) if isinstance(limit, int | float) else limit} for each reader"
+    return text
+
+
+def _versions(job: Job) -> str:
+    versions = {"Branchline": job.get("branchline"), "Python": job.get("python"), **(job.get("versions") or {})}
+    known = [f"{name} {version}" for name, version in versions.items() if version]
+    return ", ".join([*known, *filter(None, [str(job.get("platform") or "")])])

@@ -1,0 +1,255 @@
+"""The report's tables: what each wagon, branch, file and storage element cost, the dearest first.
+
+Lists that may be long are cut, and one row tells what the rest adds up to, so that the page of 100 000 files is as
+small as that of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from branchline.report.charts import Column, Tick, sorted_columns
+from branchline.report.diagnosis import codec_name
+from branchline.report.quantities import count, counted, duration, percent, rate, ratio, size
+
+Job = Mapping[str, Any]
+
+FILES_SHOWN_MAX = 12
+BRANCHES_SHOWN_MAX = 16
+ROWS_SHOWN_MAX = 40
+
+
+class WagonRow(NamedTuple):
+    """One wagon's costs."""
+
+    name: str
+    status: str
+    seconds: str
+    share: str
+    bar: float
+    cpu: str
+    events: str
+    per_thousand: str
+    chunks: str
+    misses: str
+    output: str
+
+
+def wagon_rows(job: Job) -> list[WagonRow]:
+    wagons = sorted(job.get("wagons") or [], key=lambda wagon: -wagon["seconds"])
+    total_s = sum(wagon["seconds"] for wagon in wagons)
+    longest_s = max((wagon["seconds"] for wagon in wagons), default=0.0)
+    return [
+        WagonRow(
+            wagon["name"],
+            "stopped" if wagon.get("error") else str(wagon.get("status") or "finished"),
+            duration(wagon["seconds"]),
+            percent(wagon["seconds"], total_s),
+            _bar(wagon["seconds"], longest_s),
+            percent(wagon["cpu_s"], wagon["seconds"]),
+            count(wagon["events"]),
+            duration(1000 * wagon["seconds"] / wagon["events"]) if wagon["events"] else "-",
+            count(wagon["chunks"]),
+            count(wagon["misses"]),
+            size(wagon["output_bytes"] or 0),
+        )
+        for wagon in wagons[:ROWS_SHOWN_MAX]
+    ]
+
+
+def _bar(value: float, largest: float) -> float:
+    """Return the length of a bar in per cent of the longest one."""
+    return round(100.0 * value / largest, 2) if largest > 0 else 0.0
+
+
+def late_reads(job: Job) -> str:
+    """Say which branches were read late, because no wagon had named or touched them on the first chunk."""
+    misses = sorted((job.get("misses") or {}).items(), key=lambda item: -item[1])
+    if not misses:
+        return ""
+    shown = ", ".join(f"{name} ({count(number)})" for name, number in misses[:8])
+    more = f" and {counted(len(misses) - 8, 'more branch', 'more branches')}" if len(misses) > 8 else ""
+    return f"Read late, because no wagon had named or touched them on the first chunk: {shown}{more}."
+
+
+class BranchRow(NamedTuple):
+    """One branch's costs."""
+
+    name: str
+    codec: str
+    baskets: str
+    compressed: str
+    plain: str
+    factor: str
+    decompress: str
+    decode: str
+    share: str
+    bar: float
+    bar_decode: float
+
+
+class Table(NamedTuple):
+    """The largest rows of a table, and one that adds up the rest (None when nothing is left out)."""
+
+    rows: list[Any]
+    rest: Any
+    total_count: int
+
+
+_BRANCH_SUMS = ("baskets", "compressed_bytes", "plain_bytes", "decompress_s", "decode_s")
+
+
+def _cost_s(branch: Mapping[str, Any]) -> float:
+    return float(branch["decompress_s"] + branch["decode_s"])
+
+
+def branch_table(job: Job) -> Table:
+    branches = sorted(job.get("branches") or [], key=lambda branch: (-_cost_s(branch), branch["name"]))
+    total_s = sum(map(_cost_s, branches))
+    shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
+    largest_s = _cost_s(branches[0]) if branches else 0.0
+    rows = [_branch_row(branch, branch["name"], total_s, largest_s) for branch in shown]
+    rest = None
+    if left:
+        merged = _added_up(left, _BRANCH_SUMS) | {"codec": ""}
+        rest = _branch_row(merged, f"{counted(len(left), 'other branch', 'other branches')}", total_s, 0.0)
+    return Table(rows, rest, len(branches))
+
+
+def _branch_row(branch: Mapping[str, Any], name: str, total_s: float, largest_s: float) -> BranchRow:
+    return BranchRow(
+        name,
+        codec_name(branch["codec"]),
+        count(branch["baskets"]),
+        size(branch["compressed_bytes"]),
+        size(branch["plain_bytes"]),
+        ratio(branch["plain_bytes"], branch["compressed_bytes"], 2),
+        duration(branch["decompress_s"]),
+        duration(branch["decode_s"]),
+        percent(_cost_s(branch), total_s),
+        _bar(branch["decompress_s"], largest_s),
+        _bar(branch["decode_s"], largest_s),
+    )
+
+
+def _cut(items: Sequence[Any], rows_max: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Split into what is shown and what is added up; a rest of one would need the same room as the item itself."""
+    if len(items) <= rows_max + 1:
+        return items, []
+    return items[:rows_max], items[rows_max:]
+
+
+def _added_up(items: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> dict[str, Any]:
+    sums: dict[str, Any] = dict.fromkeys(fields, 0)
+    for item in items:
+        for field in fields:
+            sums[field] += item.get(field) or 0
+    return sums
+
+
+class FileRow(NamedTuple):
+    """One file's costs."""
+
+    name: str
+    events: str
+    seconds: str
+    bar: float
+    read: str
+    speed: str
+    calls_per_thousand: str
+    fetch: str
+    decompress: str
+    decode: str
+
+
+class Files(NamedTuple):
+    """The slowest files, the folder that they have in common, the distribution of all, and their middle."""
+
+    table: Table
+    folder: str
+    columns: list[Column]
+    ticks: list[Tick]
+    summary: str
+
+
+_FILE_SUMS = ("events", "wall_s", "bytes_read", "read_calls", "fetch_s", "decompress_s", "decode_s")
+
+
+def _file_seconds(file: Mapping[str, Any]) -> float:
+    return float(file.get("wall_s") or 0.0)
+
+
+def file_costs(job: Job) -> Files:
+    files = sorted(job.get("files") or [], key=lambda file: (-_file_seconds(file), file["path"]))
+    shown, left = _cut(files, FILES_SHOWN_MAX)
+    longest_s = _file_seconds(files[0]) if files else 0.0
+    folder = _common_folder([str(file["path"]) for file in shown])
+    rows = [_file_row(file, folder, longest_s) for file in shown]
+    rest = None
+    if left:
+        merged = _added_up(left, _FILE_SUMS) | {"path": counted(len(left), "other file")}
+        rest = _file_row(merged, "", 0.0)
+    columns, ticks = sorted_columns([_file_seconds(file) for file in files])
+    summary = ""
+    if len(files) > 1:
+        middle_s = _file_seconds(files[len(files) // 2])
+        summary = f"Half of the {counted(len(files), 'file')} took {duration(middle_s)} or less, "
+        summary += f"the slowest {duration(longest_s)}"
+        summary += f", {ratio(longest_s, middle_s, 2)} times as long." if middle_s > 0 else "."
+    return Files(Table(rows, rest, len(files)), folder, columns, ticks, summary)
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    """Return the folder, with its last slash, that all paths begin with; empty when there is none."""
+    if not paths:
+        return ""
+    first, last = min(paths), max(paths)
+    same = 0
+    while same < min(len(first), len(last)) and first[same] == last[same]:
+        same += 1
+    return first[: first.rfind("/", 0, same) + 1]
+
+
+def _file_row(file: Mapping[str, Any], folder: str, longest_s: float) -> FileRow:
+    seconds, calls, events = _file_seconds(file), file.get("read_calls") or 0, file.get("events") or 0
+    return FileRow(
+        str(file["path"]).removeprefix(folder),
+        count(events),
+        duration(seconds),
+        _bar(seconds, longest_s),
+        size(file["bytes_read"] or 0),
+        rate(file["bytes_read"] or 0, seconds),
+        ratio(1000 * calls, events, 2),
+        duration(file["fetch_s"] or 0.0),
+        duration(file["decompress_s"] or 0.0),
+        duration(file["decode_s"] or 0.0),
+    )
+
+
+class ElementRow(NamedTuple):
+    """One storage element's costs."""
+
+    name: str
+    files: str
+    read: str
+    calls: str
+    call_size: str
+    fetch: str
+    speed: str
+
+
+def element_rows(job: Job) -> list[ElementRow]:
+    elements = sorted(job.get("storage_elements") or [], key=lambda element: -element["fetch_s"])
+    return [
+        ElementRow(
+            element["name"],
+            count(element["files"]),
+            size(element["bytes_read"]),
+            count(element["read_calls"]),
+            size(element["bytes_read"] / element["read_calls"]) if element["read_calls"] else "-",
+            duration(element["fetch_s"]),
+            rate(element["bytes_read"], element["fetch_s"]),
+        )
+        for element in elements[:ROWS_SHOWN_MAX]
+    ]

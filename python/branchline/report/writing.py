@@ -1,0 +1,149 @@
+"""Writes everything that a job leaves behind: results, pictures, records and the report."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any, Protocol
+
+from branchline.errors import StorageError
+from branchline.report.job_files import earlier_files, write_job, write_sensors
+from branchline.report.names import SafeNames
+from branchline.report.open_formats import write_part, write_plain
+from branchline.report.outputs import HISTOGRAM, Part, take_apart
+from branchline.report.page import write_page
+from branchline.report.quantities import counted
+from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
+from branchline.report.whole_files import failed_writing
+
+#: Drawing takes about a fifth of a second each: more pictures than these would cost minutes and nobody looks at them.
+PICTURES_MAX = 300
+
+
+class Result(Protocol):
+    """What write_out needs of a finished job."""
+
+    @property
+    def outputs(self) -> dict[str, Any]: ...
+    @property
+    def job(self) -> dict[str, Any]: ...
+    @property
+    def sensors(self) -> list[dict[str, Any]]: ...
+    def close_clock(self) -> None: ...
+
+
+def write_out(out_dir: Path, result: Result) -> list[Path]:
+    """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
+
+    Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.job``. What an earlier
+    job left in the directory, by its own job.json, is removed first. Each file appears only when it is whole. When one
+    cannot be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
+    """
+    writing = _Writing(Path(out_dir))
+    with writing.attempt(result.job):
+        writing.clear()
+    for wagon, output in result.outputs.items():
+        with writing.attempt(result.job):
+            writing.output(wagon, output)
+    with writing.attempt(result.job):
+        writing.root_file()
+    with writing.attempt(result.job):
+        writing.pictures(int(result.job.get("events") or 0))
+    result.job["results"] = writing.results
+    result.close_clock()
+    writing.records(result)
+    if writing.error is not None:
+        raise writing.error
+    return [writing.out_dir / name for name in writing.written]
+
+
+class _Writing:
+    """The state of writing one job: what was written so far, and the first error."""
+
+    def __init__(self, out_dir: Path) -> None:
+        self.out_dir = out_dir
+        self.written: list[str] = []
+        self.results: list[dict[str, Any]] = []
+        self.error: StorageError | None = None
+        self._wagon_names = SafeNames()
+        self._histograms: list[tuple[Part, dict[str, Any]]] = []
+
+    @contextlib.contextmanager
+    def attempt(self, job: dict[str, Any]) -> Any:
+        """Go on after a failure to write, with the job marked as partial and the error in its record."""
+        try:
+            yield
+        except StorageError as error:
+            self.error = self.error or error
+            if job.get("status") == "finished":
+                job["status"] = "partial"
+            job.setdefault("errors", []).append(
+                {"type": "StorageError", "message": str(error), "path": error.path, "traceback": None}
+            )
+
+    def clear(self) -> None:
+        """Make the directory, without what an earlier job left there."""
+        with failed_writing(self.out_dir):
+            self.out_dir.mkdir(parents=True, exist_ok=True)
+            for path in list(earlier_files(self.out_dir)):
+                path.unlink(missing_ok=True)
+
+    def output(self, wagon: str, output: Any) -> None:
+        """Write one wagon's output in open formats."""
+        name = self._wagon_names.give(wagon)
+        plain = take_apart(wagon, output, self._part, (name,))
+        self._note(wagon, "", "data", "JSON", [write_plain(self.out_dir, name, plain)])
+
+    def _part(self, part: Part) -> dict[str, str]:
+        files, format_name, note = write_part(self.out_dir, part)
+        row = self._note(part.wagon, part.title, part.kind, format_name, files, note)
+        if part.kind == HISTOGRAM:
+            self._histograms.append((part, row))
+        return {"file": files[0]}
+
+    def _note(
+        self, wagon: str, key: str, kind: str, format_name: str, files: list[str], note: str | None = None
+    ) -> dict[str, Any]:
+        self.written.extend(files)
+        row: dict[str, Any] = {"wagon": wagon, "key": key, "kind": kind, "format": format_name, "files": files}
+        row |= {"root": [], "picture": None, "note": note}
+        self.results.append(row)
+        return row
+
+    def root_file(self) -> None:
+        """Write results.root with every histogram that ROOT has a class for."""
+        in_root: list[InRoot] = write_root_file(self.out_dir, [(part.path, part.value) for part, _ in self._histograms])
+        self.written.append(FILE_NAME)
+        for (_, row), form in zip(self._histograms, in_root, strict=True):
+            row["root"] = form.names
+            row["note"] = form.note or row["note"]
+
+    def pictures(self, events_count: int) -> None:
+        """Draw the histograms, the first PICTURES_MAX of them."""
+        if not self._histograms:
+            return
+        # Matplotlib takes a second to load, which a job without histograms need not pay.
+        from branchline.report.pictures import Title, write_picture
+
+        for part, row in self._histograms[:PICTURES_MAX]:
+            title = Title(part.wagon, part.title, counted(events_count, "event"))
+            try:
+                row["picture"] = write_picture(self.out_dir, part.path, part.value, title)
+            except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError) as error:
+                # A histogram that cannot be drawn is still a result: it stands in the files, and here is why.
+                row["note"] = f"no picture: {type(error).__name__}: {error}"
+            if row["picture"] is not None:
+                self.written += [row["picture"], str(Path(row["picture"]).with_suffix(".png"))]
+        for _, row in self._histograms[PICTURES_MAX:]:
+            row["note"] = f"no picture: only the first {PICTURES_MAX} histograms are drawn"
+
+    def records(self, result: Result) -> None:
+        """Write job.json, sensors.parquet and report.html, all from the same record."""
+        names = ["job.json", "sensors.parquet", "report.html"]
+        result.job["written"] = self.written = [*self.written, *names]
+        with self.attempt(result.job):
+            write_sensors(self.out_dir, result.sensors)
+        with self.attempt(result.job):
+            write_page(self.out_dir, result.job)
+        with self.attempt(result.job):
+            write_job(self.out_dir, result.job)
