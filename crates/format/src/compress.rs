@@ -88,6 +88,9 @@ impl Decompressor {
     /// Decompresses the sequence of `records` into `out`, which has exactly the plain size of the whole, and
     /// returns the codec of the first record.
     ///
+    /// The records have to end where `out` is full. No writer is known to leave bytes behind them, so more bytes mean
+    /// a wrong length somewhere (the checksum behind a page of an RNTuple is not part of its records).
+    ///
     /// Checksums are verified where the codec has them (adler32 of zlib, xxh64 of lz4, the check of xz). Sizes in
     /// the bytes never size an allocation. On an error the contents of `out` are unspecified.
     pub fn decompress_into(&mut self, records: &[u8], out: &mut [u8]) -> Result<Codec, CompressError> {

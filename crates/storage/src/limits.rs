@@ -1,7 +1,7 @@
 //! Every limit of this room, with its reason.
 
-/// Gap up to which two ranges of a local file are read as one. A system call on cached bytes costs about as much
-/// as copying a few KiB; on a disk the kernel reads ahead further than this anyhow.
+/// Gap up to which two ranges of a local file are read as one. A read call on cached bytes costs about 0.5 us before
+/// the first byte, as much as copying 10 to 16 KiB; on a disk the kernel reads ahead further than this anyhow.
 pub const LOCAL_GAP_BYTES: u64 = 16 * 1024;
 
 /// Ranges are joined up to this size. By then the cost of a call has vanished against that of its bytes, and
