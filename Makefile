@@ -41,7 +41,7 @@ demo: build data ## make simulated collisions, run the demo train over them, say
 data: build $(STAMPS)/demo ## make the demo's data only (kept for the next time)
 	$(BIN)/python -m branchline.demo $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
 
-test: check test-python test-rust ## the checks and all the tests that this machine can run
+test: check test-rust test-python ## the checks and all the tests that this machine can run
 
 test-rust: $(STAMPS)/extension ## the tests in Rust
 	cargo test $(CARGO_FLAGS) --workspace --exclude branchline-bindings

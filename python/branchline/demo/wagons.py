@@ -150,7 +150,7 @@ class Correlations:
             hist.Hist.new.Reg(
                 counts.shape[0], -self.delta_eta_max, self.delta_eta_max, name="delta_eta", label=r"$\Delta\eta$"
             )
-            .Reg(counts.shape[1], -0.5 * np.pi, 1.5 * np.pi, name="delta_phi", label=r"$\Delta\varphi$", circular=True)
+            .Reg(counts.shape[1], -0.5 * np.pi, 1.5 * np.pi, name="delta_phi", label=r"$\Delta\varphi$")
             .Double()
         )
         filled.view()[:] = counts
