@@ -79,7 +79,7 @@ inline PassResult {name}(const std::vector<std::string> &paths, const std::strin
 
 
 def compile_loops(cache: Path, dataframes: dict[str, list[Column]]) -> Any:
-    """ROOT with the loops loaded. They are compiled once (some 20 s) and kept in `cache` under a hash of their source."""
+    """ROOT with the loops loaded: compiled once (some 20 s) and kept in `cache` under a hash of their source."""
     root = import_root()
     source = '#include "root_loops.h"\n' + "".join(dataframe_function(n, c) for n, c in dataframes.items())
     header = HEADER.read_text()

@@ -1,0 +1,28 @@
+"""What the comparisons with peers need: ROOT and the shared test data, both optional on a laptop and required in CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.peers.peers import import_root, missing, shared_data
+
+
+@pytest.fixture(scope="session")
+def root() -> Any:
+    """The ROOT module, quiet and without windows."""
+    module = import_root()
+    if module is None:
+        missing("ROOT (the package `root` of PyPI)")
+    return module
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with oracles.json, digest.py and root/."""
+    folder = shared_data()
+    if folder is None:
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+    assert folder is not None
+    return folder

@@ -1,0 +1,126 @@
+"""Reads every branch of one file and compares it with its oracle; the work of one process of test_oracles.py."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.peers.peers import load_digest
+
+# What became of a branch.
+MATCH = "match"  # read, and equal to the oracle
+DIFFERS = "differs"  # read, and not equal
+NOT_READ = "not read"  # of a kind that is not read yet, and said so
+UNCHECKED = "unchecked"  # read, but there is nothing to compare with
+FAILED = "failed"  # any other error
+OUTCOMES = (MATCH, DIFFERS, NOT_READ, UNCHECKED, FAILED)
+
+# Statuses of oracles whose digest decides; a difference from an uproot-only digest may be uproot's.
+DECIDING = ("agree", "root", "bytes")
+COMPARED = (*DECIDING, "uproot")
+
+MESSAGE_MAX = 200
+
+_NUMBER = r"(b1|[iu][1248]|f[48])"
+_FORM = re.compile(rf"(var\*)?(\d+\*)?{_NUMBER}|string")
+_ELEMENT = r"(bool|u?int(8|16|32|64)_t|float|double|Double32_t|Float16_t)"
+_TYPE = re.compile(rf"{_ELEMENT}(\[\d*\])*|std::vector<{_ELEMENT}>|std::string|TString|char\*")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one branch of one tree."""
+
+    file: str
+    tree: str
+    branch: str
+    kind: str
+    status: str
+    type: str
+    form: str
+    outcome: str
+    message: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.tree}: {self.branch}"
+
+
+def must_be_read(form: str | None, type_name: str | None) -> bool:
+    """Whether a branch is of the kinds that are read: numbers, arrays of numbers that are fixed, counted or a vector,
+    texts, and such members of split objects and of a split TClonesArray."""
+    return bool(form and type_name and _FORM.fullmatch(form) and _TYPE.fullmatch(type_name))
+
+
+@cache
+def _digest_module(folder: Path) -> ModuleType:
+    return load_digest(folder)
+
+
+def in_short(error: BaseException) -> str:
+    """The error's type and the first line of what it says."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:MESSAGE_MAX]}"
+
+
+def outcome_of(branch: Any, oracle: dict[str, Any], digest: ModuleType) -> tuple[str, str]:
+    """Reads the branch and compares."""
+    import branchline
+
+    try:
+        array = branch().array(library="ak")
+    except branchline.UnsupportedBranchError as error:
+        return NOT_READ, str(error)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        if oracle["status"] == "external" and isinstance(error, branchline.BranchlineError):
+            return NOT_READ, str(error)
+        return FAILED, in_short(error)
+    if oracle["status"] not in COMPARED:
+        return UNCHECKED, ""
+    found = digest.check(oracle, array)
+    return (DIFFERS, "; ".join(found)) if found else (MATCH, "")
+
+
+def check_file(folder: Path, name: str, objects: dict[str, Any]) -> list[Verdict]:
+    """The verdicts on all branches of all trees of a file."""
+    import branchline
+
+    digest = _digest_module(folder)
+    verdicts = []
+    file: Any = None
+    for tree_name, entry in objects.items():
+        try:
+            file = branchline.open(folder / "root" / name) if file is None else file
+            tree, error_of_tree = file[tree_name], None
+        except branchline.UnsupportedBranchError as error:
+            tree, error_of_tree = None, (NOT_READ, str(error))
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            tree, error_of_tree = None, (FAILED, in_short(error))
+        for branch_name, oracle in entry["branches"].items():
+
+            def branch(tree: Any = tree, branch_name: str = branch_name) -> Any:
+                return tree[branch_name]
+
+            outcome, message = error_of_tree or outcome_of(branch, oracle, digest)
+            described = (entry["kind"], oracle["status"], oracle.get("type") or "", oracle.get("form") or "")
+            verdicts.append(Verdict(name, tree_name, branch_name, *described, outcome, message))
+    return verdicts
+
+
+def summary(verdicts: list[Verdict]) -> str:
+    """How many branches of each status came out how, as a table."""
+    counts = Counter((v.status, v.outcome) for v in verdicts)
+    statuses = sorted({v.status for v in verdicts}, key=lambda s: -sum(counts[s, o] for o in OUTCOMES))
+    lines = ["{:10}".format("oracle") + "".join(f"{o:>11}" for o in OUTCOMES) + f"{'all':>11}"]
+    for status in [*statuses, "all"]:
+        row = [sum(n for (s, o), n in counts.items() if o == outcome and status in (s, "all")) for outcome in OUTCOMES]
+        lines.append(f"{status:10}" + "".join(f"{n:>11}" for n in [*row, sum(row)]))
+    return "\n".join(lines)

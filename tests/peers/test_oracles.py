@@ -1,0 +1,118 @@
+"""Branch by branch equality with the oracles: what uproot and ROOT read from some 280 files of the field."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections import Counter
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.peers import oracle_check
+from tests.peers.oracle_check import DECIDING, DIFFERS, FAILED, MATCH, NOT_READ, Verdict, must_be_read
+
+# Branches of TTrees that match today. Raised whenever more are read, so that none is lost unnoticed.
+MATCHES_MIN = 0
+SHOWN_MAX = 40
+
+
+def objects_of(oracles: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    """The trees of one kind by file."""
+    files = {
+        name: {path: tree for path, tree in file["objects"].items() if tree["kind"] == kind}
+        for name, file in oracles["files"].items()
+    }
+    return {name: trees for name, trees in files.items() if trees}
+
+
+def crashed(name: str, trees: dict[str, Any]) -> list[Verdict]:
+    """The verdicts on a file whose reading took the process down."""
+    return [
+        Verdict(name, path, branch, tree["kind"], oracle["status"], "", "", FAILED, "the process died while reading it")
+        for path, tree in trees.items()
+        for branch, oracle in tree["branches"].items()
+    ]
+
+
+def results(futures: dict[str, Future[list[Verdict]]], files: dict[str, Any], folder: Path) -> list[Verdict]:
+    """All verdicts. Where a process died, the files left over are read one by one to find out whose fault it was."""
+    verdicts, left = [], []
+    for name, future in futures.items():
+        try:
+            verdicts += future.result()
+        except BrokenProcessPool:
+            left.append(name)
+    context = multiprocessing.get_context("spawn")
+    for name in left:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            try:
+                verdicts += pool.submit(oracle_check.check_file, folder, name, files[name]).result()
+            except BrokenProcessPool:
+                verdicts += crashed(name, files[name])
+    return verdicts
+
+
+@pytest.fixture(scope="module")
+def verdicts(shared: Path) -> list[Verdict]:
+    """What became of every branch of every TTree with an oracle."""
+    files = objects_of(json.loads((shared / "oracles.json").read_text()), "TTree")
+    largest_first = sorted(files, key=lambda name: -sum(len(tree["branches"]) for tree in files[name].values()))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
+        futures = {name: pool.submit(oracle_check.check_file, shared, name, files[name]) for name in largest_first}
+        return results(futures, files, shared)
+
+
+def shown(verdicts: list[Verdict]) -> str:
+    """The first verdicts in words."""
+    lines = [f"{v.place} ({v.type or 'unknown type'}, {v.form}): {v.message}" for v in verdicts[:SHOWN_MAX]]
+    return "\n".join([*lines, *([f"... and {len(verdicts) - SHOWN_MAX} more"] if len(verdicts) > SHOWN_MAX else [])])
+
+
+@pytest.mark.peer
+@pytest.mark.timeout(900)
+def test_what_is_read_equals_the_oracles(verdicts: list[Verdict], capsys: pytest.CaptureFixture[str]) -> None:
+    matches = sum(v.outcome == MATCH for v in verdicts)
+    with capsys.disabled():
+        print(f"\n{matches} of all {len(verdicts)} branches of TTrees match their oracles:")
+        print(oracle_check.summary(verdicts))
+        print(
+            "most frequent kinds not read:", Counter(v.type for v in verdicts if v.outcome == NOT_READ).most_common(8)
+        )
+        uproot_only = [v for v in verdicts if v.outcome == DIFFERS and v.status not in DECIDING]
+        if uproot_only:
+            print(f"different from uproot where ROOT could not decide:\n{shown(uproot_only)}")
+    wrong = [v for v in verdicts if v.outcome == DIFFERS and v.status in DECIDING]
+    assert not wrong, f"{len(wrong)} branches are read wrongly:\n{shown(wrong)}"
+    assert matches >= MATCHES_MIN
+
+
+@pytest.mark.peer
+@pytest.mark.timeout(900)
+def test_no_branch_fails_but_by_being_of_a_kind_not_read(verdicts: list[Verdict]) -> None:
+    failed = [v for v in verdicts if v.outcome == FAILED]
+    assert not failed, f"{len(failed)} branches fail:\n{shown(failed)}"
+
+
+@pytest.mark.peer
+@pytest.mark.timeout(900)
+def test_every_branch_of_the_promised_kinds_is_read(verdicts: list[Verdict]) -> None:
+    lacking = [v for v in verdicts if v.outcome == NOT_READ and v.status in DECIDING and must_be_read(v.form, v.type)]
+    assert not lacking, f"{len(lacking)} branches of promised kinds are not read:\n{shown(lacking)}"
+
+
+@pytest.mark.peer
+def test_files_with_rntuples_only_are_refused_clearly(shared: Path) -> None:
+    """RNTuples are not read yet; asking for one says so."""
+    import branchline
+
+    files = objects_of(json.loads((shared / "oracles.json").read_text()), "RNTuple")
+    count = sum(len(tree["branches"]) for trees in files.values() for tree in trees.values())
+    print(f"{count} fields of RNTuples in {len(files)} files are not read yet")
+    name, trees = next(iter(files.items()))
+    with pytest.raises(branchline.BranchlineError, match="RNTuple"):
+        branchline.open(shared / "root" / name)[next(iter(trees))]
