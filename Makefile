@@ -36,10 +36,10 @@ help: ## list the commands
 build: $(STAMPS)/extension ## build into .venv: .venv/bin/branchline, .venv/bin/python
 
 demo: build data ## make simulated collisions, run the demo train over them, say where to look
-	$(BIN)/branchline run python/branchline/demo/wagons.py '$(DEMO_DATA)/collisions.txt' -o $(DEMO_OUT) --force --workers $(DEMO_WORKERS)
+	$(BIN)/branchline run python/branchline/demo/wagons.py $(DEMO_DATA)/collisions.txt -o $(DEMO_OUT) --force --workers $(DEMO_WORKERS)
 
 data: build $(STAMPS)/demo ## make the demo's data only (kept for the next time)
-	$(BIN)/python -m branchline.demo $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
+	$(BIN)/branchline demo-data $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
 
 test: check test-rust test-python ## the checks and all the tests that this machine can run
 

@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 
 import branchline
+from branchline.cli.demo_data import demo_data
 from branchline.cli.failure import say, told
 from branchline.cli.progress_bar import progress_bar, rates
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
 from branchline.dataset.locations import split_tree
-from branchline.demo.__main__ import main as make_demo_data
 from branchline.report import diagnosis
 from branchline.running import run_quietly
 from branchline.train import TrainResult, forecast
@@ -141,7 +141,7 @@ def show(
         open_tree(DataFile(path, tree)).show()
 
 
-app.command("demo-data")(make_demo_data)
+app.command("demo-data")(demo_data)
 
 
 @app.command()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 import numpy as np
 
+from branchline.errors import BranchlineError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -64,7 +66,7 @@ EVENT_TYPES: Mapping[str, str] = {
 }
 
 
-class SimulationError(RuntimeError):
+class SimulationError(BranchlineError):
     """Pythia could not be set up or gave up on an event."""
 
 
@@ -102,8 +104,11 @@ class Generator:
 
 def new_generator(settings: tuple[str, ...], seed: int, drop_above_gev: float) -> Generator:
     """A Pythia with these settings, ready to give events."""
-    import pythia8mc  # here, so that a package without its demo extra can be imported whole
-
+    try:
+        import pythia8mc
+    except ImportError as error:
+        hint = "it comes with the extra: pip install 'branchline[demo]'"
+        raise SimulationError("Pythia 8 is not installed", hint=hint) from error
     pythia = pythia8mc.Pythia("", False)
     base = ("Print:quiet = on", f"Beams:eCM = {ENERGY_GEV}", "Random:setSeed = on", f"Random:seed = {seed}")
     for setting in base + settings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import tempfile
 import uuid
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -115,7 +116,9 @@ def made(wanted: dict[Path, Parameters], workers: int) -> Iterator[tuple[Path, b
         return
     # Fresh processes: a fork would copy whatever threads and locks the caller has.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=context) as pool:
+    # On Ctrl-C the files in the making are finished and kept, which takes seconds; the others are not begun.
+    deaf = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(min(workers, len(missing)), context, signal.signal, deaf) as pool:
         futures = {pool.submit(make_file, path, parameters): path for path, parameters in missing.items()}
         try:
             for future in as_completed(futures):

@@ -1,0 +1,5 @@
+"""`python -m branchline.cli` is the command `branchline`, for where no script is installed."""
+
+from branchline.cli.app import main
+
+main()
