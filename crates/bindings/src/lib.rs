@@ -1,4 +1,10 @@
-//! Python skin over the engine.
+//! Python skin over the engine: converts, releases Python's lock, maps errors. No logic.
+
+mod buffer;
+mod errors;
+mod files;
+mod records;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -6,6 +12,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     use super::*;
+
+    #[pymodule_export]
+    use super::buffer::Buffer;
+    #[pymodule_export]
+    use super::files::{File, Tree};
+    #[pymodule_export]
+    use super::stream::{decompress_all, Chunk, Stream};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,1 +1,18 @@
 //! Joins format and storage: branches x entry range -> arrays.
+
+mod assemble;
+mod basket_source;
+mod budget;
+pub mod chunk;
+mod clock;
+pub mod decompress_limit;
+pub mod error;
+mod fetch;
+mod fetcher;
+pub mod file;
+pub mod limits;
+pub mod read_now;
+pub mod records;
+pub mod slab;
+pub mod stream;
+pub mod tree;

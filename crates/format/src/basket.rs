@@ -61,15 +61,18 @@ impl<'a> BasketRecord<'a> {
         }
     }
 
+    /// Whether it is stored where the entries begin.
+    pub fn stores_bounds(&self) -> bool {
+        self.key.object_size > self.data_size() as u64 && !self.head.generates_offsets()
+    }
+
     /// Values that a run layout holds in this basket, known before decompression; none where only the data tell.
     pub fn run_elements_count(&self, layout: &Layout) -> Option<usize> {
         let Layout::Run { scalar, dimensions, header, .. } = layout else { return None };
-        // A null pointer has a header and nothing else, an entry offset array is needed to tell entries apart.
         let headers = header.size() * self.head.entries_count;
         let element_size = scalar.stored_size() * dimensions.iter().product::<usize>();
         let bytes = self.data_size().checked_sub(headers)?;
-        let has_offsets = self.key.object_size > self.data_size() as u64;
-        (has_offsets && element_size > 0 && bytes % element_size == 0).then(|| bytes / element_size)
+        (self.stores_bounds() && element_size > 0 && bytes % element_size == 0).then(|| bytes / element_size)
     }
 
     /// Decompresses into `plain`, whose former content is overwritten.

@@ -123,9 +123,9 @@ impl<B, O> Column<B, O> {
                 Column::List { offsets, content: Box::new(content.map(bytes, numbers)) }
             }
             Self::Text { offsets, bytes: all } => Column::Text { offsets: numbers(offsets), bytes: bytes(all) },
-            Self::Record(members) => Column::Record(
-                members.into_iter().map(|(name, member)| (name, member.map(bytes, numbers))).collect(),
-            ),
+            Self::Record(members) => {
+                Column::Record(members.into_iter().map(|(name, member)| (name, member.map(bytes, numbers))).collect())
+            }
         }
     }
 }

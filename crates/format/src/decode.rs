@@ -90,9 +90,9 @@ fn decode_counted(
         let total = counts.iter().try_fold(0usize, |total, count| {
             usize::try_from(*count).ok().and_then(|count| total.checked_add(count.checked_mul(element_size)?))
         });
-        total.filter(|total| *total <= plain.data.len()).ok_or_else(|| {
-            FormatError::damaged(0, "the counts of the entries do not fit the data of the basket")
-        })
+        total
+            .filter(|total| *total <= plain.data.len())
+            .ok_or_else(|| FormatError::damaged(0, "the counts of the entries do not fit the data of the basket"))
     };
     if counts.len() != plain.entries_count || size_of(counts)? != plain.data.len() {
         return Err(FormatError::damaged(0, "the counts of the entries do not fit the data of the basket"));

@@ -50,11 +50,7 @@ impl FormatError {
     /// Names the object; an outer object is put before an inner one.
     #[must_use]
     pub fn in_object(mut self, object: impl fmt::Display) -> Self {
-        self.object = if self.object.is_empty() {
-            object.to_string()
-        } else {
-            format!("{object}: {}", self.object)
-        };
+        self.object = if self.object.is_empty() { object.to_string() } else { format!("{object}: {}", self.object) };
         self
     }
 }

@@ -76,12 +76,7 @@ pub fn read_header(held: &Held) -> std::result::Result<FileHeader, Need> {
     }
     let bytes = held.get_up_to(0, HEADER_SIZE_MAX)?;
     if !bytes.starts_with(b"root") {
-        return Err(FormatError::new(
-            ErrorKind::NotRoot,
-            0,
-            "not a ROOT file: it does not begin with \"root\"",
-        )
-        .into());
+        return Err(FormatError::new(ErrorKind::NotRoot, 0, "not a ROOT file: it does not begin with \"root\"").into());
     }
     let header = parse_header(bytes).map_err(|error| error.in_object("file header"))?;
     if header.end > held.file_size() {
@@ -247,11 +242,7 @@ impl TKey {
 }
 
 /// The plain bytes of the object of a key.
-pub fn read_object(
-    held: &Held,
-    key: &TKey,
-    decompressor: &mut Decompressor,
-) -> std::result::Result<Vec<u8>, Need> {
+pub fn read_object(held: &Held, key: &TKey, decompressor: &mut Decompressor) -> std::result::Result<Vec<u8>, Need> {
     let record = held.get(key.seek, key.size)?;
     let named = |error: FormatError| Need::from(error.in_object(format!("{} {}", key.class_name, key.name)));
     let stored = &record[key.key_size as usize..];

@@ -16,3 +16,4 @@ pub mod range;
 pub mod scalar;
 pub mod streamer;
 pub mod tree;
+pub mod type_name;

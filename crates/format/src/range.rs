@@ -62,7 +62,11 @@ fn number(text: &str) -> f64 {
     } else {
         PI
     };
-    if text.contains('-') { -value } else { value }
+    if text.contains('-') {
+        -value
+    } else {
+        value
+    }
 }
 
 #[cfg(test)]

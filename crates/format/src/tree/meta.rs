@@ -53,6 +53,8 @@ pub struct TBranch {
     pub compressed_bytes: u64,
     /// Whether baskets have entry offsets.
     pub entry_offset_len: i64,
+    /// Compression setting, 100 * algorithm + level; negative for the file's.
+    pub compress: i64,
     /// The file that holds its baskets, when it is another one.
     pub file_name: String,
     /// Its baskets in the order of entries.
@@ -135,7 +137,8 @@ pub enum Place {
 /// Reads a TTree from the plain bytes of its record.
 pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
     let (tree, mut objects) = walk_tree(bytes, key_size, class_name, infos)?;
-    let mut builder = Builder { branches: Vec::new(), index_by_id: HashMap::new(), ids: Vec::new(), leaf_owner: HashMap::new() };
+    let mut builder =
+        Builder { branches: Vec::new(), index_by_id: HashMap::new(), ids: Vec::new(), leaf_owner: HashMap::new() };
     for id in tree.pointers(Pointers::Branches) {
         builder.add(*id, None, &mut objects, 0)?;
     }
@@ -257,6 +260,7 @@ fn new_branch(members: &mut Members) -> Result<TBranch> {
         plain_bytes: size(Number::TotBytes),
         compressed_bytes: size(Number::ZipBytes),
         entry_offset_len: members.number(Number::EntryOffsetLen),
+        compress: members.number(Number::Compress),
         file_name: members.text(Text::FileName).to_string(),
         baskets: Vec::new(),
         element,
@@ -291,7 +295,10 @@ fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
             Place::File { .. } => next.unwrap_or(last_entry),
         };
         if entry_start < 0 || entry_stop < entry_start {
-            return Err(FormatError::damaged(0, format!("basket {index} covers entries {entry_start} to {entry_stop}")));
+            return Err(FormatError::damaged(
+                0,
+                format!("basket {index} covers entries {entry_start} to {entry_stop}"),
+            ));
         }
         if entry_stop > entry_start {
             baskets.push(Basket { entry_start: entry_start as u64, entry_stop: entry_stop as u64, place });

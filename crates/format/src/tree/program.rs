@@ -92,7 +92,11 @@ pub struct Program {
 impl Program {
     /// The steps to take; those after the last wanted one only where the object's end is not recorded.
     pub fn steps(&self, end_is_recorded: bool) -> &[Step] {
-        if end_is_recorded { &self.steps[..self.wanted_count] } else { &self.steps }
+        if end_is_recorded {
+            &self.steps[..self.wanted_count]
+        } else {
+            &self.steps
+        }
     }
 }
 

@@ -1,0 +1,30 @@
+//! Errors of the engine as the exceptions of `branchline.errors`.
+
+use branchline_engine::error::{ReadError, ReadErrorKind};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+/// The Python exception for an error.
+pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
+    let class = match error.kind {
+        ReadErrorKind::Missing => "MissingFileError",
+        ReadErrorKind::BadFile => "BadFileError",
+        ReadErrorKind::Storage => "StorageError",
+        ReadErrorKind::NoSuchKey => "NoSuchKeyError",
+        ReadErrorKind::Unsupported => "UnsupportedBranchError",
+        ReadErrorKind::Internal => "BranchlineError",
+    };
+    match build(py, class, error) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+fn build<'py>(py: Python<'py>, class: &str, error: &ReadError) -> PyResult<Bound<'py, PyAny>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("path", &error.path)?;
+    keywords.set_item("hint", error.hint.as_deref())?;
+    keywords.set_item("retry", error.retry_may_help)?;
+    let what = PyString::new(py, &error.message);
+    py.import("branchline.errors")?.getattr(class)?.call((what,), Some(&keywords))
+}

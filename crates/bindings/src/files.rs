@@ -1,0 +1,136 @@
+//! Files and trees, their metadata only.
+
+use std::sync::Arc;
+
+use branchline_engine::{file, tree};
+use branchline_format::layout::Kind;
+use branchline_format::type_name::type_name;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::to_python;
+
+/// An open file.
+#[pyclass(frozen)]
+pub struct File(Arc<file::File>);
+
+#[pymethods]
+impl File {
+    #[new]
+    fn new(py: Python<'_>, path: &str) -> PyResult<Self> {
+        py.detach(|| file::File::open(path)).map(Self).map_err(|error| to_python(py, &error))
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    #[getter]
+    fn store(&self) -> &str {
+        self.0.store_name()
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    #[getter]
+    fn root_version(&self) -> i32 {
+        self.0.root_version()
+    }
+
+    /// Path, cycle, class and title of every key, those in subdirectories too.
+    fn keys(&self) -> Vec<(String, i16, String, String)> {
+        let row = |entry: &branchline_format::file::Entry| {
+            (entry.path.clone(), entry.key.cycle, entry.key.class_name.clone(), entry.key.title.clone())
+        };
+        self.0.entries().iter().map(row).collect()
+    }
+
+    /// Paths of the trees, each once.
+    fn tree_paths(&self) -> Vec<String> {
+        self.0.tree_paths()
+    }
+
+    /// Opens a tree by its path, or the only one.
+    #[pyo3(signature = (path=None))]
+    fn tree(&self, py: Python<'_>, path: Option<&str>) -> PyResult<Tree> {
+        py.detach(|| self.0.tree(path)).map(Tree).map_err(|error| to_python(py, &error))
+    }
+}
+
+/// A tree.
+#[pyclass(frozen)]
+pub struct Tree(pub Arc<tree::Tree>);
+
+#[pymethods]
+impl Tree {
+    #[getter]
+    fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        self.0.title()
+    }
+
+    #[getter]
+    fn entries_count(&self) -> u64 {
+        self.0.entries_count()
+    }
+
+    /// Paths of all branches, a parent before its children.
+    fn paths(&self) -> Vec<String> {
+        self.0.branches().iter().map(|branch| branch.path.clone()).collect()
+    }
+
+    /// Paths of the branches that can be read.
+    fn readable(&self) -> Vec<String> {
+        self.0.readable().map(|index| self.0.branch(index).path.clone()).collect()
+    }
+
+    /// Index of the branch with this path, or with this name if only one has it.
+    fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
+        self.0.find(name).map_err(|error| to_python(py, &error))
+    }
+
+    /// Raises what reading the branch would raise.
+    fn check_readable(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let checked = self.0.find(name).and_then(|index| self.0.layout(index).map(|_| ()));
+        checked.map_err(|error| to_python(py, &error))
+    }
+
+    /// Bytes per entry of these branches: stored, and after decompression.
+    fn bytes_per_entry(&self, indices: Vec<usize>) -> (f64, f64) {
+        self.0.bytes_per_entry(&indices)
+    }
+
+    /// What is known of a branch.
+    fn branch<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+        let branch = self.0.branch(index);
+        let kind = self.0.kind(index);
+        let (kind_name, reason) = match kind {
+            Kind::Group => ("group", None),
+            Kind::Data(_) => ("data", None),
+            Kind::Unsupported { reason, .. } => ("unsupported", Some(reason.as_str())),
+        };
+        let stored: u64 = branch.baskets.iter().map(tree::stored_size).sum();
+        let about = PyDict::new(py);
+        about.set_item("path", &branch.path)?;
+        about.set_item("name", &branch.name)?;
+        about.set_item("title", &branch.title)?;
+        about.set_item("class_name", &branch.class_name)?;
+        about.set_item("kind", kind_name)?;
+        about.set_item("reason", reason)?;
+        about.set_item("typename", type_name(kind, branch))?;
+        about.set_item("entries_count", branch.entries_count)?;
+        about.set_item("baskets_count", branch.baskets.len())?;
+        about.set_item("compressed_bytes", branch.compressed_bytes.max(stored))?;
+        about.set_item("plain_bytes", branch.plain_bytes.max(stored))?;
+        about.set_item("compress", branch.compress)?;
+        Ok(about)
+    }
+}

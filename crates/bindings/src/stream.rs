@@ -1,0 +1,188 @@
+//! Streams of chunks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use branchline_engine::chunk;
+use branchline_engine::decompress_limit;
+use branchline_engine::read_now::read_now;
+use branchline_engine::stream::{self, Next, Options, Selection, Source};
+use branchline_engine::{records, slab};
+use branchline_trace::Counter;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::buffer::column_to_python;
+use crate::errors::to_python;
+
+/// How long a wait lasts before Ctrl-C is looked for.
+const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+
+/// Path, tree, first entry and the entry behind the last.
+type SourceTuple = (String, Option<String>, u64, Option<u64>);
+
+/// A stream of chunks over many files.
+#[pyclass(frozen)]
+pub struct Stream {
+    // Used by one thread at a time; the lock only makes that safe.
+    stream: Mutex<stream::Stream>,
+    records: Arc<records::Records>,
+    pool: Arc<slab::Pool>,
+}
+
+#[pymethods]
+impl Stream {
+    #[new]
+    #[pyo3(signature = (sources, branches, *, step_bytes, step_entries, threads, memory_limit_bytes))]
+    fn new(
+        py: Python<'_>,
+        sources: Vec<SourceTuple>,
+        branches: Option<Vec<String>>,
+        step_bytes: u64,
+        step_entries: Option<u64>,
+        threads: usize,
+        memory_limit_bytes: u64,
+    ) -> PyResult<Self> {
+        let sources = sources
+            .into_iter()
+            .map(|(path, tree, entry_start, entry_stop)| Source { path, tree, entry_start, entry_stop })
+            .collect();
+        let selection = branches.map_or(Selection::All, Selection::Named);
+        let options = Options { selection, step_bytes, step_entries, threads, memory_limit_bytes };
+        let stream = stream::Stream::start(sources, options).map_err(|error| to_python(py, &error))?;
+        let (records, pool) = (Arc::clone(stream.records()), Arc::clone(stream.pool()));
+        Ok(Self { stream: Mutex::new(stream), records, pool })
+    }
+
+    /// The next chunk; `(source index, error, chunk or None)` for a source that cannot be read on; None at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            let next = py.detach(|| self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK));
+            match next {
+                Next::NotYet => py.check_signals()?,
+                Next::End => return Ok(None),
+                Next::Chunk(chunk) => return Ok(Some(self.chunk(py, chunk)?.into_any())),
+                Next::Failed { source_index, error, chunk } => {
+                    let chunk = chunk.map(|chunk| self.chunk(py, chunk)).transpose()?;
+                    let failed = (source_index, to_python(py, &error), chunk);
+                    return Ok(Some(failed.into_pyobject(py)?.into_any()));
+                }
+            }
+        }
+    }
+
+    /// What was read so far and what it cost.
+    fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        crate::records::to_python(py, &self.records)
+    }
+
+    /// Stops reading and ends the threads.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.stream.lock().unwrap_or_else(PoisonError::into_inner).close());
+    }
+}
+
+impl Stream {
+    fn chunk<'py>(&self, py: Python<'py>, chunk: Arc<chunk::Chunk>) -> PyResult<Bound<'py, Chunk>> {
+        let chunk = Chunk { chunk, records: Arc::clone(&self.records), pool: Arc::clone(&self.pool) };
+        Bound::new(py, chunk)
+    }
+}
+
+/// Columns of a range of entries of one tree.
+#[pyclass(frozen)]
+pub struct Chunk {
+    chunk: Arc<chunk::Chunk>,
+    records: Arc<records::Records>,
+    pool: Arc<slab::Pool>,
+}
+
+#[pymethods]
+impl Chunk {
+    #[getter]
+    fn source_index(&self) -> usize {
+        self.chunk.source_index
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        self.chunk.tree.file().path()
+    }
+
+    #[getter]
+    fn tree_path(&self) -> &str {
+        self.chunk.tree.path()
+    }
+
+    #[getter]
+    fn tree_entries(&self) -> u64 {
+        self.chunk.tree.entries_count()
+    }
+
+    #[getter]
+    fn entry_start(&self) -> u64 {
+        self.chunk.entries.start
+    }
+
+    #[getter]
+    fn entry_stop(&self) -> u64 {
+        self.chunk.entries.end
+    }
+
+    /// Paths of the branches that were decoded.
+    fn branches(&self) -> Vec<String> {
+        self.chunk.columns.iter().map(|index| self.chunk.tree.branch(*index).path.clone()).collect()
+    }
+
+    /// The tree that the chunk is a part of.
+    fn tree(&self) -> crate::files::Tree {
+        crate::files::Tree(Arc::clone(&self.chunk.tree))
+    }
+
+    /// The decoded columns in the order of `branches`, once: nested tuples of buffers.
+    fn take_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        columns_to_python(py, &self.chunk)
+    }
+
+    /// Reads another branch for the same entries now.
+    fn read_late<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let tree = &self.chunk.tree;
+        let started = Instant::now();
+        let read = py.detach(|| {
+            let index = tree.find(name)?;
+            tree.layout(index)?;
+            read_now(tree, vec![index], self.chunk.entries.clone(), &self.pool)
+        });
+        let chunk = read.map_err(|error| to_python(py, &error))?;
+        tree.file().counters().add(Counter::LateReads, 1);
+        self.records.add_late_read(&chunk, started.elapsed());
+        columns_to_python(py, &chunk)?.get_item(0)
+    }
+}
+
+fn columns_to_python<'py>(py: Python<'py>, chunk: &chunk::Chunk) -> PyResult<Bound<'py, PyList>> {
+    let columns = chunk.take().map_err(|error| to_python(py, &error))?;
+    let converted: PyResult<Vec<_>> = columns.into_iter().map(|column| column_to_python(py, column)).collect();
+    PyList::new(py, converted?)
+}
+
+/// Decompresses every basket of these branches and nothing else: the limit that reading is compared with.
+#[pyfunction]
+#[pyo3(signature = (paths, tree=None, branches=None, threads=1))]
+pub fn decompress_all<'py>(
+    py: Python<'py>,
+    paths: Vec<String>,
+    tree: Option<&str>,
+    branches: Option<Vec<String>>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let names = branches.unwrap_or_default();
+    let done = py.detach(|| decompress_limit::decompress_all(&paths, tree, &names, threads));
+    let done = done.map_err(|error| to_python(py, &error))?;
+    let about = PyDict::new(py);
+    about.set_item("seconds", done.seconds)?;
+    about.set_item("baskets", done.baskets)?;
+    about.set_item("compressed_bytes", done.compressed_bytes)?;
+    about.set_item("plain_bytes", done.plain_bytes)?;
+    Ok(about)
+}

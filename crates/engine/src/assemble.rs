@@ -1,0 +1,193 @@
+//! Gives every basket of a chunk its place in the output, before anything is decompressed where that is possible.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use branchline_format::basket::BasketRecord;
+use branchline_format::layout::Layout;
+
+use crate::basket_source::{BasketSource, Task};
+use crate::chunk::{Chunk, Making, Piece, Target};
+use crate::error::{ReadError, Result};
+use crate::fetch::Needed;
+use crate::slab::OpenSlab;
+
+/// A basket with its bytes, and which of its entries the chunk wants.
+struct Fetched {
+    basket: usize,
+    source: BasketSource,
+    basket_start: u64,
+    entries_count: u64,
+    entries: Range<usize>,
+}
+
+impl Fetched {
+    fn is_whole(&self) -> bool {
+        self.entries.len() as u64 == self.entries_count
+    }
+
+    fn task(self, chunk: &Arc<Chunk>, column: usize, target: Target) -> Task {
+        Task {
+            chunk: Arc::clone(chunk),
+            column,
+            source: self.source,
+            basket: self.basket,
+            entries_count: self.entries_count,
+            entries: self.entries,
+            target,
+        }
+    }
+}
+
+/// Prepares the chunk's columns and answers with the baskets to decode.
+pub(crate) fn assemble(chunk: &Arc<Chunk>, needed: &[Needed], sources: Vec<BasketSource>) -> Result<Vec<Task>> {
+    let mut by_column: Vec<Vec<Fetched>> = chunk.columns.iter().map(|_| Vec::new()).collect();
+    for (one, source) in needed.iter().zip(sources) {
+        let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
+        let start = chunk.entries.start.max(basket.entry_start) - basket.entry_start;
+        let stop = chunk.entries.end.min(basket.entry_stop) - basket.entry_start;
+        by_column[one.column].push(Fetched {
+            basket: one.basket,
+            source,
+            basket_start: basket.entry_start,
+            entries_count: basket.entry_stop - basket.entry_start,
+            entries: start as usize..stop as usize,
+        });
+    }
+    let mut makings = Vec::with_capacity(by_column.len());
+    let mut tasks = Vec::with_capacity(needed.len());
+    for (column, fetched) in by_column.into_iter().enumerate() {
+        makings.push(assemble_column(chunk, column, fetched, &mut tasks)?);
+    }
+    chunk.begin(makings, tasks.len());
+    Ok(tasks)
+}
+
+fn assemble_column(chunk: &Arc<Chunk>, column: usize, fetched: Vec<Fetched>, tasks: &mut Vec<Task>) -> Result<Making> {
+    let layout = chunk.tree.layout(chunk.columns[column])?;
+    match layout {
+        Layout::Fixed { scalar, dimensions } => {
+            let entry_size = scalar.size() * dimensions.iter().product::<usize>();
+            match place_fixed(chunk, column, fetched, entry_size, tasks) {
+                Ok(making) => Ok(making),
+                Err(fetched) => pieces(chunk, column, fetched, tasks),
+            }
+        }
+        Layout::Run { .. } => {
+            let counts: Option<Vec<usize>> = fetched.iter().map(|one| elements_count(layout, one)).collect();
+            match counts {
+                Some(counts) => place_runs(chunk, column, layout, fetched, &counts, tasks),
+                None => pieces(chunk, column, fetched, tasks),
+            }
+        }
+        _ => pieces(chunk, column, fetched, tasks),
+    }
+}
+
+fn place_fixed(
+    chunk: &Arc<Chunk>,
+    column: usize,
+    fetched: Vec<Fetched>,
+    entry_size: usize,
+    tasks: &mut Vec<Task>,
+) -> std::result::Result<Making, Vec<Fetched>> {
+    let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
+    let stored: usize = fetched.iter().map(|one| one.source.stored().len()).sum();
+    // What a file says of its entries sizes no memory that its bytes could not fill.
+    if entries.checked_mul(entry_size).is_none_or(|size| size / PLAUSIBLE_FACTOR > stored) {
+        return Err(fetched);
+    }
+    let mut slab = OpenSlab::new(entries * entry_size, &chunk.pool);
+    let mut parts = slab.parts();
+    let sizes: Vec<usize> = fetched.iter().map(|one| one.entries.len() * entry_size).collect();
+    for (one, size) in fetched.into_iter().zip(sizes) {
+        if let Some(values) = parts.cut(size) {
+            tasks.push(one.task(chunk, column, Target::Fixed { values }));
+        }
+    }
+    debug_assert!(parts.is_used_up());
+    Ok(Making::Direct { values: slab, offsets: None })
+}
+
+/// Output may be so many times larger than the stored bytes: codecs shrink constant data to less than a thousandth, and
+/// values grow when they are decoded. Beyond it memory is only taken for what decompression really gave.
+const PLAUSIBLE_FACTOR: usize = 4096;
+
+/// Elements in a basket that is wanted whole, if its head tells.
+fn elements_count(layout: &Layout, fetched: &Fetched) -> Option<usize> {
+    if !fetched.is_whole() {
+        return None;
+    }
+    let BasketSource::Record { .. } = fetched.source else { return None };
+    let stored = fetched.source.stored();
+    let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
+    let plausible = record.plain_size().ok()? / PLAUSIBLE_FACTOR <= stored.len();
+    record.run_elements_count(layout).filter(|_| plausible)
+}
+
+fn place_runs(
+    chunk: &Arc<Chunk>,
+    column: usize,
+    layout: &Layout,
+    fetched: Vec<Fetched>,
+    counts: &[usize],
+    tasks: &mut Vec<Task>,
+) -> Result<Making> {
+    let Layout::Run { scalar, dimensions, .. } = layout else { return Ok(Making::Nothing) };
+    let element_size = scalar.size() * dimensions.iter().product::<usize>();
+    let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
+    let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &chunk.pool);
+    let mut values_slab = OpenSlab::new(counts.iter().sum::<usize>() * element_size, &chunk.pool);
+    offsets_slab.bytes_mut()[..8].fill(0);
+    let (mut offsets_parts, mut values_parts) = (offsets_slab.parts(), values_slab.parts());
+    let _first_offset = offsets_parts.cut(8);
+    let mut first_element = 0;
+    for (one, count) in fetched.into_iter().zip(counts) {
+        let offsets = offsets_parts.cut(8 * one.entries.len());
+        if let (Some(offsets), Some(values)) = (offsets, values_parts.cut(count * element_size)) {
+            tasks.push(one.task(chunk, column, Target::Run { first_element, offsets, values }));
+        }
+        first_element += *count as i64;
+    }
+    debug_assert!(offsets_parts.is_used_up() && values_parts.is_used_up());
+    Ok(Making::Direct { values: values_slab, offsets: Some(offsets_slab) })
+}
+
+fn pieces(chunk: &Arc<Chunk>, column: usize, fetched: Vec<Fetched>, tasks: &mut Vec<Task>) -> Result<Making> {
+    let layout = chunk.tree.layout(chunk.columns[column])?;
+    let mut pieces = Vec::with_capacity(fetched.len());
+    for (index, one) in fetched.into_iter().enumerate() {
+        if is_uncounted(layout, &one).map_err(|error| basket_named(chunk, column, one.basket, error))? {
+            pieces.push(Piece::Uncounted {
+                source: one.source,
+                entries: one.entries,
+                basket_start: one.basket_start,
+                basket_entries: one.entries_count,
+            });
+        } else {
+            pieces.push(Piece::Missing);
+            tasks.push(one.task(chunk, column, Target::Piece(index)));
+        }
+    }
+    Ok(Making::Pieces(pieces))
+}
+
+fn basket_named(
+    chunk: &Chunk,
+    column: usize,
+    basket: usize,
+    error: branchline_format::error::FormatError,
+) -> ReadError {
+    let branch = &chunk.tree.branch(chunk.columns[column]).path;
+    let object = format!("tree {}, branch {branch}, basket {basket}", chunk.tree.path());
+    ReadError::from_format(chunk.tree.file().path(), &error.in_object(object))
+}
+
+/// Whether the entries of a basket can only be told apart by the branch that counts them.
+fn is_uncounted(layout: &Layout, fetched: &Fetched) -> branchline_format::error::Result<bool> {
+    let Layout::Run { count: Some(_), .. } = layout else { return Ok(false) };
+    match &fetched.source {
+        BasketSource::Embedded(basket) => Ok(basket.offsets.is_none()),
+        source => Ok(!BasketRecord::parse(source.stored(), fetched.entries_count)?.stores_bounds()),
+    }
+}

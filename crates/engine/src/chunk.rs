@@ -1,0 +1,286 @@
+//! A chunk in the making: columns of a range of entries of one tree, filled basket by basket by many threads.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use branchline_format::column::Column;
+use branchline_format::compress::Codec;
+use branchline_format::layout::Layout;
+use branchline_trace::Counter;
+
+use crate::basket_source::BasketSource;
+use crate::error::{ReadError, Result};
+use crate::read_now::read_counts;
+use crate::slab::{Buffer, OpenSlab, Part, Pool};
+use crate::tree::Tree;
+
+/// A finished column.
+pub type Values = Column<Buffer, Buffer>;
+
+/// What a column of a chunk has cost.
+#[derive(Debug, Default)]
+pub struct ColumnCost {
+    /// Baskets decoded.
+    pub baskets: AtomicU64,
+    /// Their bytes in the file.
+    pub compressed_bytes: AtomicU64,
+    /// Their bytes after decompression.
+    pub plain_bytes: AtomicU64,
+    /// Time in the codec.
+    pub decompress_ns: AtomicU64,
+    /// Time of decoding.
+    pub decode_ns: AtomicU64,
+    codec: Mutex<Option<Codec>>,
+}
+
+impl ColumnCost {
+    pub(crate) fn add(&self, compressed: usize, plain: usize, codec: Codec, decompress_ns: u64, decode_ns: u64) {
+        self.baskets.fetch_add(1, Ordering::Relaxed);
+        self.compressed_bytes.fetch_add(compressed as u64, Ordering::Relaxed);
+        self.plain_bytes.fetch_add(plain as u64, Ordering::Relaxed);
+        self.decompress_ns.fetch_add(decompress_ns, Ordering::Relaxed);
+        self.decode_ns.fetch_add(decode_ns, Ordering::Relaxed);
+        *lock(&self.codec) = Some(codec);
+    }
+
+    /// The codec of its last basket.
+    pub fn codec(&self) -> Option<Codec> {
+        *lock(&self.codec)
+    }
+}
+
+/// How a column is put together.
+#[derive(Debug)]
+pub(crate) enum Making {
+    /// Every basket has its place in the buffers.
+    Direct { values: OpenSlab, offsets: Option<OpenSlab> },
+    /// Every basket gives a piece.
+    Pieces(Vec<Piece>),
+    /// Done, or given up.
+    Nothing,
+}
+
+/// What a basket adds to a column that is made of pieces.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// Not there yet.
+    Missing,
+    /// Decoded.
+    Column(Column),
+    /// To be decoded when the numbers of elements of its entries are known: the basket, which entries of it, and the
+    /// entry of the tree that it begins with.
+    Uncounted { source: BasketSource, entries: Range<usize>, basket_start: u64, basket_entries: u64 },
+}
+
+/// Where a basket's values go.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// Values of fixed size.
+    Fixed { values: Part },
+    /// Runs: their offsets from `first_element` on, and their values.
+    Run { first_element: i64, offsets: Part, values: Part },
+    /// This piece.
+    Piece(usize),
+}
+
+/// A chunk.
+#[derive(Debug)]
+pub struct Chunk {
+    /// The tree that it is a part of.
+    pub tree: Arc<Tree>,
+    /// Which of the sources of a stream it belongs to.
+    pub source_index: usize,
+    /// Its entries.
+    pub entries: Range<u64>,
+    /// Indices of its branches.
+    pub columns: Vec<usize>,
+    /// What each of them cost.
+    pub costs: Vec<ColumnCost>,
+    /// Bytes that it was expected to take when it was planned.
+    pub(crate) planned_bytes: u64,
+    pub(crate) pool: Arc<Pool>,
+    remaining: AtomicUsize,
+    state: Mutex<State>,
+    finished: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    makings: Vec<Making>,
+    /// The error of the first basket in order, so that the same file gives the same message.
+    error: Option<((usize, usize), ReadError)>,
+    is_finished: bool,
+    values: Vec<Option<Values>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Chunk {
+    pub(crate) fn new(
+        tree: Arc<Tree>,
+        source_index: usize,
+        entries: Range<u64>,
+        columns: Vec<usize>,
+        planned_bytes: u64,
+        pool: &Arc<Pool>,
+    ) -> Self {
+        let costs = columns.iter().map(|_| ColumnCost::default()).collect();
+        Self {
+            tree,
+            source_index,
+            entries,
+            columns,
+            costs,
+            planned_bytes,
+            pool: Arc::clone(pool),
+            remaining: AtomicUsize::new(0),
+            state: Mutex::default(),
+            finished: Condvar::new(),
+        }
+    }
+
+    /// Entries in it.
+    pub fn entries_count(&self) -> usize {
+        (self.entries.end - self.entries.start) as usize
+    }
+
+    /// Says how the columns are made and how many baskets will report.
+    pub(crate) fn begin(&self, makings: Vec<Making>, tasks_count: usize) {
+        lock(&self.state).makings = makings;
+        self.remaining.store(tasks_count, Ordering::Release);
+        if tasks_count == 0 {
+            self.finish();
+        }
+    }
+
+    pub(crate) fn put_piece(&self, column: usize, index: usize, piece: Piece) {
+        if let Some(Making::Pieces(pieces)) = lock(&self.state).makings.get_mut(column) {
+            if let Some(place) = pieces.get_mut(index) {
+                *place = piece;
+            }
+        }
+    }
+
+    pub(crate) fn put_error(&self, order: (usize, usize), error: ReadError) {
+        let mut state = lock(&self.state);
+        if state.error.as_ref().is_none_or(|(before, _)| order < *before) {
+            state.error = Some((order, error));
+        }
+    }
+
+    /// One basket is done; the last one puts the columns together.
+    pub(crate) fn task_done(&self) {
+        if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.finish();
+        }
+    }
+
+    fn finish(&self) {
+        let (makings, failed) = {
+            let mut state = lock(&self.state);
+            (std::mem::take(&mut state.makings), state.error.is_some())
+        };
+        let mut values = Vec::new();
+        if !failed {
+            for (column, making) in makings.into_iter().enumerate() {
+                match self.put_together(column, making) {
+                    Ok(one) => values.push(Some(one)),
+                    Err(error) => {
+                        self.put_error((column, 0), error);
+                        break;
+                    }
+                }
+            }
+        }
+        self.count();
+        let mut state = lock(&self.state);
+        state.values = values;
+        state.is_finished = true;
+        drop(state);
+        self.finished.notify_all();
+    }
+
+    fn put_together(&self, column: usize, making: Making) -> Result<Values> {
+        let branch = self.columns[column];
+        let layout = self.tree.layout(branch)?;
+        match making {
+            Making::Direct { values, offsets } => Ok(direct_values(layout, values, offsets)),
+            Making::Pieces(pieces) => {
+                let mut whole: Option<Column> = None;
+                for piece in pieces {
+                    let more = match piece {
+                        Piece::Column(column) => column,
+                        Piece::Uncounted { source, entries, basket_start, basket_entries } => {
+                            let counts = read_counts(&self.tree, branch, basket_start..basket_start + basket_entries)?;
+                            source.decode_counted(self, column, entries, basket_entries, &counts)?
+                        }
+                        Piece::Missing => continue,
+                    };
+                    match &mut whole {
+                        Some(whole) => whole.append(more),
+                        None => whole = Some(more),
+                    }
+                }
+                let whole = whole.unwrap_or_else(|| Column::empty(layout));
+                Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
+            }
+            Making::Nothing => Ok(Column::empty(layout).map(&mut Buffer::Bytes, &mut Buffer::Numbers)),
+        }
+    }
+
+    /// Adds what the columns cost to the counters of the file.
+    fn count(&self) {
+        let counters = self.tree.file().counters();
+        let sum =
+            |of: fn(&ColumnCost) -> &AtomicU64| self.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed)).sum();
+        counters.add(Counter::Baskets, sum(|cost| &cost.baskets));
+        counters.add(Counter::CompressedBytes, sum(|cost| &cost.compressed_bytes));
+        counters.add(Counter::PlainBytes, sum(|cost| &cost.plain_bytes));
+        counters.add(Counter::DecompressNs, sum(|cost| &cost.decompress_ns));
+        counters.add(Counter::DecodeNs, sum(|cost| &cost.decode_ns));
+    }
+
+    /// Waits until it is finished, at most so long; tells whether it is.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let state = lock(&self.state);
+        let waited = self.finished.wait_timeout_while(state, timeout, |state| !state.is_finished);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_finished
+    }
+
+    /// Whether a basket of it could not be read.
+    pub fn failed(&self) -> bool {
+        lock(&self.state).error.is_some()
+    }
+
+    /// Why it could not be read.
+    pub fn error(&self) -> Option<ReadError> {
+        lock(&self.state).error.as_ref().map(|(_, error)| error.clone())
+    }
+
+    /// Takes the columns of a finished chunk, in the order of `columns`.
+    pub fn take(&self) -> Result<Vec<Values>> {
+        let mut state = lock(&self.state);
+        match &state.error {
+            Some((_, error)) => Err(error.clone()),
+            None => Ok(state.values.iter_mut().filter_map(Option::take).collect()),
+        }
+    }
+}
+
+fn direct_values(layout: &Layout, values: OpenSlab, offsets: Option<OpenSlab>) -> Values {
+    let (Layout::Fixed { scalar, dimensions } | Layout::Run { scalar, dimensions, .. }) = layout else {
+        // Only these two are made in place.
+        return Column::empty(layout).map(&mut Buffer::Bytes, &mut Buffer::Numbers);
+    };
+    let flat = Column::Flat { dtype: scalar.dtype(), values: Buffer::Slab(values.close()) };
+    let content =
+        dimensions.iter().rev().fold(flat, |content, size| Column::Regular { size: *size, content: Box::new(content) });
+    match offsets {
+        Some(offsets) => Column::List { offsets: Buffer::Slab(offsets.close()), content: Box::new(content) },
+        None => content,
+    }
+}

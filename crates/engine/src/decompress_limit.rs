@@ -1,0 +1,88 @@
+//! The limit that reading is compared with: decompressing the same baskets and nothing else.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use branchline_format::basket::BasketRecord;
+use branchline_format::compress::Decompressor;
+
+use crate::basket_source::BasketSource;
+use crate::chunk::Chunk;
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::fetch::{fetch, needed_baskets};
+use crate::file::File;
+use crate::slab::Pool;
+
+/// What was decompressed, and in which time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Decompressed {
+    /// Wall time of the decompression alone.
+    pub seconds: f64,
+    /// Baskets.
+    pub baskets: u64,
+    /// Their bytes in the files.
+    pub compressed_bytes: u64,
+    /// Their bytes after decompression.
+    pub plain_bytes: u64,
+}
+
+/// Decompresses every basket of these branches (all that can be read if none are named). The stored bytes are fetched
+/// first, the output of each thread goes to one buffer that is used again, and the baskets are dealt out beforehand.
+pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], threads: usize) -> Result<Decompressed> {
+    let mut sources = Vec::new();
+    for path in paths {
+        let tree = File::open(path)?.tree(tree)?;
+        let columns = if names.is_empty() {
+            tree.readable().collect()
+        } else {
+            names.iter().map(|name| tree.find(name)).collect::<Result<Vec<_>>>()?
+        };
+        let entries = 0..tree.entries_count();
+        let chunk = Chunk::new(tree, 0, entries, columns, 0, &Pool::new(0));
+        let needed = needed_baskets(&chunk)?;
+        let fetched = fetch(&chunk, &needed)?;
+        for (one, source) in needed.iter().zip(fetched) {
+            let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
+            sources.push((source, basket.entry_stop - basket.entry_start));
+        }
+    }
+    let sources = Arc::new(sources);
+    let started = Instant::now();
+    let threads = threads.max(1);
+    let parts: Vec<Result<Decompressed>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|first| {
+                let sources = &sources;
+                scope.spawn(move || decompress_part(sources, first, threads))
+            })
+            .collect();
+        let ended = || ReadError::new(ReadErrorKind::Internal, "", "a decompressing thread ended early");
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(ended()))).collect()
+    });
+    let mut total = Decompressed { seconds: started.elapsed().as_secs_f64(), ..Decompressed::default() };
+    for part in parts {
+        let part = part?;
+        total.baskets += part.baskets;
+        total.compressed_bytes += part.compressed_bytes;
+        total.plain_bytes += part.plain_bytes;
+    }
+    Ok(total)
+}
+
+fn decompress_part(sources: &[(BasketSource, u64)], first: usize, step: usize) -> Result<Decompressed> {
+    let mut decompressor = Decompressor::new();
+    let mut plain = Vec::new();
+    let mut done = Decompressed::default();
+    for (source, entries_count) in sources.iter().skip(first).step_by(step) {
+        if let BasketSource::Record { .. } = source {
+            let record = BasketRecord::parse(source.stored(), *entries_count)
+                .map_err(|error| ReadError::from_format("", &error))?;
+            let size = record.plain_size().map_err(|error| ReadError::from_format("", &error))?;
+            record.decompress(&mut decompressor, &mut plain).map_err(|error| ReadError::from_format("", &error))?;
+            done.plain_bytes += size as u64;
+        }
+        done.baskets += 1;
+        done.compressed_bytes += source.stored().len() as u64;
+    }
+    Ok(done)
+}

@@ -1,0 +1,89 @@
+//! Errors of reading, for the person who asked.
+
+use std::fmt;
+
+use branchline_format::error::{ErrorKind, FormatError};
+use branchline_storage::{StorageError, StorageErrorKind};
+
+/// Result of reading.
+pub type Result<T> = std::result::Result<T, ReadError>;
+
+/// Why something could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadError {
+    /// What kind of trouble.
+    pub kind: ReadErrorKind,
+    /// The file.
+    pub path: String,
+    /// What is wrong, with object and offset.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Whether the same may work when tried again.
+    pub retry_may_help: bool,
+}
+
+/// Kinds of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadErrorKind {
+    /// No such file.
+    Missing,
+    /// The bytes are wrong.
+    BadFile,
+    /// The storage failed.
+    Storage,
+    /// No such tree or branch.
+    NoSuchKey,
+    /// A kind of branch that is not read.
+    Unsupported,
+    /// A mistake in the engine.
+    Internal,
+}
+
+impl ReadError {
+    /// An error about a file.
+    pub fn new(kind: ReadErrorKind, path: &str, message: impl Into<String>) -> Self {
+        Self { kind, path: path.to_string(), message: message.into(), hint: None, retry_may_help: false }
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Wrong bytes in a file.
+    pub fn from_format(path: &str, error: &FormatError) -> Self {
+        let (kind, hint) = match error.kind {
+            ErrorKind::Unsupported => {
+                (ReadErrorKind::Unsupported, "branchline cannot read this yet; other branches still read")
+            }
+            ErrorKind::NotRoot => (ReadErrorKind::BadFile, "check that it is the file you mean"),
+            ErrorKind::Truncated | ErrorKind::Damaged => {
+                (ReadErrorKind::BadFile, "copy the file again, or leave it out with --skip-bad-files")
+            }
+        };
+        Self::new(kind, path, error.to_string()).with_hint(hint)
+    }
+
+    /// A storage that failed.
+    pub fn from_storage(error: &StorageError) -> Self {
+        let kind = match error.kind {
+            StorageErrorKind::NotFound => ReadErrorKind::Missing,
+            StorageErrorKind::Truncated => ReadErrorKind::BadFile,
+            _ => ReadErrorKind::Storage,
+        };
+        let mut own = Self::new(kind, &error.path, error.message.clone());
+        own.retry_may_help = error.retry_may_help();
+        own
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+impl std::error::Error for ReadError {}

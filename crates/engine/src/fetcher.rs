@@ -1,0 +1,165 @@
+//! The thread that runs ahead of the decoders: opens files, cuts them into chunks, fetches and hands out baskets.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+
+use crate::assemble::assemble;
+use crate::basket_source::Task;
+use crate::budget::Budget;
+use crate::chunk::Chunk;
+use crate::error::{ReadError, Result};
+use crate::fetch::{fetch, needed_baskets};
+use crate::file::File;
+use crate::limits;
+use crate::records::Records;
+use crate::slab::Pool;
+use crate::stream::{Options, Selection, Source};
+use crate::tree::Tree;
+
+/// What the fetcher tells the consumer, in the order of the sources.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// A chunk that is being decoded.
+    Chunk(Arc<Chunk>),
+    /// A source that cannot be read, or not further.
+    Failed { source_index: usize, error: ReadError },
+}
+
+pub(crate) struct Fetcher {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) options: Options,
+    pub(crate) items: Sender<Item>,
+    pub(crate) tasks: Sender<Vec<Task>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) records: Arc<Records>,
+    pub(crate) pool: Arc<Pool>,
+}
+
+/// Nobody wants more chunks.
+struct Stopped;
+
+impl Fetcher {
+    pub(crate) fn run(self) {
+        for (source_index, source) in self.sources.iter().enumerate() {
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            match self.run_source(source_index, source) {
+                Ok(Ok(())) => {}
+                Ok(Err(Stopped)) => return,
+                Err(error) => {
+                    if self.items.send(Item::Failed { source_index, error }).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_source(&self, source_index: usize, source: &Source) -> Result<std::result::Result<(), Stopped>> {
+        let file = File::open(&source.path)?;
+        self.records.add_file(source_index, &file);
+        let tree = file.tree(source.tree.as_deref())?;
+        let columns = select(&tree, &self.options.selection)?;
+        let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
+        let entries = source.entry_start.min(stop)..stop;
+        for entries in cut(&tree, &columns, entries, &self.options) {
+            if !self.run_chunk(source_index, &tree, &columns, entries)? {
+                return Ok(Err(Stopped));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Answers false when nobody wants more.
+    fn run_chunk(&self, source_index: usize, tree: &Arc<Tree>, columns: &[usize], entries: Range<u64>) -> Result<bool> {
+        let (stored, plain) = tree.bytes_per_entry(columns);
+        let planned = ((stored + plain) * (entries.end - entries.start) as f64) as u64;
+        if !self.budget.acquire(planned) {
+            return Ok(false);
+        }
+        let columns = columns.to_vec();
+        let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, planned, &self.pool));
+        let prepared = needed_baskets(&chunk).and_then(|needed| {
+            let sources = fetch(&chunk, &needed)?;
+            assemble(&chunk, &needed, sources)
+        });
+        let tasks = match prepared {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                self.budget.release(planned);
+                return Err(error);
+            }
+        };
+        if self.items.send(Item::Chunk(Arc::clone(&chunk))).is_err() {
+            return Ok(false);
+        }
+        Ok(self.hand_out(tasks))
+    }
+
+    /// Gives the decoders bundles of baskets, in the order of the file so that memory is walked through once.
+    fn hand_out(&self, mut tasks: Vec<Task>) -> bool {
+        tasks.sort_by_key(|task| task.source.stored().as_ptr() as usize);
+        let mut bundle = Vec::new();
+        let mut bundle_bytes = 0;
+        for task in tasks {
+            bundle_bytes += task.source.stored().len();
+            bundle.push(task);
+            if bundle_bytes >= limits::BUNDLE_BYTES {
+                bundle_bytes = 0;
+                if self.tasks.send(std::mem::take(&mut bundle)).is_err() {
+                    return false;
+                }
+            }
+        }
+        bundle.is_empty() || self.tasks.send(bundle).is_ok()
+    }
+}
+
+fn select(tree: &Tree, selection: &Selection) -> Result<Vec<usize>> {
+    match selection {
+        Selection::All => Ok(tree.readable().collect()),
+        Selection::Named(names) => names
+            .iter()
+            .map(|name| {
+                let index = tree.find(name)?;
+                tree.layout(index).map(|_| index)
+            })
+            .collect(),
+    }
+}
+
+/// Cuts a range of entries into chunks: at the boundaries that the baskets of all columns share where there are any.
+fn cut(tree: &Tree, columns: &[usize], entries: Range<u64>, options: &Options) -> Vec<Range<u64>> {
+    let step = match options.step_entries {
+        Some(step) => step.max(limits::CHUNK_ENTRIES_MIN),
+        None => {
+            let (stored, plain) = tree.bytes_per_entry(columns);
+            let bytes_max = options.memory_limit_bytes / limits::CHUNK_MEMORY_SHARE;
+            let by_step = options.step_bytes as f64 / plain.max(1e-9);
+            let by_memory = bytes_max as f64 / (stored + plain).max(1e-9);
+            (by_step.min(by_memory) as u64).max(limits::CHUNK_ENTRIES_MIN)
+        }
+    };
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
+    let mut chunks = Vec::new();
+    let mut start = entries.start;
+    while start < entries.end {
+        let furthest = start.saturating_add(step).min(entries.end);
+        let last = boundaries.partition_point(|boundary| *boundary <= furthest);
+        let stop = match boundaries[..last].last() {
+            Some(boundary) if *boundary > start && furthest < entries.end => *boundary,
+            _ => furthest,
+        };
+        chunks.push(start..stop);
+        start = stop;
+    }
+    chunks
+}

@@ -1,0 +1,255 @@
+//! An open file: its store, the bytes that are at hand, its keys, streamer infos and trees.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::FormatError;
+use branchline_format::file::{read_entries, read_header, read_key_at, read_object, Entry, FileHeader};
+use branchline_format::held::{Held, Need};
+use branchline_format::layout::kind_of;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::read_tree;
+use branchline_storage::{ByteRange, Counted, RangeRead, Store};
+use branchline_trace::{Counter, Counters, Stopwatch};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::limits;
+use crate::tree::Tree;
+
+/// A file whose header and keys were read.
+pub struct File {
+    path: String,
+    store: Arc<dyn Store>,
+    counters: Arc<Counters>,
+    held: Mutex<Held>,
+    header: FileHeader,
+    entries: Vec<Entry>,
+    class_infos: Arc<ClassInfos>,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl File {
+    /// Opens a file by path or URL.
+    pub fn open(path: &str) -> Result<Arc<Self>> {
+        let counters = Arc::new(Counters::new());
+        let watch = Stopwatch::start();
+        let store = branchline_storage::open(path).map_err(|error| ReadError::from_storage(&error))?;
+        let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&counters)));
+        let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
+        let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
+        reader.read_first(size)?;
+        let header = reader.until_known(read_header)?;
+        let entries = reader.until_known(|held| read_entries(held, &header))?;
+        let class_infos = reader.class_infos(&header)?;
+        let held = Mutex::new(reader.held);
+        add_open_time(&counters, &watch, 0);
+        let path = path.to_string();
+        Ok(Arc::new(Self { path, store, counters, held, header, entries, class_infos }))
+    }
+
+    /// The path or URL as it was given.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The storage element that serves it.
+    pub fn store_name(&self) -> &str {
+        self.store.name()
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        self.lock_held().file_size()
+    }
+
+    /// What reading it has cost so far.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// All keys, those in subdirectories too.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Version of ROOT that wrote it, e.g. 62206.
+    pub fn root_version(&self) -> i32 {
+        self.header.version
+    }
+
+    /// Whether the object of a key is a TTree.
+    pub fn is_tree(&self, entry: &Entry) -> bool {
+        let class_name = entry.key.class_name.as_str();
+        matches!(class_name, "TTree" | "TNtuple" | "TNtupleD") || self.class_infos.inherits(class_name, "TTree")
+    }
+
+    /// Paths of its trees, each once.
+    pub fn tree_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = Vec::new();
+        for entry in self.entries.iter().filter(|entry| self.is_tree(entry)) {
+            if !paths.contains(&entry.path) {
+                paths.push(entry.path.clone());
+            }
+        }
+        paths
+    }
+
+    /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
+    pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
+        let watch = Stopwatch::start();
+        let before = self.counters.snapshot().get(Counter::FetchNs);
+        let entry = self.find_tree(path)?;
+        let mut reader =
+            MetadataReader { path: &self.path, store: &*self.store, held: self.lock_held().clone(), pieces_count: 0 };
+        let mut decompressor = Decompressor::new();
+        let plain = reader.until_known(|held| read_object(held, &entry.key, &mut decompressor))?;
+        let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&entry.path));
+        let meta = read_tree(&plain, entry.key.key_size, &entry.key.class_name, &self.class_infos).map_err(named)?;
+        let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.class_infos)).collect();
+        let tree = Tree::new(Arc::clone(self), entry.path.clone(), meta, kinds);
+        add_open_time(&self.counters, &watch, before);
+        Ok(Arc::new(tree))
+    }
+
+    fn find_tree(&self, path: Option<&str>) -> Result<&Entry> {
+        let trees = || self.entries.iter().filter(|entry| self.is_tree(entry));
+        let Some(path) = path else {
+            let paths = self.tree_paths();
+            return match paths.as_slice() {
+                [only] => self.find_tree(Some(only)),
+                [] => Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.path, "the file has no tree")),
+                many => {
+                    let message = format!("the file has several trees: {}", many.join(", "));
+                    let hint = format!("say which, e.g. {}:{}", self.path, many[0]);
+                    Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.path, message).with_hint(hint))
+                }
+            };
+        };
+        let (name, cycle) = match path.rsplit_once(';') {
+            Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
+            None => (path, None),
+        };
+        let found = trees()
+            .filter(|entry| entry.path == name && cycle.is_none_or(|cycle| entry.key.cycle == cycle))
+            .max_by_key(|entry| entry.key.cycle);
+        found.ok_or_else(|| ReadError::new(ReadErrorKind::NoSuchKey, &self.path, format!("there is no tree {path:?}")))
+    }
+
+    /// The bytes of the whole file, if it was small enough to be read at once.
+    pub(crate) fn held_piece(&self, offset: u64, size: u64) -> Option<(Arc<Vec<u8>>, usize)> {
+        self.lock_held().piece(offset, size).map(|(bytes, start)| (Arc::clone(bytes), start))
+    }
+
+    /// Reads ranges from the store.
+    pub(crate) fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<()> {
+        self.store.read_ranges(reads).map(|_| ()).map_err(|error| ReadError::from_storage(&error))
+    }
+
+    fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Time of opening without the time in the store, which is counted there.
+fn add_open_time(counters: &Counters, watch: &Stopwatch, fetch_before: u64) {
+    let fetched = counters.snapshot().get(Counter::FetchNs) - fetch_before;
+    counters.add(Counter::OpenNs, watch.elapsed_ns().saturating_sub(fetched));
+}
+
+struct MetadataReader<'a> {
+    path: &'a str,
+    store: &'a dyn Store,
+    held: Held,
+    pieces_count: usize,
+}
+
+impl MetadataReader<'_> {
+    /// The whole of a small file, head and tail of a large one, in one request.
+    fn read_first(&mut self, size: u64) -> Result<()> {
+        let ranges = if size <= limits::WHOLE_FILE_BYTES {
+            vec![ByteRange::new(0, size)]
+        } else {
+            let tail = size - limits::TAIL_BYTES;
+            vec![ByteRange::new(0, limits::HEAD_BYTES), ByteRange::new(tail, limits::TAIL_BYTES)]
+        };
+        self.read(ranges)
+    }
+
+    fn read(&mut self, ranges: Vec<ByteRange>) -> Result<()> {
+        let mut reads: Vec<RangeRead> =
+            ranges.into_iter().filter(|range| range.length > 0).map(RangeRead::new).collect();
+        self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
+        for read in reads {
+            self.held.add(read.range.offset, Arc::new(read.bytes));
+        }
+        Ok(())
+    }
+
+    /// Asks a decoder again and again until it needs no more bytes.
+    fn until_known<T>(&mut self, mut decoder: impl FnMut(&Held) -> std::result::Result<T, Need>) -> Result<T> {
+        loop {
+            match decoder(&self.held) {
+                Ok(known) => return Ok(known),
+                Err(Need::Nothing(error)) => return Err(ReadError::from_format(self.path, &error)),
+                Err(Need::Bytes { offset, size }) => {
+                    self.pieces_count += 1;
+                    if self.pieces_count > limits::METADATA_PIECES_MAX {
+                        let message = "its directories do not end";
+                        return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
+                    }
+                    let rest = self.held.file_size().saturating_sub(offset);
+                    let size = size.max(limits::METADATA_PIECE_BYTES).min(rest);
+                    self.read(vec![ByteRange::new(offset, size)])?;
+                }
+            }
+        }
+    }
+
+    fn class_infos(&mut self, header: &FileHeader) -> Result<Arc<ClassInfos>> {
+        if header.seek_info == 0 || header.info_size == 0 {
+            return Ok(Arc::new(ClassInfos::default()));
+        }
+        let path = self.path;
+        let key = self.until_known(|held| read_key_at(held, header.seek_info))?;
+        let record = self.until_known(|held| held.get(key.seek, key.size).map(<[u8]>::to_vec))?;
+        let stored = record.get(key.key_size as usize..).unwrap_or_default();
+        if let Some(known) = KnownClassInfos::find(stored) {
+            return Ok(known);
+        }
+        let mut decompressor = Decompressor::new();
+        let plain = self.until_known(|held| read_object(held, &key, &mut decompressor))?;
+        let infos = ClassInfos::read(&plain, key.key_size)
+            .map_err(|error| ReadError::from_format(path, &error.in_object("streamer infos")))?;
+        Ok(KnownClassInfos::keep(stored, infos))
+    }
+}
+
+/// Streamer infos by the stored bytes that they were read from: the files of a data set carry the same ones.
+struct KnownClassInfos {
+    stored: Vec<u8>,
+    infos: Arc<ClassInfos>,
+}
+
+static KNOWN_CLASS_INFOS: Mutex<Vec<KnownClassInfos>> = Mutex::new(Vec::new());
+
+impl KnownClassInfos {
+    fn find(stored: &[u8]) -> Option<Arc<ClassInfos>> {
+        let known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|one| one.stored == stored).map(|one| Arc::clone(&one.infos))
+    }
+
+    fn keep(stored: &[u8], infos: ClassInfos) -> Arc<ClassInfos> {
+        let infos = Arc::new(infos);
+        let mut known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= limits::CLASS_INFOS_KEPT {
+            known.remove(0);
+        }
+        known.push(Self { stored: stored.to_vec(), infos: Arc::clone(&infos) });
+        infos
+    }
+}

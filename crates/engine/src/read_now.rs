@@ -1,0 +1,64 @@
+//! Reads columns at once, in the calling thread: late reads, and the counts of baskets without entry offsets.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use branchline_format::column::Column;
+use branchline_format::layout::{Kind, Layout};
+
+use crate::assemble::assemble;
+use crate::basket_source::Worker;
+use crate::chunk::{Chunk, Values};
+use crate::error::{ReadErrorKind, Result};
+use crate::fetch::{fetch, needed_baskets};
+use crate::slab::{Buffer, Pool};
+use crate::tree::Tree;
+
+/// Reads these branches for these entries and answers with the finished chunk.
+pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool: &Arc<Pool>) -> Result<Arc<Chunk>> {
+    let chunk = Arc::new(Chunk::new(Arc::clone(tree), 0, entries, columns, 0, pool));
+    let needed = needed_baskets(&chunk)?;
+    let sources = fetch(&chunk, &needed)?;
+    let tasks = assemble(&chunk, &needed, sources)?;
+    let mut worker = Worker::new();
+    for task in tasks {
+        worker.run(task);
+    }
+    Ok(chunk)
+}
+
+/// The number of elements of each of these entries of a branch of counted arrays.
+pub(crate) fn read_counts(tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Vec<i64>> {
+    let name = &tree.branch(branch).path;
+    let not_counted = || tree.error(ReadErrorKind::BadFile, format!("branch {name} names no branch that counts it"));
+    let count = match tree.kind(branch) {
+        Kind::Data(Layout::Run { count: Some(count), .. }) if *count != branch => *count,
+        _ => return Err(not_counted()),
+    };
+    if !matches!(tree.kind(count), Kind::Data(Layout::Fixed { dimensions, .. }) if dimensions.is_empty()) {
+        return Err(not_counted());
+    }
+    let chunk = read_now(tree, vec![count], entries, &Pool::new(0))?;
+    let values: Vec<Values> = chunk.take()?;
+    match values.into_iter().next() {
+        Some(Column::Flat { dtype, values }) => whole_numbers(dtype, &values).ok_or_else(not_counted),
+        _ => Err(not_counted()),
+    }
+}
+
+fn whole_numbers(dtype: &str, values: &Buffer) -> Option<Vec<i64>> {
+    fn all<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> i64) -> Vec<i64> {
+        bytes.as_chunks::<SIZE>().0.iter().map(|raw| number(*raw)).collect()
+    }
+    let bytes = values.bytes();
+    Some(match dtype {
+        "i1" => all(bytes, |raw| i64::from(i8::from_ne_bytes(raw))),
+        "u1" => all(bytes, |raw| i64::from(u8::from_ne_bytes(raw))),
+        "i2" => all(bytes, |raw| i64::from(i16::from_ne_bytes(raw))),
+        "u2" => all(bytes, |raw| i64::from(u16::from_ne_bytes(raw))),
+        "i4" => all(bytes, |raw| i64::from(i32::from_ne_bytes(raw))),
+        "u4" => all(bytes, |raw| i64::from(u32::from_ne_bytes(raw))),
+        "i8" | "u8" => all(bytes, i64::from_ne_bytes),
+        _ => return None,
+    })
+}

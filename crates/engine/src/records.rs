@@ -1,0 +1,193 @@
+//! What a stream has read and what it cost: by file, by branch, and where the consumer's waiting went.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use branchline_format::compress::Codec;
+
+use crate::chunk::Chunk;
+use crate::file::File;
+
+/// Time that the decoding threads have spent so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Busy {
+    decompress_ns: u64,
+    decode_ns: u64,
+}
+
+/// Where the consumer's waiting went, in seconds. The parts add up to the whole.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wait {
+    /// All of it.
+    pub whole_s: f64,
+    /// While decoders had nothing to do: waiting for data.
+    pub fetch_s: f64,
+    /// While they decompressed.
+    pub decompress_s: f64,
+    /// While they decoded.
+    pub decode_s: f64,
+}
+
+/// The cost of a branch in all files.
+#[derive(Debug, Clone, Default)]
+pub struct BranchCost {
+    /// Baskets decoded.
+    pub baskets: u64,
+    /// Bytes in the files.
+    pub compressed_bytes: u64,
+    /// Bytes after decompression.
+    pub plain_bytes: u64,
+    /// Thread time in the codec.
+    pub decompress_ns: u64,
+    /// Thread time of decoding.
+    pub decode_ns: u64,
+    /// Codec of its last basket.
+    pub codec: Option<Codec>,
+}
+
+/// A file that was opened.
+#[derive(Debug, Clone)]
+pub struct FileRecord {
+    /// Which source it was opened for.
+    pub source_index: usize,
+    /// The file with its counters.
+    pub file: Arc<File>,
+    /// Entries delivered.
+    pub entries: u64,
+    /// Codec of its last basket.
+    pub codec: Option<Codec>,
+}
+
+/// The records of a stream.
+#[derive(Debug)]
+pub struct Records {
+    threads_count: usize,
+    decompress_ns: AtomicU64,
+    decode_ns: AtomicU64,
+    wait: Mutex<Wait>,
+    files: Mutex<Vec<FileRecord>>,
+    branches: Mutex<HashMap<String, BranchCost>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Records {
+    pub(crate) fn new(threads_count: usize) -> Self {
+        Self {
+            threads_count,
+            decompress_ns: AtomicU64::new(0),
+            decode_ns: AtomicU64::new(0),
+            wait: Mutex::default(),
+            files: Mutex::default(),
+            branches: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn add_busy(&self, decompress_ns: u64, decode_ns: u64) {
+        self.decompress_ns.fetch_add(decompress_ns, Ordering::Relaxed);
+        self.decode_ns.fetch_add(decode_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn busy(&self) -> Busy {
+        Busy {
+            decompress_ns: self.decompress_ns.load(Ordering::Relaxed),
+            decode_ns: self.decode_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Splits a wait by what the decoders did meanwhile; what they did not work is waiting for data.
+    pub(crate) fn add_wait(&self, waited: Duration, before: &Busy) {
+        let now = self.busy();
+        let whole_s = waited.as_secs_f64();
+        let per_thread = 1e-9 / self.threads_count as f64;
+        let decompress_s = (now.decompress_ns - before.decompress_ns) as f64 * per_thread;
+        let decode_s = (now.decode_ns - before.decode_ns) as f64 * per_thread;
+        // Work that began before the wait is reported within it, so that the parts may exceed the whole.
+        let scale = (whole_s / (decompress_s + decode_s).max(1e-12)).min(1.0);
+        let (decompress_s, decode_s) = (decompress_s * scale, decode_s * scale);
+        let mut wait = lock(&self.wait);
+        wait.whole_s += whole_s;
+        wait.decompress_s += decompress_s;
+        wait.decode_s += decode_s;
+        wait.fetch_s += (whole_s - decompress_s - decode_s).max(0.0);
+    }
+
+    /// A late read: the consumer itself did the work.
+    pub fn add_late_read(&self, chunk: &Chunk, waited: Duration) {
+        let sum = |of: fn(&crate::chunk::ColumnCost) -> &AtomicU64| -> f64 {
+            chunk.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed) as f64 * 1e-9).sum()
+        };
+        let whole_s = waited.as_secs_f64();
+        let decompress_s = sum(|cost| &cost.decompress_ns).min(whole_s);
+        let decode_s = sum(|cost| &cost.decode_ns).min(whole_s - decompress_s);
+        {
+            let mut wait = lock(&self.wait);
+            wait.whole_s += whole_s;
+            wait.decompress_s += decompress_s;
+            wait.decode_s += decode_s;
+            wait.fetch_s += whole_s - decompress_s - decode_s;
+        }
+        self.add_costs(chunk);
+    }
+
+    pub(crate) fn add_file(&self, source_index: usize, file: &Arc<File>) {
+        lock(&self.files).push(FileRecord { source_index, file: Arc::clone(file), entries: 0, codec: None });
+    }
+
+    pub(crate) fn add_chunk(&self, chunk: &Chunk) {
+        let codec = self.add_costs(chunk);
+        let mut files = lock(&self.files);
+        if let Some(record) = files.iter_mut().rev().find(|record| record.source_index == chunk.source_index) {
+            if !chunk.failed() {
+                record.entries += chunk.entries.end - chunk.entries.start;
+            }
+            record.codec = codec.or(record.codec);
+        }
+    }
+
+    fn add_costs(&self, chunk: &Chunk) -> Option<Codec> {
+        let mut branches = lock(&self.branches);
+        let mut last_codec = None;
+        for (column, cost) in chunk.columns.iter().zip(&chunk.costs) {
+            let name = &chunk.tree.branch(*column).path;
+            if !branches.contains_key(name) {
+                branches.insert(name.clone(), BranchCost::default());
+            }
+            let Some(total) = branches.get_mut(name) else { continue };
+            total.baskets += cost.baskets.load(Ordering::Relaxed);
+            total.compressed_bytes += cost.compressed_bytes.load(Ordering::Relaxed);
+            total.plain_bytes += cost.plain_bytes.load(Ordering::Relaxed);
+            total.decompress_ns += cost.decompress_ns.load(Ordering::Relaxed);
+            total.decode_ns += cost.decode_ns.load(Ordering::Relaxed);
+            total.codec = cost.codec().or(total.codec);
+            last_codec = cost.codec().or(last_codec);
+        }
+        last_codec
+    }
+
+    /// The consumer's waiting.
+    pub fn wait(&self) -> Wait {
+        *lock(&self.wait)
+    }
+
+    /// The files that were opened.
+    pub fn files(&self) -> Vec<FileRecord> {
+        lock(&self.files).clone()
+    }
+
+    /// The branches that were read, by name.
+    pub fn branches(&self) -> Vec<(String, BranchCost)> {
+        let mut all: Vec<_> = lock(&self.branches).iter().map(|(name, cost)| (name.clone(), cost.clone())).collect();
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        all
+    }
+
+    /// Decoding threads.
+    pub fn threads_count(&self) -> usize {
+        self.threads_count
+    }
+}

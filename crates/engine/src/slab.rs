@@ -1,0 +1,242 @@
+//! Output buffers: shared by threads that each fill a part of their own, and used again when arrays are dropped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::limits;
+
+/// Memory of one output buffer, aligned for any number.
+#[derive(Debug, Default)]
+struct Memory(Vec<u64>);
+
+/// Keeps buffers whose arrays were dropped: touching new pages costs as much as decoding into them.
+#[derive(Debug)]
+pub struct Pool {
+    free: Mutex<Free>,
+    bytes_max: usize,
+}
+
+/// Kept buffers by their capacity in words.
+#[derive(Debug, Default)]
+struct Free {
+    by_capacity: BTreeMap<usize, Vec<Memory>>,
+    bytes: usize,
+}
+
+impl Free {
+    fn pop(&mut self, capacity: usize) -> Option<Memory> {
+        let same = self.by_capacity.get_mut(&capacity)?;
+        let memory = same.pop();
+        if same.is_empty() {
+            self.by_capacity.remove(&capacity);
+        }
+        self.bytes -= 8 * capacity;
+        memory
+    }
+}
+
+impl Pool {
+    /// A pool that keeps at most `bytes_max`.
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::default(), bytes_max })
+    }
+
+    fn take(&self, words: usize) -> Memory {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        // The smallest that fits, unless it is much too large.
+        let best = free.by_capacity.range(words..=2 * words).next().map(|(capacity, _)| *capacity);
+        let memory = best.and_then(|capacity| free.pop(capacity));
+        drop(free);
+        match memory {
+            Some(mut memory) => {
+                memory.0.resize(words, 0);
+                memory
+            }
+            None => Memory(vec![0; words]),
+        }
+    }
+
+    fn give_back(&self, memory: Memory) {
+        let capacity = memory.0.capacity();
+        if 8 * capacity < limits::POOLED_BYTES_MIN || 8 * capacity > self.bytes_max {
+            return;
+        }
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while free.bytes + 8 * capacity > self.bytes_max {
+            let Some(largest) = free.by_capacity.keys().next_back().copied() else { break };
+            free.pop(largest);
+        }
+        free.bytes += 8 * capacity;
+        free.by_capacity.entry(capacity).or_default().push(memory);
+    }
+}
+
+/// A buffer that is complete: read by anyone, given back to its pool with the last reader.
+#[derive(Debug)]
+pub struct Slab {
+    memory: Memory,
+    size: usize,
+    pool: Option<Arc<Pool>>,
+}
+
+impl Slab {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.memory.0)[..self.size]
+    }
+
+    /// Its bytes as 64-bit numbers.
+    pub fn numbers(&self) -> &[i64] {
+        bytemuck::cast_slice(&self.memory.0)
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            pool.give_back(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+/// Finished values of a column: decoded in place, or collected piece by piece.
+#[derive(Debug)]
+pub enum Buffer {
+    /// From the pool.
+    Slab(Slab),
+    /// Native bytes of numbers, or of strings.
+    Bytes(Vec<u8>),
+    /// Offsets.
+    Numbers(Vec<i64>),
+}
+
+impl Buffer {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Slab(slab) => slab.bytes(),
+            Self::Bytes(bytes) => bytes,
+            Self::Numbers(numbers) => bytemuck::cast_slice(numbers),
+        }
+    }
+}
+
+/// A buffer that is being filled, in parts, by several threads.
+#[derive(Debug)]
+pub struct OpenSlab {
+    memory: Memory,
+    size: usize,
+    pool: Arc<Pool>,
+}
+
+impl OpenSlab {
+    /// Room for `size` bytes of unspecified content.
+    pub fn new(size: usize, pool: &Arc<Pool>) -> Self {
+        Self { memory: pool.take(size.div_ceil(8)), size, pool: Arc::clone(pool) }
+    }
+
+    /// All of it, for one writer.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.memory.0)[..self.size]
+    }
+
+    /// A pointer from which parts are cut.
+    pub fn parts(&mut self) -> Parts {
+        Parts { start: self.bytes_mut().as_mut_ptr(), size: self.size, used: 0 }
+    }
+
+    /// Makes it readable. All its parts must have been dropped.
+    pub fn close(self) -> Slab {
+        Slab { memory: self.memory, size: self.size, pool: Some(self.pool) }
+    }
+}
+
+/// Cuts a buffer into parts that do not overlap.
+#[derive(Debug)]
+pub struct Parts {
+    start: *mut u8,
+    size: usize,
+    used: usize,
+}
+
+impl Parts {
+    /// The next `size` bytes, or none if so many are not left.
+    pub fn cut(&mut self, size: usize) -> Option<Part> {
+        let used = self.used.checked_add(size).filter(|used| *used <= self.size)?;
+        // SAFETY: `self.used <= used <= self.size`, so the pointer stays within the buffer or at its end.
+        let start = unsafe { self.start.add(self.used) };
+        self.used = used;
+        Some(Part { start, size })
+    }
+
+    /// Whether the whole buffer was cut.
+    pub fn is_used_up(&self) -> bool {
+        self.used == self.size
+    }
+}
+
+/// A part of an [`OpenSlab`] that one thread fills.
+#[derive(Debug)]
+pub struct Part {
+    start: *mut u8,
+    size: usize,
+}
+
+// SAFETY: a part is the only way to its bytes while the slab is open: parts are cut without overlap, cannot be cloned,
+// and the slab's own access needs `&mut` or `self`, which its owner (a chunk in the making) uses only when no part is
+// left.
+unsafe impl Send for Part {}
+
+impl Part {
+    /// Its bytes.
+    ///
+    /// # Safety
+    /// The slab that it was cut from must still exist.
+    pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the memory was initialised by the pool, lies within the slab, and no other part overlaps it.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_fill_a_buffer_without_overlap() {
+        let pool = Pool::new(1 << 20);
+        let mut slab = OpenSlab::new(10, &pool);
+        let mut parts = slab.parts();
+        let mut first = parts.cut(4).expect("4 of 10 are there");
+        let mut second = parts.cut(6).expect("6 more are there");
+        assert!(parts.cut(1).is_none() && parts.is_used_up());
+        // SAFETY: `slab` lives until `close` below.
+        unsafe {
+            first.bytes_mut().fill(1);
+            second.bytes_mut().fill(2);
+        }
+        assert_eq!(slab.close().bytes(), [1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+    }
+
+    fn filled(size: usize, pool: &Arc<Pool>) -> Slab {
+        let mut slab = OpenSlab::new(size, pool);
+        slab.bytes_mut().fill(1);
+        slab.close()
+    }
+
+    #[test]
+    fn dropped_buffers_are_used_again() {
+        let pool = Pool::new(1 << 20);
+        let slab = filled(8192, &pool);
+        let address = slab.bytes().as_ptr();
+        drop(slab);
+        assert_eq!(filled(8000, &pool).bytes().as_ptr(), address);
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_its_limit() {
+        let pool = Pool::new(10_000);
+        drop([filled(8192, &pool), filled(8192, &pool)]);
+        assert_eq!(pool.free.lock().expect("no writer panicked").bytes, 8192);
+    }
+}

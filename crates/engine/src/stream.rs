@@ -1,0 +1,210 @@
+//! A stream of chunks over many files: one thread opens, plans and fetches ahead, others decode, the consumer takes
+//! the chunks in order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
+
+use crate::basket_source::{Task, Worker};
+use crate::budget::Budget;
+use crate::chunk::Chunk;
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::fetcher::{Fetcher, Item};
+use crate::limits;
+use crate::records::{Busy, Records};
+use crate::slab::Pool;
+
+/// A range of entries of a tree in a file.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Path or URL of the file.
+    pub path: String,
+    /// Path of the tree in it; none for the only one.
+    pub tree: Option<String>,
+    /// First entry.
+    pub entry_start: u64,
+    /// Behind the last entry; none for the end of the tree.
+    pub entry_stop: Option<u64>,
+}
+
+/// Which branches to read.
+#[derive(Debug, Clone)]
+pub enum Selection {
+    /// All that can be read.
+    All,
+    /// Those with these names.
+    Named(Vec<String>),
+}
+
+/// How to read.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Branches.
+    pub selection: Selection,
+    /// Bytes after decompression in a chunk.
+    pub step_bytes: u64,
+    /// Entries in a chunk, instead of bytes.
+    pub step_entries: Option<u64>,
+    /// Decoding threads.
+    pub threads: usize,
+    /// Bytes that chunks in the making may take together.
+    pub memory_limit_bytes: u64,
+}
+
+/// What comes next in a stream.
+#[derive(Debug)]
+pub enum Next {
+    /// A chunk whose columns can be taken.
+    Chunk(Arc<Chunk>),
+    /// A source that cannot be read (on), with the chunk where it stopped if there was one.
+    Failed {
+        /// Which source.
+        source_index: usize,
+        /// Why.
+        error: ReadError,
+        /// The chunk that failed.
+        chunk: Option<Arc<Chunk>>,
+    },
+    /// Nothing within the time that was given.
+    NotYet,
+    /// All sources are read.
+    End,
+}
+
+/// A stream.
+pub struct Stream {
+    items: Option<Receiver<Item>>,
+    /// The chunk that is waited for.
+    pending: Option<Arc<Chunk>>,
+    /// Planned bytes of the chunk that the consumer has now.
+    in_use: Option<u64>,
+    waiting_since: Option<(Instant, Busy)>,
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    budget: Arc<Budget>,
+    records: Arc<Records>,
+    pool: Arc<Pool>,
+}
+
+impl Stream {
+    /// Starts reading.
+    pub fn start(sources: Vec<Source>, options: Options) -> Result<Self> {
+        let threads_count = options.threads.max(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let ahead = limits::CHUNKS_AHEAD + threads_count;
+        let budget = Arc::new(Budget::new(options.memory_limit_bytes, ahead));
+        let records = Arc::new(Records::new(threads_count));
+        let pool = Pool::new((options.memory_limit_bytes / limits::POOL_MEMORY_SHARE) as usize);
+        let (items_in, items) = unbounded::<Item>();
+        // Bundles wait here at most as long as their chunks, which the budget bounds; this only bounds their number.
+        let (tasks_in, tasks) = bounded::<Vec<Task>>(1 << 16);
+        let mut threads = Vec::new();
+        for index in 0..threads_count {
+            let tasks = tasks.clone();
+            let records = Arc::clone(&records);
+            threads.push(spawn(&format!("decode-{index}"), move || decode_all(&tasks, &records))?);
+        }
+        let fetcher = Fetcher {
+            sources,
+            options,
+            items: items_in,
+            tasks: tasks_in,
+            stop: Arc::clone(&stop),
+            budget: Arc::clone(&budget),
+            records: Arc::clone(&records),
+            pool: Arc::clone(&pool),
+        };
+        threads.push(spawn("fetch", move || fetcher.run())?);
+        let items = Some(items);
+        Ok(Self { items, pending: None, in_use: None, waiting_since: None, threads, stop, budget, records, pool })
+    }
+
+    /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on.
+    pub fn next(&mut self, timeout: Duration) -> Next {
+        if let Some(bytes) = self.in_use.take() {
+            self.budget.release(bytes);
+        }
+        let (since, busy) = *self.waiting_since.get_or_insert_with(|| (Instant::now(), self.records.busy()));
+        let next = self.next_within(timeout);
+        if !matches!(next, Next::NotYet) {
+            self.waiting_since = None;
+            self.records.add_wait(since.elapsed(), &busy);
+        }
+        next
+    }
+
+    fn next_within(&mut self, timeout: Duration) -> Next {
+        let deadline = Instant::now() + timeout;
+        if self.pending.is_none() {
+            let Some(items) = &self.items else { return Next::End };
+            match items.recv_timeout(timeout) {
+                Ok(Item::Chunk(chunk)) => self.pending = Some(chunk),
+                Ok(Item::Failed { source_index, error }) => return Next::Failed { source_index, error, chunk: None },
+                Err(RecvTimeoutError::Timeout) => return Next::NotYet,
+                Err(RecvTimeoutError::Disconnected) => return Next::End,
+            }
+        }
+        let Some(chunk) = self.pending.take() else { return Next::NotYet };
+        if !chunk.wait(deadline.saturating_duration_since(Instant::now())) {
+            self.pending = Some(chunk);
+            return Next::NotYet;
+        }
+        self.in_use = Some(chunk.planned_bytes);
+        self.records.add_chunk(&chunk);
+        match chunk.error() {
+            Some(error) => Next::Failed { source_index: chunk.source_index, error, chunk: Some(chunk) },
+            None => Next::Chunk(chunk),
+        }
+    }
+
+    /// What was read so far and what it cost.
+    pub fn records(&self) -> &Arc<Records> {
+        &self.records
+    }
+
+    /// The buffers of its chunks.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Stops reading and waits for the threads.
+    pub fn close(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.budget.close();
+        self.items = None;
+        self.pending = None;
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has nothing to say here: its chunk was never finished.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(format!("branchline-{name}")).spawn(work).map_err(|error| {
+        ReadError::new(ReadErrorKind::Internal, "", format!("no thread could be started: {error}"))
+            .with_hint("use fewer workers")
+    })
+}
+
+fn decode_all(tasks: &Receiver<Vec<Task>>, records: &Records) {
+    let mut worker = Worker::new();
+    for bundle in tasks {
+        let (mut decompress_ns, mut decode_ns) = (0, 0);
+        for task in bundle {
+            let times = worker.run(task);
+            decompress_ns += times.0;
+            decode_ns += times.1;
+        }
+        records.add_busy(decompress_ns, decode_ns);
+    }
+}

@@ -1,0 +1,21 @@
+"""Files, trees and branches, and the arrays that come out of them."""
+
+from branchline.tree.branch import Branch
+from branchline.tree.file import File, open
+from branchline.tree.iteration import Report, concatenate, iterate
+from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source
+from branchline.tree.tree import Tree
+
+__all__ = [
+    "Branch",
+    "Chunk",
+    "ChunkStream",
+    "File",
+    "Report",
+    "SkippedFile",
+    "Source",
+    "Tree",
+    "concatenate",
+    "iterate",
+    "open",
+]

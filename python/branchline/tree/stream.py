@@ -1,0 +1,193 @@
+"""Chunks of events, read ahead of the one in use by threads of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from branchline._core import Stream
+from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.limits import parse_bytes
+from branchline.tree.arrays import array_of, group_of
+from branchline.tree.names import with_near_names
+
+SKIPPABLE = (BadFileError, MissingFileError, StorageError)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end."""
+
+    path: str
+    tree: str | None = None
+    entry_start: int = 0
+    entry_stop: int | None = None
+
+
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file that was left out, or out from some entry on. ``entries_lost`` is None when nobody can know it."""
+
+    path: str
+    entries_lost: int | None
+    error: str
+
+
+class Chunk:
+    """A range of entries of one tree, with the columns that were read for it."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self.source_index: int = core.source_index
+        self.path: str = core.path
+        self.tree_name: str = core.tree_path
+        self.tree_entries: int = core.tree_entries
+        self.entry_start: int = core.entry_start
+        self.entry_stop: int = core.entry_stop
+        self.branches: list[str] = core.branches()
+        self.late_branches: list[str] = []
+        self._columns: dict[str, Any] | None = None
+        self._arrays: dict[tuple[str, str], Any] = {}
+
+    def __len__(self) -> int:
+        return self.entry_stop - self.entry_start
+
+    def __repr__(self) -> str:
+        return f"<Chunk {self.path}:{self.tree_name} entries {self.entry_start} to {self.entry_stop}>"
+
+    @property
+    def all_branches(self) -> list[str]:
+        """Names of all branches of the tree that can be read."""
+        names: list[str] = self._core.tree().readable()
+        return names
+
+    def column(self, name: str) -> Any:
+        """Buffers of a branch as `branchline.tree.arrays` describes them; a branch that was not read is read now.
+
+        Raises NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError.
+        """
+        if self._columns is None:
+            self._columns = dict(zip(self.branches, self._core.take_columns(), strict=True))
+        if name not in self._columns:
+            path = self._path_of(name)
+            if path not in self._columns:
+                self._columns[path] = self._core.read_late(path)
+                self.late_branches.append(path)
+            self._columns[name] = self._columns[path]
+        return self._columns[name]
+
+    def _path_of(self, name: str) -> str:
+        tree = self._core.tree()
+        with with_near_names(name, tree.readable):
+            path: str = tree.branch(tree.find(name))["path"]
+        return path
+
+    def array(self, name: str, library: str = "ak") -> Any:
+        """A branch as an array of ``len(chunk)`` entries, made once."""
+        key = (name, library)
+        if key not in self._arrays:
+            self._arrays[key] = array_of(self.column(name), library)
+        return self._arrays[key]
+
+    def arrays(self, library: str = "ak", names: Sequence[str] | None = None) -> Any:
+        """Several branches together (those that were read, if none are named)."""
+        wanted = self.branches if names is None else names
+        return group_of({name: self.column(name) for name in wanted}, len(self), library)
+
+    def release(self) -> None:
+        """Lets go of the columns; arrays that somebody still holds stay valid."""
+        self._columns = {}
+        self._arrays = {}
+
+
+class ChunkStream:
+    """Chunks of many files in their order; files are opened, fetched and decoded ahead by threads of the engine.
+
+    ``branches`` None means all that can be read. ``step_size`` is bytes after decompression ("100 MB") or entries (an
+    int), ``memory_limit`` what chunks in the making and in use may take together. Errors of a source raise at its place
+    in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        branches: Sequence[str] | None,
+        *,
+        step_size: int | str = "100 MB",
+        threads: int = 1,
+        memory_limit: int | str = "1 GiB",
+        skip_bad_files: bool = False,
+    ) -> None:
+        self._sources = list(sources)
+        self._skip_bad_files = skip_bad_files
+        self._bad_sources: set[int] = set()
+        self.skipped: list[SkippedFile] = []
+        # NumPy's integers are entries too.
+        step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
+        self._core = Stream(
+            [(one.path, one.tree, one.entry_start, one.entry_stop) for one in self._sources],
+            None if branches is None else list(branches),
+            step_bytes=parse_bytes("100 MB") if step_entries is not None else parse_bytes(step_size),
+            step_entries=step_entries,
+            threads=threads,
+            memory_limit_bytes=parse_bytes(memory_limit),
+        )
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        while True:
+            item = self._core.next()
+            if item is None:
+                raise StopIteration
+            if isinstance(item, tuple):
+                self._failed(*item)
+            elif item.source_index not in self._bad_sources:
+                return Chunk(item)
+
+    def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
+        source = self._sources[source_index]
+        if not self._skip_bad_files or not isinstance(error, SKIPPABLE):
+            self.close()
+            raise error
+        if source_index in self._bad_sources:
+            return
+        self._bad_sources.add(source_index)
+        lost = None
+        if chunk is not None:
+            stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
+            lost = stop - chunk.entry_start
+        self.skipped.append(SkippedFile(source.path, lost, str(error)))
+
+    def records(self) -> dict[str, Any]:
+        """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
+        records: dict[str, Any] = self._core.records()
+        return records
+
+    def close(self) -> None:
+        """Stops reading ahead."""
+        self._core.close()
+
+    def __enter__(self) -> ChunkStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def check_entries(entry_start: int | None, entry_stop: int | None, entries_count: int) -> tuple[int, int]:
+    """A range of entries within a tree, from limits that may be None or negative as in a slice."""
+    start, stop, _ = slice(entry_start, entry_stop).indices(entries_count)
+    return start, max(start, stop)
+
+
+def check_workers(workers: int | None) -> int:
+    """Decoding threads for a number of workers; None is one. Raises BranchlineError for a number below one."""
+    count = 1 if workers is None else int(workers)
+    if count < 1:
+        raise BranchlineError(f"{workers} workers cannot read anything", hint="give 1 or more")
+    return count

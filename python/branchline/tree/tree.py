@@ -1,0 +1,203 @@
+"""Tree: our handle on a TTree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from branchline.errors import NoSuchKeyError
+from branchline.tree.arrays import Library, array_of, check_library, group_of, join
+from branchline.tree.branch import Branch
+from branchline.tree.names import name_filter, with_near_names
+from branchline.tree.show import table
+from branchline.tree.stream import Chunk, ChunkStream, Source, check_entries, check_workers
+
+
+class Tree:
+    """Columns of events in a file. ``tree["branch"]`` is a Branch; reading is done by ``arrays`` and ``iterate``."""
+
+    def __init__(self, core: Any, path: str) -> None:
+        self._core = core
+        self.file_path = path
+        self.path: str = core.path
+        self.name: str = self.path.rsplit("/", 1)[-1]
+        self.title: str = core.title
+        self.entries_count: int = core.entries_count
+        self._paths: list[str] = core.paths()
+        self._branches: dict[int, Branch] = {}
+
+    def __repr__(self) -> str:
+        return f"<Tree {self.path!r} of {self.file_path}: {len(self._paths)} branches, {self.entries_count} entries>"
+
+    def __len__(self) -> int:
+        return self.entries_count
+
+    @property
+    def num_entries(self) -> int:
+        """Entries, under uproot's name."""
+        return self.entries_count
+
+    def keys(self, *, filter_name: Any = None, recursive: bool = True) -> list[str]:
+        """Paths of the branches, a parent before its children."""
+        keep = name_filter(filter_name)
+        paths = self._paths if recursive else [path for path in self._paths if "/" not in path]
+        return [path for path in paths if keep(path) or keep(path.rsplit("/", 1)[-1])]
+
+    def values(self) -> list[Branch]:
+        """The branches."""
+        return [self._branch(index) for index in range(len(self._paths))]
+
+    def items(self) -> list[tuple[str, Branch]]:
+        """Paths and branches."""
+        return list(zip(self._paths, self.values(), strict=True))
+
+    def typenames(self) -> dict[str, str]:
+        """C++ types of the branches."""
+        return {path: branch.typename for path, branch in self.items()}
+
+    @property
+    def branches(self) -> list[Branch]:
+        """The branches."""
+        return self.values()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except NoSuchKeyError:
+            return False
+        return True
+
+    def __getitem__(self, name: str) -> Branch:
+        """A branch by its path, or by its name if only one has it. Raises NoSuchKeyError."""
+        with with_near_names(name, self._core.paths):
+            return self._branch(self._core.find(name))
+
+    def _branch(self, index: int) -> Branch:
+        if index not in self._branches:
+            self._branches[index] = Branch(self, self._core.branch(index))
+        return self._branches[index]
+
+    def show(self, *, file: Any = None) -> None:
+        """Prints branch, type, entries, baskets, compressed and plain size of every branch."""
+        print(table(self), file=file)
+
+    def arrays(
+        self,
+        expressions: str | Sequence[str] | None = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        *,
+        filter_name: Any = None,
+        library: Library = "ak",
+        workers: int | None = None,
+        memory_limit: int | str = "1 GiB",
+    ) -> Any:
+        """Branches (all that can be read) over a range of entries, together.
+
+        ``"ak"`` gives a record array, ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame. ``workers`` is the
+        number of decoding threads; the memory limit holds for what is needed beside the result. Raises NoSuchKeyError,
+        UnsupportedBranchError, BadFileError, StorageError.
+        """
+        check_library(library)
+        names = self.named(expressions, filter_name)
+        parts = self.column_parts(list(names.values()), entry_start, entry_stop, workers, memory_limit)
+        return parts.group(names, library)
+
+    def iterate(
+        self,
+        expressions: str | Sequence[str] | None = None,
+        *,
+        filter_name: Any = None,
+        step_size: int | str = "100 MB",
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        library: Library = "ak",
+        workers: int | None = None,
+        memory_limit: int | str = "1 GiB",
+        report: bool = False,
+    ) -> Iterator[Any]:
+        """Branches in steps of entries (an int) or bytes (as "100 MB"). As uproot's ``iterate``."""
+        from branchline.tree.iteration import steps
+
+        check_library(library)
+        start, stop = check_entries(entry_start, entry_stop, self.entries_count)
+        names = self.named(expressions, filter_name)
+        return steps(
+            [Source(self.file_path, self.path, start, stop)],
+            list(names.values()),
+            lambda chunk: names,
+            step_size=step_size,
+            library=library,
+            workers=workers,
+            memory_limit=memory_limit,
+            report=report,
+        )
+
+    def named(self, expressions: str | Sequence[str] | None, filter_name: Any = None) -> dict[str, str]:
+        """Field names and the paths that they stand for; the names are those asked for, else the branches' own."""
+        if expressions is None:
+            return short_names([path for path in self._core.readable() if _is_kept(path, filter_name)])
+        wanted = [expressions] if isinstance(expressions, str) else list(expressions)
+        keep = name_filter(filter_name)
+        return {name: self[name].path for name in wanted if filter_name is None or keep(name)}
+
+    def column_parts(
+        self,
+        paths: Sequence[str],
+        entry_start: int | None,
+        entry_stop: int | None,
+        workers: int | None,
+        memory_limit: int | str,
+    ) -> ColumnParts:
+        """Reads branches over a range of entries, chunk by chunk."""
+        for path in paths:
+            self._core.check_readable(path)
+        start, stop = check_entries(entry_start, entry_stop, self.entries_count)
+        source = Source(self.file_path, self.path, start, stop)
+        threads = check_workers(workers)
+        unique = list(dict.fromkeys(paths))
+        with ChunkStream([source], unique, step_size="1 TB", threads=threads, memory_limit=memory_limit) as stream:
+            chunks = list(stream)
+        return ColumnParts(chunks, self, start)
+
+
+class ColumnParts:
+    """The chunks of one reading, joined when an array is wanted."""
+
+    def __init__(self, chunks: list[Chunk], tree: Tree, start: int) -> None:
+        self._chunks = chunks
+        self._tree = tree
+        self._start = start
+
+    def _all(self, paths: Sequence[str]) -> list[Chunk]:
+        """The chunks; of no entries one without any, which knows the types all the same."""
+        if self._chunks:
+            return self._chunks
+        source = Source(self._tree.file_path, self._tree.path, self._start, self._start)
+        return list(ChunkStream([source], list(dict.fromkeys(paths)), step_size=1))
+
+    def single(self, path: str, library: str) -> Any:
+        """One branch."""
+        return join([array_of(chunk.column(path), library) for chunk in self._all([path])], library)
+
+    def group(self, names: dict[str, str], library: str) -> Any:
+        """Several branches under these names."""
+        parts = []
+        for chunk in self._all(list(names.values())):
+            columns = {name: chunk.column(path) for name, path in names.items()}
+            parts.append(group_of(columns, len(chunk), library))
+        return join(parts, library)
+
+
+def _is_kept(path: str, filter_name: Any) -> bool:
+    keep = name_filter(filter_name)
+    return keep(path) or keep(path.rsplit("/", 1)[-1])
+
+
+def short_names(paths: Sequence[str]) -> dict[str, str]:
+    """Paths under the branches' own names, or under the whole path where two have the same."""
+    own = [path.rsplit("/", 1)[-1] for path in paths]
+    return {name if own.count(name) == 1 else path: path for name, path in zip(own, paths, strict=True)}
