@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, StorageError
 from branchline.report import write_out
 from branchline.train.job_record import FAILED
 from branchline.train.progress import TrainProgress
 from branchline.train.result import TrainResult
 from branchline.train.running import run_train
+from branchline.train.share_result import JobError
 
 
 def run(
@@ -120,14 +120,13 @@ def check_out(out: Path, *, force: bool) -> None:
 
 
 def write(result: TrainResult, out: Path) -> None:
-    """Writes results, pictures and records into a directory. Raises StorageError, and then what is there is whole."""
-    _remove_previous(out)
+    """Writes results, pictures and records into a directory.
+
+    What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
+    """
     result.out = out
-    result.written = list(write_out(out, result))
+    try:
+        result.written = list(write_out(out, result))
+    except StorageError as error:
+        result.stopped_by = result.stopped_by or JobError.of(error)
     result.close_clock()
-
-
-def _remove_previous(out: Path) -> None:
-    """An output of before goes when the new one is ready to be written, not earlier."""
-    if (out / "job.json").exists():
-        shutil.rmtree(out)

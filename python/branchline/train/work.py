@@ -99,15 +99,15 @@ class Worker:
 
     def _open(self, subjob: SubJob) -> Opened:
         share: Share = subjob.payload
-        if share.learn:
-            return Opened(subjob, share, list(share.files), None)
         files = list(share.files)
         if share.parts > 1:
             try:
                 files = [_part_of(share)]
             except BranchlineError as error:
                 return Opened(subjob, share, files, None, failed=error)
-        return Opened(subjob, share, files, self._stream(files, share.branches, share.step))
+        # To learn, a stream is opened for each file in turn until one of them has events.
+        stream = None if share.learn else self._stream(files, share.branches, share.step)
+        return Opened(subjob, share, files, stream)
 
     def _stream(self, files: list[DataFile], branches: tuple[str, ...], step: int | str) -> ChunkStream:
         return ChunkStream(
@@ -126,7 +126,7 @@ class Worker:
         try:
             if opened.failed is not None:
                 self._skip_or_raise(opened.failed, opened.files[0].path, None, records)
-            if opened.share.learn:
+            elif opened.share.learn:
                 yield from self._learn(opened, result, records)
             if opened.stream is not None:
                 yield from self._work_through(opened, opened.stream, result, records)

@@ -1,0 +1,131 @@
+"""Real files, real processes: a dataset made by uproot, wagons in a file, and the command as a user calls it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+FILES = 6
+# Doubles without pattern do not compress: a file has 2.2 MB, so that each is a sub-job.
+EVENTS_PER_FILE = 60_000
+EVENTS = FILES * EVENTS_PER_FILE
+
+WAGONS = """
+import awkward as ak
+import hist
+import numpy as np
+
+
+class Spectra:
+    name = "spectra"
+
+    def process(self, events):
+        histogram = hist.Hist.new.Reg(50, 0, 10, name="pt", label="$p_T$ [GeV]").Weight()
+        histogram.fill(ak.flatten(events.pt), weight=0.1)
+        return {"pt": histogram, "events": len(events)}
+
+
+class Momenta:
+    name = "momenta"
+    requires = ["spectra"]
+
+    def process(self, events):
+        assert events.outputs["spectra"]["events"] == len(events)
+        return {"sum": float(ak.sum(events.px)), "largest": np.asarray([0.0]), "files": {events.metadata["filename"]}}
+"""
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with six files that no test changes."""
+    folder = tmp_path_factory.mktemp("originals")
+    for index in range(FILES):
+        random = np.random.default_rng(index)
+        with uproot.recreate(folder / f"f{index}.root", compression=uproot.ZLIB(1)) as file:
+            events = file.mktree("events", {"px": "float64", "pt": "var * float64"})
+            for _ in range(4):
+                count = EVENTS_PER_FILE // 4
+                counts = random.poisson(3, count)
+                pt = ak.unflatten(random.exponential(size=counts.sum()), counts)
+                events.extend({"px": random.normal(size=count), "pt": pt})
+    return folder
+
+
+@pytest.fixture
+def data(originals: Path, tmp_path: Path) -> Path:
+    """The same files to do harm to; each is a copy only when a test makes it one."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for one in sorted(originals.iterdir()):
+        os.link(one, folder / one.name)
+    return folder
+
+
+@pytest.fixture
+def wagons(tmp_path: Path) -> Path:
+    """A file with two wagons, the second of which requires the first."""
+    file = tmp_path / "wagons.py"
+    file.write_text(WAGONS)
+    return file
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line for `branchline ARGUMENTS`, run by the Python of the tests."""
+    return [sys.executable, "-m", "branchline.cli", *[str(one) for one in arguments]]
+
+
+Ended = subprocess.CompletedProcess[str]
+Branchline = Callable[..., Ended]
+
+
+@pytest.fixture
+def branchline(tmp_path: Path) -> Branchline:
+    """Calls `branchline` and waits for its end."""
+
+    def call(*arguments: object) -> Ended:
+        return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False)
+
+    return call
+
+
+class Running:
+    """A `branchline` at work, for tests that disturb it."""
+
+    def __init__(self, folder: Path, arguments: tuple[object, ...]) -> None:
+        self._process = subprocess.Popen(
+            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
+        )
+
+    def wait_for(self, count: int, pattern: str, folder: Path) -> list[Path]:
+        """Waits until wagons have left so many files that match."""
+        end_s = time.monotonic() + 60
+        while time.monotonic() < end_s and self._process.poll() is None:
+            found = sorted(folder.glob(pattern))
+            if len(found) >= count:
+                return found
+            time.sleep(0.02)
+        self._process.kill()
+        raise AssertionError(f"{count} files {pattern} did not come: {self._process.communicate()}")
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def ended(self) -> Ended:
+        stdout, stderr = self._process.communicate(timeout=60)
+        return subprocess.CompletedProcess([], self._process.returncode, stdout, stderr)
+
+
+@pytest.fixture
+def start_branchline(tmp_path: Path) -> Callable[..., Running]:
+    """Starts `branchline` and does not wait."""
+    return lambda *arguments: Running(tmp_path, arguments)

@@ -1,0 +1,285 @@
+"""Everything that goes wrong gives one clear message and an exit code, and what was finished is kept.
+
+Each fault is a real one: files are cut and their bytes flipped, disks are full, processes are killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uproot
+
+FILES = 6
+EVENTS_PER_FILE = 60_000
+EVENTS = FILES * EVENTS_PER_FILE
+
+# Leaves a mark for each chunk, and takes its time from the third file on.
+SLOW_WAGONS = """
+import os, time
+from pathlib import Path
+
+class Slow:
+    def process(self, events):
+        where = events.metadata
+        name = Path(where["filename"]).stem
+        Path({folder!r}, f"{{os.getpid()}}-{{name}}-{{where['entrystart']}}.mark").touch()
+        if name >= "f2" and where["entrystart"] > 0:
+            time.sleep(30)
+        return {{"events": len(events), "sum": float(events.px[0])}}
+"""
+
+
+def job_of(tmp_path: Path) -> dict[str, Any]:
+    job: dict[str, Any] = json.loads((tmp_path / "out" / "job.json").read_text())
+    return job
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Writes a file anew: the one that is there is a link to another test's."""
+    path.unlink()
+    path.write_bytes(content)
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+def empty(path: Path) -> None:
+    replace_bytes(path, b"")
+
+
+def cut_short(path: Path) -> None:
+    replace_bytes(path, path.read_bytes()[: path.stat().st_size * 2 // 3])
+
+
+def not_root(path: Path) -> None:
+    replace_bytes(path, b"<html>404 not found</html>" * 1000)
+
+
+def flipped_byte(path: Path) -> None:
+    """Flips one byte in the middle of the compressed data of the third basket of px."""
+    with uproot.open(path) as file:
+        branch = file["events/px"]
+        position = branch.basket_key(2).fSeekKey + branch.basket_key(2).fKeylen + branch.basket_key(2).fNbytes // 2
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    replace_bytes(path, bytes(content))
+
+
+FAULTS = [missing, empty, cut_short, not_root, flipped_byte]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bad_file_is_named_in_one_message(
+    branchline: Any, wagons: Path, data: Path, tmp_path: Path, fault: Any, workers: int
+) -> None:
+    fault(data / "f3.root")
+    files = [data / f"f{index}.root" for index in range(FILES)]
+    ended = branchline("run", wagons, *files, "-o", "out", "--workers", workers)
+    assert ended.returncode == 1
+    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("branchline:")]
+    assert "f3.root" in message
+    assert "Traceback" not in ended.stderr
+    if fault is missing:
+        assert not (tmp_path / "out").exists()
+        return
+    job = job_of(tmp_path)
+    assert job["status"] == "partial"
+    assert job["errors"][0]["path"].endswith("f3.root")
+    if workers == 1:
+        assert job["events"] >= 3 * EVENTS_PER_FILE
+    assert job["wagons"][0]["status"] == "partial"
+    assert (tmp_path / "out" / "results.root").exists()
+    assert "partial" in (tmp_path / "out" / "report.html").read_text().lower()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bad_file_is_skipped_when_asked_for_and_never_silently(
+    branchline: Any, wagons: Path, data: Path, tmp_path: Path, fault: Any
+) -> None:
+    fault(data / "f3.root")
+    files = [data / f"f{index}.root" for index in range(FILES)]
+    ended = branchline("run", wagons, *files, "-o", "out", "--workers", 2, "--skip-bad-files")
+    assert ended.returncode == 3, ended.stderr
+    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("branchline:")]
+    assert "skipped" in message
+    assert "f3.root" in message
+    job = job_of(tmp_path)
+    (skipped,) = job["skipped"]
+    assert skipped["path"].endswith("f3.root")
+    assert skipped["error"]
+    if fault is flipped_byte:
+        assert skipped["entries_lost"] > 0
+        assert job["events"] == EVENTS - skipped["entries_lost"]
+        assert f"{skipped['entries_lost']} events lost" in message
+    else:
+        assert job["events"] == EVENTS - EVENTS_PER_FILE
+    assert "f3.root" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_bad_first_file_does_not_keep_the_train_from_learning(
+    branchline: Any, wagons: Path, data: Path, tmp_path: Path
+) -> None:
+    empty(data / "f0.root")
+    flipped = data / "f1.root"
+    cut_short(flipped)
+    ended = branchline("run", wagons, data, "-o", "out", "--workers", 2, "--skip-bad-files")
+    assert ended.returncode == 3, ended.stderr
+    job = job_of(tmp_path)
+    assert [Path(one["path"]).name for one in job["skipped"]] == ["f0.root", "f1.root"]
+    assert job["events"] == EVENTS - 2 * EVENTS_PER_FILE
+    assert job["misses"] == {}
+
+
+def test_nothing_but_bad_files_is_no_success(branchline: Any, wagons: Path, data: Path) -> None:
+    empty(data / "f0.root")
+    ended = branchline("run", wagons, data / "f0.root", "-o", "out", "--skip-bad-files")
+    assert ended.returncode == 3
+    assert "f0.root" in ended.stderr
+
+
+def test_a_tree_that_is_not_there_is_told_with_the_nearest_names(branchline: Any, wagons: Path, data: Path) -> None:
+    for arguments in ([f"{data / 'f0.root'}:evnts"], [data / "f0.root", "--tree", "evnts"]):
+        ended = branchline("run", wagons, *arguments, "-o", "out", "--workers", 1)
+        assert ended.returncode == 1
+        assert "f0.root" in ended.stderr
+        assert "evnts" in ended.stderr
+        assert re.search(r"\bevents\b", ended.stderr)
+        assert "Traceback" not in ended.stderr
+
+
+def test_a_branch_that_is_not_there_names_the_wagon_and_the_nearest_names(
+    branchline: Any, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "w.py").write_text("class W:\n  branches = ['pxx']\n  def process(self, events): return 1\n")
+    ended = branchline("run", "w.py", data, "-o", "out")
+    assert ended.returncode == 1
+    assert "wagon 'W'" in ended.stderr
+    assert "pxx" in ended.stderr
+    assert re.search(r"\bpx\b", ended.stderr)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_wagon_that_raises_stops_alone(
+    branchline: Any, wagons: Path, data: Path, tmp_path: Path, workers: int
+) -> None:
+    wagons.write_text(
+        wagons.read_text()
+        + "\nclass Fails:\n  def process(self, events):\n"
+        + "    if 'f4' in events.metadata['filename']: raise RuntimeError('no calibration')\n"
+        + "    return len(events.px)\n"
+    )
+    ended = branchline("run", wagons, data, "-o", "out", "--workers", workers)
+    assert ended.returncode == 3
+    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("branchline:")]
+    assert "wagon Fails stopped at" in message
+    assert "f4.root, entries 0 to " in message
+    assert "RuntimeError: no calibration" in message
+    assert "Traceback" not in ended.stderr
+    wagon_by_name = {one["name"]: one for one in job_of(tmp_path)["wagons"]}
+    assert wagon_by_name["spectra"]["events"] == EVENTS
+    assert wagon_by_name["Fails"]["events"] == 4 * EVENTS_PER_FILE
+    assert "no calibration" in (tmp_path / "out" / "report.html").read_text()
+    ended = branchline("run", wagons, data, "-o", "out", "--workers", workers, "--force", "--debug")
+    assert "in process" in ended.stderr
+    assert "Traceback" in ended.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process(
+    start_branchline: Any, data: Path, tmp_path: Path, workers: int
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_WAGONS.format(folder=str(tmp_path)))
+    settings = ("-o", "out", "--workers", workers, "--step-size", "20000")
+    running = start_branchline("run", "slow.py", data, *settings)
+    for worker in range(workers):
+        running.wait_for(1, f"*-f{2 + worker}-2*.mark", tmp_path)
+    running.interrupt()
+    ended = running.ended()
+    assert ended.returncode == 130, ended.stderr
+    assert "interrupted" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    job = job_of(tmp_path)
+    assert job["status"] == "partial"
+    assert job["interrupted"]
+    assert 2 * EVENTS_PER_FILE <= job["events"] < EVENTS
+    assert job["wagons"][0]["events"] == job["events"]
+    assert_gone({int(one.name.split("-")[0]) for one in tmp_path.glob("*.mark")})
+
+
+def test_a_killed_worker_is_an_error_that_names_its_files(start_branchline: Any, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_WAGONS.format(folder=str(tmp_path)))
+    running = start_branchline("run", "slow.py", data, "-o", "out", "--workers", 2, "--step-size", "20000")
+    marks = running.wait_for(1, "*-f2-2*.mark", tmp_path)
+    os.kill(int(marks[0].name.split("-")[0]), signal.SIGKILL)
+    ended = running.ended()
+    assert ended.returncode == 1
+    assert "killed by signal 9" in ended.stderr
+    assert "f2.root" in ended.stderr
+    assert "memory" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    job = job_of(tmp_path)
+    assert job["status"] == "partial"
+    assert job["events"] >= 2 * EVENTS_PER_FILE
+    assert_gone({int(one.name.split("-")[0]) for one in tmp_path.glob("*.mark")})
+
+
+def assert_gone(pids: set[int]) -> None:
+    assert pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_full_disk_is_told_and_what_fits_is_kept(wagons: Path, data: Path, tmp_path: Path) -> None:
+    """A file system of 48 kB holds some of the results and not the pictures."""
+    can_mount = subprocess.run(["unshare", "--map-root-user", "--mount", "true"], check=False, capture_output=True)
+    if can_mount.returncode:
+        pytest.skip("needs a kernel that lets this user mount a file system of his own")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "seen").mkdir()
+    script = (
+        'mount -t tmpfs -o size=48k none out && "$@"; code=$?; '
+        "cp -r out/. seen/; exit $code"
+    )
+    from_shell = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    ended = run_with(from_shell, tmp_path, wagons, data)
+    assert ended.returncode == 1, ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert str(Path("out")) in ended.stderr
+    assert "Traceback" not in ended.stderr
+    names = {one.name for one in (tmp_path / "seen").iterdir()}
+    assert "results.root" in names
+    with uproot.open(tmp_path / "seen" / "results.root") as results:
+        assert results.keys(recursive=True, filter_classname="TH1*")
+    assert not [name for name in names if name.startswith(".")]
+    if "job.json" in names:
+        assert json.loads((tmp_path / "seen" / "job.json").read_text())["status"] == "partial"
+
+
+def test_a_limit_on_the_size_of_files_is_told(wagons: Path, data: Path, tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))
+    try:
+        ended = run_with([], tmp_path, wagons, data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert ended.returncode == 1, ended.stderr
+    assert "File too large" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def run_with(before: list[str], folder: Path, wagons: Path, data: Path) -> Any:
+    import sys
+
+    command = [*before, sys.executable, "-m", "branchline.cli", "run", str(wagons), str(data), "-o", "out"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)

@@ -1,0 +1,67 @@
+"""Small ROOT files, made by uproot, that the tests of trains run over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+from branchline.train.clock import PhaseClock
+from branchline.train.events import Columns
+from branchline.tree import Chunk, ChunkStream, Source
+
+FILES = 5
+EVENTS_PER_FILE = 1500
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with five files of 1500 events: px and run for each event, and a few pt."""
+    folder = tmp_path_factory.mktemp("events")
+    for index in range(FILES):
+        write_file(folder / f"f{index}.root", index)
+    return folder
+
+
+def write_file(path: Path, seed: int, tree: str = "events") -> None:
+    random = np.random.default_rng(seed)
+    with uproot.recreate(path, compression=uproot.ZLIB(1)) as file:
+        events = file.mktree(tree, {"px": "float64", "run": "int32", "pt": "var * float32"})
+        for _ in range(3):
+            count = EVENTS_PER_FILE // 3
+            counts = random.poisson(3, count)
+            pt = ak.unflatten(random.exponential(size=counts.sum()).astype("f4"), counts)
+            events.extend({"px": random.normal(size=count), "run": np.full(count, seed, "i4"), "pt": pt})
+
+
+@pytest.fixture
+def small_subjobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is a sub-job of its own."""
+    largest_bytes = max(one.stat().st_size for one in folder.iterdir())
+    monkeypatch.setattr("branchline.train.plan.SUBJOB_MIN_BYTES", largest_bytes)
+
+
+FirstChunk = Callable[..., AbstractContextManager[Columns]]
+
+
+@pytest.fixture
+def first_chunk() -> FirstChunk:
+    """Gives the columns of the first 500 entries of a file."""
+
+    @contextmanager
+    def opened(path: Path, branches: list[str], *, learning: bool = False) -> Iterator[Columns]:
+        stream = ChunkStream([Source(str(path), "events", 0, 500)], branches, step_size=500)
+        try:
+            chunk: Chunk = next(iter(stream))
+            columns = Columns(chunk, PhaseClock("other"), learning)
+            columns.wagon = "this"
+            yield columns
+        finally:
+            stream.close()
+
+    return opened

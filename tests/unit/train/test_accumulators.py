@@ -1,0 +1,115 @@
+"""What wagons return is added up, and never changed while somebody else holds it."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter, defaultdict, namedtuple
+from typing import Any
+
+import awkward as ak
+import hist
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from branchline.train import CannotAddError, add
+
+Pair = namedtuple("Pair", ["left", "right"])
+
+
+def filled(values: list[float]) -> hist.Hist:
+    histogram = hist.Hist.new.Reg(10, 0, 1, name="x").Weight()
+    histogram.fill(values)
+    return histogram
+
+
+class Summed:
+    """Knows only ``+=``."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __iadd__(self, other: Summed) -> Summed:
+        self.value += other.value
+        return self
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "total"),
+    [
+        (1, 2, 3),
+        (1, 2.5, 3.5),
+        (np.float32(1), np.float32(2), np.float32(3)),
+        (None, 4, 4),
+        (4, None, 4),
+        (None, None, None),
+        ({"a": 1}, {"b": 2, "a": 3}, {"a": 4, "b": 2}),
+        ({"a": {"b": [1]}}, {"a": {"b": [2], "c": {3}}}, {"a": {"b": [1, 2], "c": {3}}}),
+        ([1, 2], [3], [1, 2, 3]),
+        ({1, 2}, {2, 3}, {1, 2, 3}),
+        (frozenset({1}), frozenset({2}), frozenset({1, 2})),
+        ((1, [2]), (3, [4]), (4, [2, 4])),
+        (Pair(1, 2), Pair(3, 4), Pair(4, 6)),
+        ("GeV", "GeV", "GeV"),
+        (Counter(a=-1), Counter(a=-1), Counter(a=-2)),
+    ],
+)
+def test_plain_things_add(first: Any, second: Any, total: Any) -> None:
+    result = add(first, second)
+    assert result == total
+    assert type(result) is type(total)
+
+
+def test_arrays_histograms_and_tables_add() -> None:
+    assert add(np.arange(3), np.ones(3, int)).tolist() == [1, 2, 3]
+    assert add(filled([0.1]), filled([0.1, 0.2])).sum().value == 3
+    assert add(ak.Array([[1], []]), ak.Array([[2, 3]])).to_list() == [[1], [], [2, 3]]
+    assert add(pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]}))["a"].to_list() == [1, 2]
+    assert add(pa.table({"a": [1]}), pa.table({"a": [2]}))["a"].to_pylist() == [1, 2]
+    assert add(Summed(1), Summed(2)).value == 3
+
+
+def test_growing_categories_are_merged() -> None:
+    def of(name: str) -> hist.Hist:
+        histogram = hist.Hist.new.StrCat([], growth=True, name="process").Double()
+        histogram.fill(process=name)
+        return histogram
+
+    assert list(add(of("zh"), of("ww")).axes[0]) == ["zh", "ww"]
+
+
+def test_nothing_that_somebody_holds_is_changed() -> None:
+    first = defaultdict(list, {"list": [1], "array": np.ones(2), "set": {1}, "hist": filled([0.5])})
+    second = {"list": [2], "array": np.ones(2), "set": {2}, "hist": filled([0.5]), "new": [3]}
+    before = pickle.dumps((first, second))
+    total = add(first, second)
+    add(total, second)["list"].append(99)
+    assert pickle.dumps((first, second)) == before
+    assert total["list"] == [1, 2]
+    assert isinstance(total, defaultdict)
+    kept = Summed(1)
+    add(kept, Summed(2))
+    assert kept.value == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({"a": {"b": 1}}, {"a": {"b": [1]}}, r"at \['a'\]\['b'\]: int and list do not add"),
+        ((1, "x"), (1, "y"), r"at \[1\]: texts do not add unless they are equal"),
+        ((1,), (1, 2), "tuples of 1 and of 2"),
+        (np.ones(3), np.ones(1), r"shapes \(3,\) and \(1,\)"),
+        (np.ones(3), 1.0, "shapes"),
+        (object(), object(), "give the class an __add__"),
+        (1, "a", "texts"),
+        ([1], {1}, "list"),
+        (filled([]), hist.Hist.new.Reg(3, 0, 1).Weight(), r"hist\..*raised"),
+        (pd.DataFrame({"a": [1]}), 3, "do not add"),
+    ],
+)
+def test_what_does_not_add_says_where_and_why(first: Any, second: Any, message: str) -> None:
+    with pytest.raises(CannotAddError, match=message) as caught:
+        add(first, second)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)

@@ -1,0 +1,37 @@
+"""The phases of a timeline add up to its length."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from branchline.train.clock import PHASES, PhaseClock, split_reading
+
+
+def test_nested_phases_add_up_to_the_time_since_the_start() -> None:
+    begin_s = time.monotonic()
+    clock = PhaseClock("start", begin_s)
+    with clock.during("wagons"):
+        time.sleep(0.01)
+        with clock.during("reading"):
+            time.sleep(0.02)
+    seconds = clock.seconds()
+    assert set(seconds) == {"start", "wagons", "reading"}
+    assert seconds["reading"] >= 0.02
+    assert 0.01 <= seconds["wagons"] < 0.03 + seconds["reading"]
+    assert sum(seconds.values()) <= time.monotonic() - begin_s
+    assert sum(seconds.values()) == pytest.approx(clock.seconds()["start"] + seconds["wagons"] + seconds["reading"], abs=1e-3)
+
+
+def test_reading_is_split_as_the_consumer_waited() -> None:
+    consumer = {"wait_s": 3.0, "wait_fetch_s": 1.0, "wait_decompress_s": 1.5, "wait_decode_s": 0.5}
+    phases = split_reading({"reading": 4.0, "wagons": 2.0}, consumer)
+    assert phases == {**dict.fromkeys(PHASES, 0.0), "wait": 1.0, "decompress": 1.5, "decode": 1.5, "wagons": 2.0}
+
+
+def test_no_more_waiting_is_told_than_was_measured() -> None:
+    consumer = {"wait_fetch_s": 6.0, "wait_decompress_s": 2.0, "wait_decode_s": 0.0}
+    phases = split_reading({"reading": 4.0}, consumer)
+    assert phases["wait"] == pytest.approx(3.0)
+    assert sum(phases.values()) == pytest.approx(4.0)

@@ -1,0 +1,86 @@
+"""A dataset is cut by its files and their sizes alone, without losing or doubling an entry."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from branchline.dataset import DataFile
+from branchline.limits import MB, SUBJOB_MAX_BYTES, SUBJOB_MAX_FILES, SUBJOB_MIN_BYTES
+from branchline.train.plan import cut, entry_range
+from branchline.train.supply import Supply
+from branchline.jobs import WAIT
+
+
+def files_of(sizes_bytes: list[int | None]) -> list[DataFile]:
+    return [DataFile(f"f{index}.root", size_bytes=size) for index, size in enumerate(sizes_bytes)]
+
+
+sizes = st.lists(st.one_of(st.none(), st.integers(0, 3 * MB), st.integers(0, 5000 * MB)), max_size=400)
+
+
+@given(sizes)
+def test_every_file_is_there_once_in_order_and_large_ones_in_all_their_parts(sizes_bytes: list[int | None]) -> None:
+    files = files_of(sizes_bytes)
+    seen: list[DataFile] = []
+    for share in cut(files):
+        assert len(share.files) <= SUBJOB_MAX_FILES
+        if share.parts > 1:
+            assert len(share.files) == 1
+        if share.part == 0:
+            seen += share.files
+        else:
+            assert seen[-1] == share.files[0]
+    assert seen == files
+
+
+@given(sizes)
+def test_sub_jobs_keep_to_their_size(sizes_bytes: list[int | None]) -> None:
+    for share in cut(files_of(sizes_bytes)):
+        if len(share.files) > 1:
+            assert sum(one.size_bytes or 0 for one in share.files) <= SUBJOB_MAX_BYTES
+        size = share.files[0].size_bytes
+        if share.parts > 1:
+            assert size is not None
+            assert size / share.parts <= SUBJOB_MAX_BYTES
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 50), st.integers(0, 10**6))
+def test_parts_of_a_file_cover_its_entries_once(start: int, length: int, parts: int, entries_count: int) -> None:
+    size = parts * SUBJOB_MIN_BYTES
+    file = DataFile("f.root", entry_start=start, entry_stop=start + length, size_bytes=size)
+    shares = [share for share in cut([file])]
+    ranges = [entry_range(share, entries_count) for share in shares]
+    assert ranges[0][0] == min(start, start + length, entries_count)
+    assert ranges[-1][1] == max(ranges[0][0], min(start + length, entries_count))
+    for before, after in zip(ranges, ranges[1:], strict=False):
+        assert before[1] == after[0]
+
+
+def test_labels_name_files() -> None:
+    small, large = files_of([MB, MB, MB]), files_of([100 * MB])
+    assert cut(small)[0].label == "3 files from f0.root to f2.root"
+    assert cut(small[:1])[0].label == "f0.root"
+    assert cut(large)[1].label == "part 2 of 25 of f0.root"
+
+
+def test_while_learning_only_one_sub_job_is_out() -> None:
+    supply = Supply(cut(files_of([3 * MB] * 3)), ["named"], None)
+    first = supply.draw()
+    assert first.payload.learn
+    assert first.payload.branches == ("named",)
+    assert supply.draw() is WAIT
+    supply.finished(0)
+    second = supply.draw()
+    assert (second.index, second.payload.learn) == (1, True)
+    supply.learned(["named", "px"], 700)
+    supply.missed(["pt", "px"])
+    supply.stopped.add("spectra")
+    third = supply.draw().payload
+    assert (third.learn, third.branches, third.step, third.stopped) == (
+        False,
+        ("named", "px", "pt"),
+        700,
+        frozenset({"spectra"}),
+    )
+    assert supply.draw() is None
