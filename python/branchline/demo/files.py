@@ -14,6 +14,7 @@ import signal
 import tempfile
 import uuid
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ import uproot
 from branchline.demo.collisions import PARTICLE_TYPES, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 TREE_NAME = "events"
 COUNT_NAME = "n"
@@ -96,15 +97,16 @@ def make_data(
         out_dir / f"collisions-{index:03}.root": Parameters(seed, index, events_per_file, compression)
         for index in range(files)
     }
-    for done, (path, kept) in enumerate(made(wanted, workers or os.cpu_count() or 1), start=1):
-        if progress is not None:
-            progress(Progress(path, kept, done, files, done * events_per_file))
+    with closing(made(wanted, workers or os.cpu_count() or 1)) as steps:
+        for done, (path, kept) in enumerate(steps, start=1):
+            if progress is not None:
+                progress(Progress(path, kept, done, files, done * events_per_file))
     paths = list(wanted)
     write_whole(out_dir / LIST_NAME, lambda part: part.write_text("".join(f"{path.name}\n" for path in paths)))
     return paths
 
 
-def made(wanted: dict[Path, Parameters], workers: int) -> Iterator[tuple[Path, bool]]:
+def made(wanted: dict[Path, Parameters], workers: int) -> Generator[tuple[Path, bool]]:
     """Each path once its file is there, and whether it was there before."""
     missing = {}
     for path, parameters in wanted.items():
@@ -118,14 +120,14 @@ def made(wanted: dict[Path, Parameters], workers: int) -> Iterator[tuple[Path, b
     context = multiprocessing.get_context("spawn")
     # On Ctrl-C the files in the making are finished and kept, which takes seconds; the others are not begun.
     deaf = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(min(workers, len(missing)), context, signal.signal, deaf) as pool:
+    pool = ProcessPoolExecutor(min(workers, len(missing)), context, signal.signal, deaf)
+    try:
         futures = {pool.submit(make_file, path, parameters): path for path, parameters in missing.items()}
-        try:
-            for future in as_completed(futures):
-                future.result()
-                yield futures[future], False
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future], False
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def is_kept(path: Path, parameters: Parameters) -> bool:

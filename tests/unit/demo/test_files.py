@@ -41,6 +41,17 @@ def test_made_files_are_kept_the_next_time_and_missing_ones_made(collisions: Pat
     assert (tmp_path / files.LIST_NAME).read_text() == "collisions-000.root\ncollisions-001.root\n"
 
 
+def test_an_interruption_keeps_what_is_made_and_begins_no_more(tmp_path: Path) -> None:
+    def interrupted(step: files.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.make_data(tmp_path, files=8, events_per_file=2, workers=1, progress=interrupted)
+    # One is made, one may be in the making, and one handed over.
+    assert 1 <= len(list(tmp_path.glob("*.root"))) <= 3
+    assert not (tmp_path / files.LIST_NAME).exists()
+
+
 @pytest.mark.parametrize("other", [{"seed": 8}, {"index": 1}, {"events_count": 4}, {"compression": "lz4"}])
 def test_a_file_is_kept_for_its_own_parameters_only(path: Path, other: dict[str, object]) -> None:
     assert files.is_kept(path, WANTED)
