@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1000.0, 100.0
 #: Bins along the time of a job: more would be noise, and the page must stay small.
 TIME_BINS_MAX = 120
 #: Width of a letter in per cent of a bar across the page, and the brightness (of 255) from which letters are dark.
-LETTER_WIDTH, LIGHT_ABOVE = 0.75, 175.0
+LETTER_WIDTH, LIGHT_ABOVE = 1.0, 175.0
 #: Columns in a chart of sorted values, one each or several joined.
 COLUMNS_MAX = 200
 

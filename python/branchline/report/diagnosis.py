@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from branchline.report.quantities import count, counted, duration, percent, rate, significant, size
+from branchline.report.texts import one_line
 
 #: Below this wall time the start of Python decides, and the phases say nothing about the data.
 TELLING_WALL_S = 0.5
@@ -247,7 +247,7 @@ def _concentration(branches: Sequence[Mapping[str, Any]], field: str) -> str:
     if needed > max(1, FEW_OF_ALL * len(costs)):
         return f"it is spread over {counted(len(costs), 'branch', 'branches')}"
     listed = ", ".join(name for _, name in costs[:needed])
-    names = f" ({_short(listed, _LIST_LENGTH_MAX)})" if len(listed) <= _LIST_LENGTH_MAX else ""
+    names = f" ({one_line(listed, _LIST_LENGTH_MAX)})" if len(listed) <= _LIST_LENGTH_MAX else ""
     return f"{needed} of {counted(len(costs), 'branch', 'branches')}{names} hold {share} of it"
 
 
@@ -277,7 +277,7 @@ def codec_name(codec: Any) -> str:
 
 def _place(element: Any) -> str:
     """Return a storage element as part of a sentence: a URL as it is, a mount point as a file system."""
-    name = _short(str(element), _NAME_LENGTH_MAX)
+    name = one_line(str(element), _NAME_LENGTH_MAX)
     return f"the file system at {name}" if name.startswith("/") else name
 
 
@@ -294,14 +294,9 @@ def _total(job: Job, name: str) -> float:
 
 
 def _name(name: Any) -> str:
-    return f"'{_short(str(name), _NAME_LENGTH_MAX)}'"
+    return f"'{one_line(str(name), _NAME_LENGTH_MAX)}'"
 
 
 def _message(message: Any) -> str:
     """Return an error's message as the end of a sentence."""
-    return _short(str(message or "no reason was recorded"), _MESSAGE_LENGTH_MAX).rstrip(". ")
-
-
-def _short(text: str, length_max: int) -> str:
-    text = re.sub(r"\s+", " ", text).strip()
-    return text if len(text) <= length_max else text[: length_max - 3] + "..."
+    return one_line(str(message or "no reason was recorded"), _MESSAGE_LENGTH_MAX).rstrip(". ")

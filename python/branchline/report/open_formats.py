@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import awkward
+import boost_histogram.serialization
 import numpy
 import pyarrow
 import pyarrow.parquet
@@ -72,18 +73,25 @@ def _beside(stem: Path, suffix: str) -> Path:
 
 
 def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
+    content = boost_histogram.serialization.to_uhi(value)
+    if content["storage"]["type"] in ("mean", "weighted_mean"):
+        # UHI has the variance in place of the sum that a bin keeps. For a bin of one entry it is undefined, the sum is
+        # zero, and so is the sum that a reader computes from a variance of zero.
+        storage = dict(content["storage"])
+        storage["variances"] = numpy.nan_to_num(storage["variances"], nan=0.0)
+        content = {**content, "storage": storage}
     if math.prod(axis.extent for axis in value.axes) > JSON_CELLS_MAX:
         relative = _beside(stem, ".zip")
         with (
             whole_file(out_dir / relative) as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
-            uhi.io.zip.write(archive, stem.name, value)
-        return Written([str(relative)], "UHI histogram (zip)")
+            uhi.io.zip.write(archive, stem.name, content)
+        return Written([str(relative)], "UHI zip")
     relative = _beside(stem, ".json")
-    text = json.dumps(value, default=_uhi_default)
+    text = json.dumps(content, default=_uhi_default)
     write_whole(out_dir / relative, text.encode("utf-8", errors="backslashreplace") + b"\n")
-    return Written([str(relative)], "UHI histogram (JSON)")
+    return Written([str(relative)], "UHI JSON")
 
 
 def _uhi_default(value: Any) -> Any:

@@ -112,6 +112,11 @@ def kind_of(value: Any) -> str | None:
     return None
 
 
+def is_part(output: Any) -> bool:
+    """Tell whether an output is, as a whole, a part with a file of its own."""
+    return kind_of(_unwrapped(output)) is not None
+
+
 def _unwrapped(value: Any) -> Any:
     """Return what a thin wrapper such as coffea's ``column_accumulator`` holds, else the value itself."""
     if isinstance(value, numpy.ndarray) and (value.ndim == 0 or value.dtype.hasobject):

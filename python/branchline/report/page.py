@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from branchline.report.pictures_inline import gallery
 from branchline.report.sections import page_content
+from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
 
 FILE_NAME = "report.html"
@@ -22,8 +23,6 @@ TEXT_LENGTH_MAX = 1000
 #: A traceback is folded and may be longer; its end is what matters.
 TRACEBACK_LENGTH_MAX = 20_000
 
-# Characters that no HTML or XML page may contain.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 # Spaces inside a number and before its unit, which must not break or spread.
 _INSIDE_NUMBER = re.compile(r"(?<=[\d<]) (?=\d|%|[kMGTP]?B\b|ms\b|s\b|min\b|h\b)")
 _THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
@@ -65,7 +64,7 @@ def tight(text: str) -> str:
 
 def _traceback(text: str) -> Markup:
     """Return the end of a long traceback, already escaped so that it is not cut to a name's length."""
-    return Markup.escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text[-TRACEBACK_LENGTH_MAX:]))
+    return Markup.escape(printable(text[-TRACEBACK_LENGTH_MAX:]))
 
 
 def _clean(value: Any) -> Any:
@@ -74,4 +73,4 @@ def _clean(value: Any) -> Any:
         return value
     if len(value) > TEXT_LENGTH_MAX:
         value = value[: TEXT_LENGTH_MAX - 3] + "..."
-    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value)
+    return printable(value)

@@ -6,6 +6,7 @@ mesh, more as their projections.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from pathlib import Path
@@ -23,6 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
 from branchline.report.root_file import axis_label, category_labels, is_category
+from branchline.report.texts import one_line
 from branchline.report.whole_files import whole_file
 
 PICTURES = "pictures"
@@ -37,8 +39,8 @@ PEAK_OVER_MEDIAN_MAX = 30.0
 ERROR_BARS_BINS_MAX = 250
 #: Axes of a histogram with more than two that are drawn, in two columns.
 PROJECTIONS_MAX = 6
-#: Cells of a colour mesh; finer ones are no longer seen and cost seconds.
-MESH_BINS_MAX = 1000
+#: Bins of a line, and of each side of a colour mesh; finer ones are no longer seen and cost seconds.
+LINE_BINS_MAX, MESH_BINS_MAX = 2000, 1000
 _LABEL_LENGTH_MAX = 60
 
 #: Colours that the colour blind can tell apart (M. Petroff, arXiv:2107.02270), the darker ones first.
@@ -117,7 +119,10 @@ def _draw(figure: Figure, histogram: Any, title: Title) -> None:
 
 
 class _Bins(NamedTuple):
-    """Heights of bins and their errors; ``errors`` is None where the histogram does not know them."""
+    """Heights of bins and their errors.
+
+    ``errors`` is None where the histogram does not know them; a mean of nothing is not a number.
+    """
 
     values: numpy.ndarray
     errors: numpy.ndarray | None
@@ -127,8 +132,8 @@ def _kept(histogram: Any, kept: list[int]) -> _Bins:
     """Return the bins of the axes ``kept``, in their order, summed over everything in the other axes."""
     if issubclass(histogram.storage_type, boost_histogram.storage.Mean | boost_histogram.storage.WeightedMean):
         projected = histogram if kept == list(range(len(histogram.axes))) else histogram.project(*kept)
-        variances = projected.variances()
-        return _Bins(_finite(projected.values()), numpy.sqrt(numpy.maximum(_finite(variances), 0)))
+        means = numpy.where(projected.counts() > 0, _finite(projected.values()), numpy.nan)
+        return _Bins(means, numpy.sqrt(numpy.maximum(_finite(projected.variances()), 0)))
     inner = tuple(_inner(axis) if index in kept else slice(None) for index, axis in enumerate(histogram.axes))
     summed = tuple(index for index in range(len(histogram.axes)) if index not in kept)
     values = histogram.values(flow=True)[inner].sum(axis=summed)
@@ -154,16 +159,16 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
     axis = histogram.axes[numeric]
     is_mean = histogram.kind == boost_histogram.Kind.MEAN
     lines = _lines(histogram, numeric, categories)
+    edges = numpy.asarray(axis.edges)
+    if not is_mean and len(axis) > LINE_BINS_MAX:
+        lines = [(label, _joined(bins, _starts(len(axis), LINE_BINS_MAX))) for label, bins in lines]
+        edges = numpy.append(edges[_starts(len(axis), LINE_BINS_MAX)], edges[-1])
     for index, (label, bins) in enumerate(lines):
         colour = _COLOURS[index % len(_COLOURS)] if label else _LINE
         errors = bins.errors if len(axis) <= ERROR_BARS_BINS_MAX else None
-        if is_mean:
-            # A bin that nothing fell into has no mean, and a point at zero would look like one.
-            empty = bins.values == 0
-            bins = bins._replace(values=numpy.where(empty, numpy.nan, bins.values))
         mplhep.histplot(
             bins.values,
-            bins=axis.edges,
+            bins=edges,
             yerr=errors,
             ax=axes,
             histtype="errorbar" if is_mean else "step",
@@ -176,11 +181,14 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
     _scale_axis(axes, axis)
     if not is_mean:
         _scale_heights(axes, [bins for _, bins in lines], headroom=1.15 if len(lines) == 1 else 1.4)
-    if len(lines) > 1 or lines[0][0]:
+    if categories:
         names = ", ".join(filter(None, (axis_label(histogram.axes[index]) for index in categories)))
+        combinations = math.prod(len(histogram.axes[index]) for index in categories)
+        if is_mean and combinations > len(lines):
+            names += f" ({len(lines)} of {combinations})"
         axes.legend(title=_text(names) or None, ncols=1 if len(lines) <= 5 else 2, loc="upper right")
     axes.set_xlabel(_text(axis_label(axis)))
-    axes.set_ylabel(_height_label(histogram, axis))
+    axes.set_ylabel(_height_label(histogram, axis, edges))
     return axes
 
 
@@ -199,6 +207,7 @@ def _lines(histogram: Any, numeric: int, categories: list[int]) -> list[tuple[st
     names = [", ".join(labels[i][at] for i, at in enumerate(where)) for where in numpy.ndindex(shape)]
     lines = [(name, _Bins(heights[i], None if errors is None else errors[i])) for i, name in enumerate(names)]
     if len(lines) <= LINES_MAX or histogram.kind == boost_histogram.Kind.MEAN:
+        # Means of several categories do not add up to one line.
         return lines[:LINES_MAX]
     order = sorted(range(len(lines)), key=lambda i: -heights[i].sum())
     shown, rest = sorted(order[: LINES_MAX - 1]), order[LINES_MAX - 1 :]
@@ -221,7 +230,7 @@ def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> A
     axes.set_xlim(0, len(axis))
     _label_bins(axes, axis, "x")
     axes.set_xlabel(_text(axis_label(axis)))
-    axes.set_ylabel(_height_label(histogram, None))
+    axes.set_ylabel(_height_label(histogram))
     return axes
 
 
@@ -229,17 +238,18 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
     """Draw two axes as a colour mesh with its colour bar, summed over the axes ``summed``."""
     axes = figure.add_subplot()
     first, second = (histogram.axes[index] for index in shown)
-    values = _kept(histogram, shown).values
+    values = numpy.nan_to_num(_kept(histogram, shown).values)
     edges = []
     for position, axis in enumerate((first, second)):
         axis_edges = numpy.arange(len(axis) + 1) if is_category(axis) else numpy.asarray(axis.edges)
-        values, axis_edges = _coarser(values, axis_edges, position)
-        edges.append(axis_edges)
+        starts = _starts(len(axis), MESH_BINS_MAX)
+        values = numpy.add.reduceat(values, starts, axis=position)
+        edges.append(numpy.append(axis_edges[starts], axis_edges[-1]))
     filled = numpy.where(values == 0, numpy.nan, values)
     mesh = axes.pcolormesh(*edges, filled.T, norm=_norm(values), cmap="viridis", rasterized=True)
     figure.subplots_adjust(right=0.9)
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06)
-    bar.set_label(_height_label(histogram, None), fontsize="medium")
+    bar.set_label(_height_label(histogram), fontsize="medium")
     for name, axis in (("x", first), ("y", second)):
         if is_category(axis):
             _label_bins(axes, axis, name)
@@ -274,7 +284,7 @@ def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axe
         _scale_axis(axes, axis)
         _scale_heights(axes, [bins], headroom=1.15)
         axes.set_xlabel(_text(axis_label(axis)))
-        axes.set_ylabel(_height_label(histogram, None))
+        axes.set_ylabel(_height_label(histogram))
     return panels[0]
 
 
@@ -316,14 +326,14 @@ def _norm(values: numpy.ndarray) -> Normalize:
     return Normalize(low, high if high > low else low + 1)
 
 
-def _coarser(values: numpy.ndarray, edges: numpy.ndarray, position: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Join neighbouring bins until there are no more than can be seen."""
-    bins_count = values.shape[position]
-    joined = -(-bins_count // MESH_BINS_MAX)
-    if joined == 1:
-        return values, edges
-    starts = numpy.arange(0, bins_count, joined)
-    return numpy.add.reduceat(values, starts, axis=position), numpy.append(edges[starts], edges[-1])
+def _starts(bins_count: int, bins_max: int) -> numpy.ndarray:
+    """Return the first bin of each group when neighbours are joined until there are at most ``bins_max`` groups."""
+    return numpy.arange(0, bins_count, -(-bins_count // bins_max))
+
+
+def _joined(bins: _Bins, starts: numpy.ndarray) -> _Bins:
+    errors = None if bins.errors is None else numpy.sqrt(numpy.add.reduceat(bins.errors**2, starts))
+    return _Bins(numpy.add.reduceat(bins.values, starts), errors)
 
 
 def _label_bins(axes: Axes, axis: Any, name: str) -> None:
@@ -342,16 +352,16 @@ def _label_bins(axes: Axes, axis: Any, name: str) -> None:
 _UNIT = re.compile(r"[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
 
 
-def _height_label(histogram: Any, axis: Any) -> str:
+def _height_label(histogram: Any, axis: Any = None, edges: numpy.ndarray | None = None) -> str:
     """Return what a bin's height means, per width of the bin where all are equal."""
     own = getattr(histogram, "label", None)
     if isinstance(own, str) and own:
         return _text(own)
     if histogram.kind == boost_histogram.Kind.MEAN:
         return "Mean"
-    if axis is None or isinstance(axis, boost_histogram.axis.Integer):
+    if edges is None or isinstance(axis, boost_histogram.axis.Integer):
         return "Entries"
-    widths = numpy.diff(axis.edges)
+    widths = numpy.diff(edges)
     if not numpy.allclose(widths, widths[0]):
         return "Entries / bin"
     unit = _UNIT.search(axis_label(axis))
@@ -361,9 +371,8 @@ def _height_label(histogram: Any, axis: Any) -> str:
 
 def _text(text: str) -> str:
     """Return a user's text as matplotlib can draw it: formulas stay formulas, a lone ``$`` is a dollar."""
-    text = " ".join(text.split())
-    if len(text) > _LABEL_LENGTH_MAX and "$" not in text:
-        text = text[: _LABEL_LENGTH_MAX - 3] + "..."
+    # A formula is not cut, half of one is none.
+    text = one_line(text, 10 * _LABEL_LENGTH_MAX if "$" in text else _LABEL_LENGTH_MAX)
     if not is_math_text(text):
         return text
     try:
@@ -392,4 +401,4 @@ def _write_title(figure: Figure, axes: Axes, title: Title) -> None:
     )
     # The second of several panels stands on the right; a second one beside a mesh is its colour bar.
     right = figure.axes[1] if len(figure.axes) > 2 else axes
-    right.text(1, 1.015, title.right, transform=right.transAxes, ha="right", va="bottom", fontsize=14)
+    right.text(1, 1.015, _text(title.right), transform=right.transAxes, ha="right", va="bottom", fontsize=14)

@@ -13,7 +13,9 @@ def significant(value: float, digits: int = 3) -> str:
         return "-"
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    # The exponent after rounding: 999.6 has as many digits before the point as 1000.
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    decimals = max(0, digits - 1 - exponent)
     return f"{value:,.{decimals}f}".replace(",", " ")
 
 

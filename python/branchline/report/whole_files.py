@@ -26,7 +26,6 @@ def whole_file(path: Path) -> Iterator[Path]:
         with failed_writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
-            _settle(temporary)
             temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
@@ -48,15 +47,6 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path``, which appears only when it is whole. Raises StorageError."""
     with whole_file(path) as temporary:
         temporary.write_bytes(content)
-
-
-def _settle(path: Path) -> None:
-    """Make the system write the file out, so that a full disk shows now and not after the rename."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _storage_error(path: Path, error: OSError) -> StorageError:

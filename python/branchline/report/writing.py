@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from branchline.errors import StorageError
-from branchline.report.job_files import earlier_files, write_job, write_sensors
+from branchline.report.job_files import JOB, SENSORS, earlier_files, write_job, write_sensors
 from branchline.report.names import SafeNames
 from branchline.report.open_formats import write_part, write_plain
-from branchline.report.outputs import HISTOGRAM, Part, take_apart
+from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
+from branchline.report.page import FILE_NAME as PAGE
 from branchline.report.page import write_page
 from branchline.report.quantities import counted
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
@@ -54,15 +55,14 @@ def write_out(out_dir: Path, result: Result) -> list[Path]:
     writing.records(result)
     if writing.error is not None:
         raise writing.error
-    return [writing.out_dir / name for name in writing.written]
+    return [writing.out_dir / name for name in writing.written()]
 
 
 class _Writing:
-    """The state of writing one job: what was written so far, and the first error."""
+    """The state of writing one job: what became of each result, and the first error."""
 
     def __init__(self, out_dir: Path) -> None:
         self.out_dir = out_dir
-        self.written: list[str] = []
         self.results: list[dict[str, Any]] = []
         self.error: StorageError | None = None
         self._wagon_names = SafeNames()
@@ -92,28 +92,26 @@ class _Writing:
         """Write one wagon's output in open formats."""
         name = self._wagon_names.give(wagon)
         plain = take_apart(wagon, output, self._part, (name,))
-        self._note(wagon, "", "data", "JSON", [write_plain(self.out_dir, name, plain)])
+        if not is_part(output):
+            self._note(wagon, "", "data")["files"] = [write_plain(self.out_dir, name, plain)]
 
     def _part(self, part: Part) -> dict[str, str]:
-        files, format_name, note = write_part(self.out_dir, part)
-        row = self._note(part.wagon, part.title, part.kind, format_name, files, note)
+        row = self._note(part.wagon, part.title, part.kind)
         if part.kind == HISTOGRAM:
+            # Noted before it is written: what fails here is still tried in results.root.
             self._histograms.append((part, row))
-        return {"file": files[0]}
+        row["files"], row["format"], row["note"] = write_part(self.out_dir, part)
+        return {"file": row["files"][0]}
 
-    def _note(
-        self, wagon: str, key: str, kind: str, format_name: str, files: list[str], note: str | None = None
-    ) -> dict[str, Any]:
-        self.written.extend(files)
-        row: dict[str, Any] = {"wagon": wagon, "key": key, "kind": kind, "format": format_name, "files": files}
-        row |= {"root": [], "picture": None, "note": note}
+    def _note(self, wagon: str, key: str, kind: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"wagon": wagon, "key": key, "kind": kind, "format": "JSON", "files": []}
+        row |= {"root": [], "picture": None, "note": None}
         self.results.append(row)
         return row
 
     def root_file(self) -> None:
         """Write results.root with every histogram that ROOT has a class for."""
         in_root: list[InRoot] = write_root_file(self.out_dir, [(part.path, part.value) for part, _ in self._histograms])
-        self.written.append(FILE_NAME)
         for (_, row), form in zip(self._histograms, in_root, strict=True):
             row["root"] = form.names
             row["note"] = form.note or row["note"]
@@ -132,18 +130,24 @@ class _Writing:
             except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError) as error:
                 # A histogram that cannot be drawn is still a result: it stands in the files, and here is why.
                 row["note"] = f"no picture: {type(error).__name__}: {error}"
-            if row["picture"] is not None:
-                self.written += [row["picture"], str(Path(row["picture"]).with_suffix(".png"))]
         for _, row in self._histograms[PICTURES_MAX:]:
             row["note"] = f"no picture: only the first {PICTURES_MAX} histograms are drawn"
 
     def records(self, result: Result) -> None:
         """Write job.json, sensors.parquet and report.html, all from the same record."""
-        names = ["job.json", "sensors.parquet", "report.html"]
-        result.job["written"] = self.written = [*self.written, *names]
+        result.job["written"] = self.written()
         with self.attempt(result.job):
             write_sensors(self.out_dir, result.sensors)
         with self.attempt(result.job):
             write_page(self.out_dir, result.job)
         with self.attempt(result.job):
             write_job(self.out_dir, result.job)
+
+    def written(self) -> list[str]:
+        """Return the paths of all files, relative to the output directory."""
+        names = [FILE_NAME]
+        for row in self.results:
+            names += row["files"]
+            if row["picture"] is not None:
+                names += [row["picture"], str(Path(row["picture"]).with_suffix(".png"))]
+        return [*names, JOB, SENSORS, PAGE]

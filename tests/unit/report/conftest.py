@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -148,9 +147,7 @@ def make_job(
         "subjobs": files_count,
         "subjobs_done": files_count,
         "phases": seconds,
-        "worker_phases": [
-            {"worker": worker, "host": "farm-17", "wall_s": wall_s, **seconds} for worker in range(4)
-        ],
+        "worker_phases": [{"worker": worker, "host": "farm-17", "wall_s": wall_s, **seconds} for worker in range(4)],
         "wagons": _wagons(),
         "files": files,
         "branches": branches,
@@ -176,7 +173,7 @@ def job_with() -> Callable[..., Job]:
     def make(**changes: Any) -> Job:
         names = ("files_count", "branches_count", "wall_s", "phases")
         made = {name: changes.pop(name) for name in names if name in changes}
-        record = copy.deepcopy(make_job(**made))
+        record = make_job(**made)
         record.update(changes)
         return record
 

@@ -1,0 +1,20 @@
+"""Texts from outside - names, labels, messages - made fit to be shown: no control characters, not without end."""
+
+from __future__ import annotations
+
+import re
+
+# Characters that no HTML or XML page and no picture may contain.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    """Return the text with a replacement mark for each character that cannot be shown."""
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str, length_max: int) -> str:
+    """Return the text on one line, printable, and cut to ``length_max``."""
+    # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.
+    text = " ".join(printable(text[: 4 * length_max]).split())
+    return text if len(text) <= length_max else text[: length_max - 3] + "..."

@@ -1,0 +1,49 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from branchline.report.quantities import count, counted, duration, percent, rate, ratio, significant, size
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 B"), (999, "999 B"), (999.7, "1.00 kB"), (1000, "1.00 kB"), (61_400, "61.4 kB"), (4_200_000, "4.20 MB"),
+     (999_600, "1.00 MB"), (1.5e12, "1.50 TB"), (2.5e18, "2 500 PB")],
+)  # fmt: skip
+def test_sizes_are_powers_of_ten_with_three_digits(value: float, text: str) -> None:
+    assert size(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (0.00042, "0.42 ms"), (0.35, "350 ms"), (0.9996, "1.00 s"), (3.214, "3.21 s"), (45.28, "45.3 s"),
+     (119.4, "119 s"), (119.6, "2 min"), (725, "12 min 5 s"), (7169, "119 min 29 s"), (11_520, "3 h 12 min"),
+     (7200, "2 h")],
+)  # fmt: skip
+def test_durations_use_the_unit_that_a_person_would(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(68.2, 100, "68 %"), (1, 1, "100 %"), (0.5, 100, "0.5 %"), (0.01, 100, "< 0.1 %"), (0, 100, "0 %"), (1, 0, "-")],
+)
+def test_small_shares_never_read_as_zero(part: float, whole: float, text: str) -> None:
+    assert percent(part, whole) == text
+
+
+def test_counts_have_their_thousands_apart_and_their_noun_in_the_right_form() -> None:
+    assert count(12_300) == "12 300"
+    assert counted(1, "file") == "1 file"
+    assert counted(0, "file") == "0 files"
+    assert counted(2, "branch", "branches") == "2 branches"
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    assert rate(1e6, 0) == "-"
+    assert ratio(1, 0) == "-"
+    assert significant(float("nan")) == "-"
+    assert rate(2.5e6, 2) == "1.25 MB/s"
+    assert ratio(9.4, 3.05, 2) == "3.1"

@@ -1,0 +1,178 @@
+"""results.root as uproot and ROOT read it: values, variances, under- and overflow, edges, labels."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import hist
+import numpy
+import pytest
+import uproot
+
+from branchline.report.root_file import write_root_file
+
+
+def _random() -> numpy.random.Generator:
+    return numpy.random.default_rng(20240917)
+
+
+def _weighted() -> Any:
+    histogram = hist.Hist.new.Reg(40, 0, 20, name="pt", label="pT [GeV]").Weight()
+    histogram.fill(_random().exponential(6, 3000), weight=_random().uniform(0.5, 1.5, 3000))
+    return histogram
+
+
+def _two_axes() -> Any:
+    histogram = hist.Hist.new.Integer(-2, 4, label="charge").Var([0, 1, 5, 20], label="p [GeV]").Double()
+    histogram.fill(_random().integers(-5, 6, 2000), _random().exponential(5, 2000))
+    return histogram
+
+
+def _three_axes() -> Any:
+    histogram = (
+        hist.Hist.new.Reg(3, -1, 1, label="x")
+        .Reg(4, -1, 1, label="y", underflow=False)
+        .Reg(5, -1, 1, label="z")
+        .Weight()
+    )
+    histogram.fill(*_random().normal(size=(3, 2000)), weight=2.0)
+    return histogram
+
+
+def _full(histogram: Any, what: str) -> numpy.ndarray:
+    """Return values or variances with flow bins on both sides of each axis, zeros where an axis has none."""
+    cells = getattr(histogram, what)(flow=True)
+    pad = [(0 if axis.traits.underflow else 1, 0 if axis.traits.overflow else 1) for axis in histogram.axes]
+    return numpy.pad(cells, pad)
+
+
+HISTOGRAMS = {
+    "weighted": _weighted,
+    "two": _two_axes,
+    "three": _three_axes,
+    "no_overflow": lambda: (
+        hist.Hist.new.Reg(5, 0, 5, overflow=False, label="n").Int64().fill(_random().normal(2, 2, 99))
+    ),
+    "circular": lambda: hist.Hist.new.Reg(8, 0, 6.28, circular=True, label="phi").Double().fill([1, 2, 9]),
+    "logarithmic": lambda: hist.Hist.new.Log(6, 1, 1e6, label="E").Double().fill([0, 3, 1e9, 77]),
+}
+
+
+@pytest.fixture(params=HISTOGRAMS)
+def case(request: pytest.FixtureRequest) -> tuple[str, Any]:
+    return request.param, HISTOGRAMS[request.param]()
+
+
+@pytest.fixture(scope="session")
+def root() -> Any:
+    """Return the ROOT module. Where it is missing the test is skipped by name; in CI that is a failure."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("ROOT", reason="ROOT is not installed, so its reading of results.root is not compared")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ROOT
+    ROOT.gROOT.SetBatch(True)
+    ROOT.gErrorIgnoreLevel = ROOT.kError
+    return ROOT
+
+
+def test_uproot_reads_equal_values_variances_edges_and_labels(tmp_path: Path, case: tuple[str, Any]) -> None:
+    name, histogram = case
+    (written,) = write_root_file(tmp_path, [(("wagon", name), histogram)])
+    assert written.names == [f"wagon/{name}"]
+    assert written.note is None
+    with uproot.open(tmp_path / "results.root") as file:
+        read = file[f"wagon/{name}"]
+        numpy.testing.assert_array_equal(read.values(flow=True), _full(histogram, "values"))
+        numpy.testing.assert_allclose(read.variances(flow=True), _full(histogram, "variances"), rtol=1e-15)
+        for index, axis in enumerate(histogram.axes):
+            numpy.testing.assert_allclose(read.axis(index).edges(), axis.edges, rtol=1e-14)
+            assert read.axis(index).member("fTitle") == axis.label
+
+
+@pytest.mark.peer
+def test_root_reads_equal_values_errors_edges_and_labels(tmp_path: Path, case: tuple[str, Any], root: Any) -> None:
+    name, histogram = case
+    write_root_file(tmp_path, [(("wagon", name), histogram)])
+    file = root.TFile.Open(str(tmp_path / "results.root"))
+    read = file.Get(f"wagon/{name}")
+    assert read.ClassName() == f"TH{len(histogram.axes)}D"
+    values, variances = _full(histogram, "values"), _full(histogram, "variances")
+    for where in numpy.ndindex(values.shape):
+        assert read.GetBinContent(*where) == values[where]
+        assert read.GetBinError(*where) ** 2 == pytest.approx(variances[where], rel=1e-12)
+    for axis, of_root in zip(histogram.axes, (read.GetXaxis(), read.GetYaxis(), read.GetZaxis()), strict=False):
+        edges = [of_root.GetBinLowEdge(index + 1) for index in range(len(axis) + 1)]
+        numpy.testing.assert_allclose(edges, axis.edges, rtol=1e-12, atol=1e-15)
+        assert of_root.GetTitle() == axis.label
+    file.Close()
+
+
+@pytest.mark.peer
+def test_means_become_profiles_that_root_draws_with_the_same_errors(tmp_path: Path, root: Any) -> None:
+    histogram = hist.Hist.new.Reg(10, 0, 20, label="multiplicity").Mean()
+    x = _random().uniform(0, 20, 5000)
+    histogram.fill(x, sample=1 + 0.1 * x + _random().normal(size=5000))
+    write_root_file(tmp_path, [(("wagon", "mean"), histogram)])
+    file = root.TFile.Open(str(tmp_path / "results.root"))
+    profile = file.Get("wagon/mean")
+    assert profile.ClassName() == "TProfile"
+    counts = histogram.counts()
+    for index, (mean, variance, entries) in enumerate(
+        zip(histogram.values(), histogram.variances(), counts, strict=True), start=1
+    ):
+        assert profile.GetBinEntries(index) == entries
+        assert profile.GetBinContent(index) == pytest.approx(mean, rel=1e-12)
+        # hist divides the spread by N-1, ROOT by N.
+        assert profile.GetBinError(index) ** 2 == pytest.approx(variance * (entries - 1) / entries, rel=1e-9)
+    file.Close()
+
+
+@pytest.mark.peer
+def test_categories_alone_become_labelled_bins_with_their_overflow_as_a_bin(tmp_path: Path, root: Any) -> None:
+    histogram = hist.Hist.new.StrCat(["all", "pt > 5"], label="cut").Weight()
+    histogram.fill(["all", "all", "pt > 5", "unknown"], weight=2.0)
+    write_root_file(tmp_path, [(("wagon", "cutflow"), histogram)])
+    file = root.TFile.Open(str(tmp_path / "results.root"))
+    read = file.Get("wagon/cutflow")
+    labels = [read.GetXaxis().GetBinLabel(index) for index in (1, 2, 3)]
+    assert labels == ["all", "pt > 5", "(other)"]
+    assert [read.GetBinContent(index) for index in range(5)] == [0, 4, 2, 2, 0]
+    assert [read.GetBinError(index) ** 2 for index in (1, 2, 3)] == pytest.approx([8, 4, 4])
+    file.Close()
+
+
+def test_categories_beside_a_number_become_directories(tmp_path: Path) -> None:
+    histogram = hist.Hist.new.StrCat(["pp", "p/Pb"], name="system").Reg(3, 0, 3, label="x").Weight()
+    histogram.fill(["pp", "p/Pb", "p/Pb", "nobody's"], [0.5, 1.5, 9.0, 2.5])
+    (written,) = write_root_file(tmp_path, [(("wagon", "x"), histogram)])
+    assert written.names == ["wagon/x/pp", "wagon/x/p_Pb", "wagon/x/other"]
+    with uproot.open(tmp_path / "results.root") as file:
+        assert file["wagon/x/pp"].values(flow=True).tolist() == [0, 1, 0, 0, 0]
+        assert file["wagon/x/p_Pb"].values(flow=True).tolist() == [0, 0, 1, 0, 1]
+        assert file["wagon/x/other"].values(flow=True).tolist() == [0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("histogram", "reason"),
+    [
+        (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double(), "it has 4 axes"),
+        (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Mean(), "means over more than one axis"),
+        (hist.Hist.new.StrCat([], growth=True).Reg(2, 0, 1).Double(), "no bins yet"),
+        (hist.Hist.new.IntCat(range(1200)).Reg(2, 0, 1).Double(), "more than 1000 categories"),
+    ],
+)
+def test_what_root_has_no_class_for_is_told(tmp_path: Path, histogram: Any, reason: str) -> None:
+    (refused, kept) = write_root_file(tmp_path, [(("wagon", "odd"), histogram), (("wagon", "usual"), _weighted())])
+    assert refused.names == []
+    assert reason in str(refused.note)
+    assert kept.names == ["wagon/usual"]
+
+
+def test_an_axis_without_a_label_gets_none(tmp_path: Path) -> None:
+    write_root_file(tmp_path, [(("wagon", "plain"), hist.Hist.new.Reg(2, 0, 1).Double())])
+    with uproot.open(tmp_path / "results.root") as file:
+        assert file["wagon/plain"].axis().member("fTitle").strip() == ""

@@ -1,0 +1,122 @@
+"""The whole of what a job leaves behind, and running again into the same directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hist
+import numpy
+import pyarrow.parquet
+import uproot
+
+from branchline.report import write_out
+
+
+class Result:
+    """A finished job, as far as the report needs it; remembers when its clock was closed."""
+
+    def __init__(self, job: dict[str, Any], outputs: dict[str, Any]) -> None:
+        self.job = job
+        self.outputs = outputs
+        self.sensors = [{"scope": "job", "name": "", "sensor": "wall_s", "value": 12, "unit": "s"}]
+        self.there_at_close: list[str] = []
+        self.out_dir: Path | None = None
+
+    def close_clock(self) -> None:
+        if self.out_dir is not None:
+            self.there_at_close = sorted(path.name for path in self.out_dir.iterdir())
+        self.job["phases"]["write"] = 0.5
+
+
+def _spectrum() -> Any:
+    return hist.Hist.new.Reg(20, 0, 10, label="pT [GeV]").Weight().fill(numpy.linspace(0, 12, 50))
+
+
+def _outputs() -> dict[str, Any]:
+    four = hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double()
+    return {
+        "spectra": {"pp": {"pt": _spectrum()}, "events": 7},
+        "bare": _spectrum(),
+        "odd": {"four": four, "selected": numpy.arange(3)},
+        "nothing": None,
+    }
+
+
+def test_everything_is_written_and_listed(tmp_path: Path, job: dict[str, Any]) -> None:
+    written = write_out(tmp_path, Result(job, _outputs()))
+    assert sorted(written) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    names = {str(path.relative_to(tmp_path)) for path in written}
+    assert names >= {"results.root", "job.json", "sensors.parquet", "report.html", "results/spectra.json"}
+    assert names >= {"results/spectra/pp/pt.json", "pictures/spectra/pp/pt.svg", "pictures/spectra/pp/pt.png"}
+    stored = json.loads((tmp_path / "results" / "spectra.json").read_text())
+    assert stored == {"pp": {"pt": {"file": "results/spectra/pp/pt.json"}}, "events": 7}
+    assert json.loads((tmp_path / "results" / "nothing.json").read_text()) is None
+    with uproot.open(tmp_path / "results.root") as file:
+        assert set(file.keys(cycle=False, filter_classname="TH1D")) == {"spectra/pp/pt", "bare"}
+
+
+def test_a_wagon_that_returns_a_histogram_keeps_it(tmp_path: Path, job: dict[str, Any]) -> None:
+    write_out(tmp_path, Result(job, {"bare": _spectrum()}))
+    stored = json.loads((tmp_path / "results" / "bare.json").read_text())
+    assert stored["storage"]["type"] == "weighted"
+    assert sum(stored["storage"]["values"]) == 50
+
+
+def test_what_root_cannot_hold_is_listed_with_its_reason_and_its_file(tmp_path: Path, job: dict[str, Any]) -> None:
+    write_out(tmp_path, Result(job, _outputs()))
+    results = json.loads((tmp_path / "job.json").read_text())["results"]
+    (row,) = [row for row in results if row["key"] == "four"]
+    assert row["root"] == []
+    assert "4 axes" in row["note"]
+    assert (tmp_path / row["files"][0]).exists()
+    assert "4 axes" in (tmp_path / "report.html").read_text()
+
+
+def test_the_clock_is_closed_after_the_results_and_before_the_records(tmp_path: Path, job: dict[str, Any]) -> None:
+    result = Result(job, _outputs())
+    result.out_dir = tmp_path
+    write_out(tmp_path, result)
+    assert result.there_at_close == ["pictures", "results", "results.root"]
+    assert json.loads((tmp_path / "job.json").read_text())["phases"]["write"] == 0.5
+
+
+def test_job_json_holds_the_record_as_it_was(tmp_path: Path, job: dict[str, Any]) -> None:
+    job["odd"] = [{"path": Path("/data"), "count": numpy.int64(3), "share": float("nan")}]
+    write_out(tmp_path, Result(job, {}))
+    stored = json.loads((tmp_path / "job.json").read_text())
+    assert stored["files"] == job["files"]
+    assert stored["timeline"] == job["timeline"]
+    assert stored["odd"][0]["count"] == 3
+    assert stored["odd"][0]["share"] == "nan"
+
+
+def test_sensors_are_rows_of_text_and_a_number(tmp_path: Path, job: dict[str, Any]) -> None:
+    result = Result(job, {})
+    result.sensors.append({"scope": "file", "name": "/a.root", "sensor": "events", "value": None, "unit": "events"})
+    write_out(tmp_path, result)
+    table = pyarrow.parquet.read_table(tmp_path / "sensors.parquet")
+    assert table.column_names == ["scope", "name", "sensor", "value", "unit"]
+    assert table.to_pylist()[0] == {"scope": "job", "name": "", "sensor": "wall_s", "value": 12.0, "unit": "s"}
+    assert table.to_pylist()[1]["value"] is None
+
+
+def test_a_second_job_in_the_same_directory_leaves_nothing_of_the_first_but_foreign_files(
+    tmp_path: Path, job_with: Any
+) -> None:
+    write_out(tmp_path, Result(job_with(), _outputs()))
+    (tmp_path / "pictures" / "mine.txt").write_text("not Branchline's")
+    written = write_out(tmp_path, Result(job_with(), {"spectra": {"eta": _spectrum()}}))
+    left = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*written, tmp_path / "pictures" / "mine.txt"}
+
+
+def test_a_record_that_names_files_outside_of_the_directory_removes_none_of_them(tmp_path: Path, job: Any) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("keep")
+    out_dir = tmp_path / "out"
+    out_dir.mkdir()
+    (out_dir / "job.json").write_text(json.dumps({"written": ["../outside.txt", str(outside)]}))
+    write_out(out_dir, Result(job, {}))
+    assert outside.read_text() == "keep"
