@@ -32,7 +32,7 @@ class Tree:
 class Stream:
     def __init__(
         self,
-        sources: list[tuple[str, str | None, int, int | None]],
+        sources: list[tuple[Tree | tuple[str, str | None], int, int | None]],
         branches: list[str] | None,
         *,
         step_bytes: int,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use branchline_engine::chunk;
 use branchline_engine::decompress_limit;
 use branchline_engine::read_now::read_now;
-use branchline_engine::stream::{self, Next, Options, Selection, Source};
+use branchline_engine::stream::{self, Next, Options, Selection, Source, SourceTree};
 use branchline_engine::{records, slab};
 use branchline_trace::Counter;
 use pyo3::prelude::*;
@@ -14,12 +14,29 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::buffer::column_to_python;
 use crate::errors::to_python;
+use crate::files::Tree;
 
 /// How long a wait lasts before Ctrl-C is looked for.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// Path, tree, first entry and the entry behind the last.
-type SourceTuple = (String, Option<String>, u64, Option<u64>);
+/// Tree, first entry and the entry behind the last.
+type SourceTuple = (PythonTree, u64, Option<u64>);
+
+/// A tree that is open, or the path of its file and its own.
+#[derive(FromPyObject)]
+enum PythonTree {
+    Open(Py<Tree>),
+    Path(String, Option<String>),
+}
+
+impl From<PythonTree> for SourceTree {
+    fn from(tree: PythonTree) -> Self {
+        match tree {
+            PythonTree::Open(tree) => Self::Open(Arc::clone(&tree.get().0)),
+            PythonTree::Path(path, tree) => Self::Path(path, tree),
+        }
+    }
+}
 
 /// A stream of chunks over many files.
 #[pyclass(frozen)]
@@ -45,7 +62,7 @@ impl Stream {
     ) -> PyResult<Self> {
         let sources = sources
             .into_iter()
-            .map(|(path, tree, entry_start, entry_stop)| Source { path, tree, entry_start, entry_stop })
+            .map(|(tree, entry_start, entry_stop)| Source { tree: tree.into(), entry_start, entry_stop })
             .collect();
         let selection = branches.map_or(Selection::All, Selection::Named);
         let options = Options { selection, step_bytes, step_entries, threads, memory_limit_bytes };
@@ -135,8 +152,8 @@ impl Chunk {
     }
 
     /// The tree that the chunk is a part of.
-    fn tree(&self) -> crate::files::Tree {
-        crate::files::Tree(Arc::clone(&self.chunk.tree))
+    fn tree(&self) -> Tree {
+        Tree(Arc::clone(&self.chunk.tree))
     }
 
     /// The decoded columns in the order of `branches`, once: nested tuples of buffers.

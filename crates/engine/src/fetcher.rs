@@ -16,7 +16,7 @@ use crate::file::File;
 use crate::limits;
 use crate::records::Records;
 use crate::slab::Pool;
-use crate::stream::{Options, Selection, Source};
+use crate::stream::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
 
 /// What the fetcher tells the consumer, in the order of the sources.
@@ -61,9 +61,17 @@ impl Fetcher {
     }
 
     fn run_source(&self, source_index: usize, source: &Source) -> Result<std::result::Result<(), Stopped>> {
-        let file = File::open(&source.path)?;
-        self.records.add_file(source_index, &file);
-        let tree = file.tree(source.tree.as_deref())?;
+        let tree = match &source.tree {
+            SourceTree::Open(tree) => {
+                self.records.add_file(source_index, tree.file());
+                Arc::clone(tree)
+            }
+            SourceTree::Path(path, tree) => {
+                let file = File::open(path)?;
+                self.records.add_file(source_index, &file);
+                file.tree(tree.as_deref())?
+            }
+        };
         let columns = select(&tree, &self.options.selection)?;
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;

@@ -16,14 +16,22 @@ use crate::fetcher::{Fetcher, Item};
 use crate::limits;
 use crate::records::{Busy, Records};
 use crate::slab::Pool;
+use crate::tree::Tree;
 
-/// A range of entries of a tree in a file.
+/// Where the tree of a source is.
+#[derive(Debug, Clone)]
+pub enum SourceTree {
+    /// To be opened: path or URL of the file, and path of the tree in it (none for the only one).
+    Path(String, Option<String>),
+    /// Open already.
+    Open(Arc<Tree>),
+}
+
+/// A range of entries of a tree.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Path or URL of the file.
-    pub path: String,
-    /// Path of the tree in it; none for the only one.
-    pub tree: Option<String>,
+    /// The tree.
+    pub tree: SourceTree,
     /// First entry.
     pub entry_start: u64,
     /// Behind the last entry; none for the end of the tree.

@@ -41,7 +41,7 @@ class Report:
 def sources_of(files: Any) -> list[Source]:
     """Sources of paths, globs, ``path:tree``, Trees, ``{path: tree}``, or several of these. Raises DatasetError."""
     if isinstance(files, Tree):
-        return [Source(files.file_path, files.path)]
+        return [files.source()]
     if isinstance(files, Mapping):
         return [Source(one, tree) for path, tree in files.items() for one in _expanded(os.fspath(path))]
     if isinstance(files, str | os.PathLike):

@@ -19,12 +19,20 @@ SKIPPABLE = (BadFileError, MissingFileError, StorageError)
 
 @dataclass(frozen=True)
 class Source:
-    """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end."""
+    """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
+
+    ``open_tree`` is the engine's handle of a tree that is open already and need not be opened again.
+    """
 
     path: str
     tree: str | None = None
     entry_start: int = 0
     entry_stop: int | None = None
+    open_tree: Any = None
+
+    def _for_core(self) -> tuple[Any, int, int | None]:
+        tree = (self.path, self.tree) if self.open_tree is None else self.open_tree
+        return tree, self.entry_start, self.entry_stop
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ class ChunkStream:
         # NumPy's integers are entries too.
         step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
         self._core = Stream(
-            [(one.path, one.tree, one.entry_start, one.entry_stop) for one in self._sources],
+            [one._for_core() for one in self._sources],
             None if branches is None else list(branches),
             step_bytes=parse_bytes("100 MB") if step_entries is not None else parse_bytes(step_size),
             step_entries=step_entries,

@@ -126,7 +126,7 @@ class Tree:
         start, stop = check_entries(entry_start, entry_stop, self.entries_count)
         names = self.named(expressions, filter_name)
         return steps(
-            [Source(self.file_path, self.path, start, stop)],
+            [self.source(start, stop)],
             list(names.values()),
             lambda chunk: names,
             step_size=step_size,
@@ -144,6 +144,10 @@ class Tree:
         keep = name_filter(filter_name)
         return {name: self[name].path for name in wanted if filter_name is None or keep(name)}
 
+    def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
+        """A range of its entries as a source of a stream, which reads without opening it again."""
+        return Source(self.file_path, self.path, entry_start, entry_stop, self._core)
+
     def column_parts(
         self,
         paths: Sequence[str],
@@ -156,7 +160,7 @@ class Tree:
         for path in paths:
             self._core.check_readable(path)
         start, stop = check_entries(entry_start, entry_stop, self.entries_count)
-        source = Source(self.file_path, self.path, start, stop)
+        source = self.source(start, stop)
         threads = check_workers(workers)
         unique = list(dict.fromkeys(paths))
         with ChunkStream([source], unique, step_size="1 TB", threads=threads, memory_limit=memory_limit) as stream:
@@ -176,7 +180,7 @@ class ColumnParts:
         """The chunks; of no entries one without any, which knows the types all the same."""
         if self._chunks:
             return self._chunks
-        source = Source(self._tree.file_path, self._tree.path, self._start, self._start)
+        source = self._tree.source(self._start, self._start)
         return list(ChunkStream([source], list(dict.fromkeys(paths)), step_size=1))
 
     def single(self, path: str, library: str) -> Any:
