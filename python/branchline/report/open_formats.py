@@ -73,7 +73,7 @@ def _beside(stem: Path, suffix: str) -> Path:
 
 
 def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
-    content = boost_histogram.serialization.to_uhi(value)
+    content: Any = boost_histogram.serialization.to_uhi(value)
     if content["storage"]["type"] in ("mean", "weighted_mean"):
         # UHI has the variance in place of the sum that a bin keeps. For a bin of one entry it is undefined, the sum is
         # zero, and so is the sum that a reader computes from a variance of zero.

@@ -191,6 +191,6 @@ def test_many_values_are_joined_into_few_columns_of_the_same_area() -> None:
 
 def test_slices_of_no_length_are_left_out() -> None:
     slices = stack([("a", 1.0, "#000000"), ("b", 0.0, "#000000"), ("c", 3.0, "#ffffff")], 4.0)
-    assert [(slice.label, slice.start, slice.width) for slice in slices] == [("a", 0, 25), ("c", 25, 75)]
+    assert [(part.label, part.start, part.width) for part in slices] == [("a", 0, 25), ("c", 25, 75)]
     assert slices[1].is_light
     assert not slices[0].is_light

@@ -25,9 +25,8 @@ def test_the_final_name_appears_with_the_whole_content(tmp_path: Path) -> None:
 def test_an_error_on_the_way_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     write_whole(path, b"earlier")
-    with pytest.raises(ValueError, match="no more"), whole_file(path) as temporary:
-        temporary.write_bytes(b"half")
-        raise ValueError("no more")
+    with pytest.raises(TypeError), whole_file(path) as temporary, temporary.open("wb") as file:
+        file.writelines([b"half", None])
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]
 
