@@ -44,6 +44,24 @@ class Momenta:
         return {"sum": float(ak.sum(events.px)), "largest": np.asarray([0.0]), "files": {events.metadata["filename"]}}
 """
 
+PLAIN_WAGONS = """
+import awkward as ak
+
+
+class Counts:
+    name = "counts"
+
+    def process(self, events):
+        return {"events": len(events), "tracks": int(ak.count(events.pt))}
+
+
+class Momenta:
+    name = "momenta"
+
+    def process(self, events):
+        return float(ak.sum(abs(events.px)))
+"""
+
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -76,6 +94,14 @@ def wagons(tmp_path: Path) -> Path:
     """A file with two wagons, the second of which requires the first."""
     file = tmp_path / "wagons.py"
     file.write_text(WAGONS)
+    return file
+
+
+@pytest.fixture
+def plain_wagons(tmp_path: Path) -> Path:
+    """A file with two wagons that return numbers, so that a test does not wait for pictures."""
+    file = tmp_path / "plain_wagons.py"
+    file.write_text(PLAIN_WAGONS)
     return file
 
 

@@ -31,6 +31,7 @@ class Columns:
         self.read_error: BadFileError | MissingFileError | StorageError | None = None
         self._clock = clock
         self._learning = learning
+        self._late: set[str] = set()
 
     @property
     def names(self) -> list[str]:
@@ -39,6 +40,7 @@ class Columns:
 
     def array(self, name: str) -> ak.Array:
         """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
+        late_before = len(self.chunk.late_branches)
         with self._clock.during("reading"):
             try:
                 array = self.chunk.array(name)
@@ -48,7 +50,9 @@ class Columns:
                 self.read_error = error
                 raise
         self.touched.setdefault(self.wagon, set()).add(name)
-        if name in self.chunk.late_branches and not self._learning:
+        if len(self.chunk.late_branches) > late_before:
+            self._late.add(name)
+        if name in self._late and not self._learning:
             self.misses.setdefault(self.wagon, set()).add(name)
         return array
 

@@ -23,10 +23,12 @@ class ShareRecords:
         self._skipped: list[dict[str, Any]] = []
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
+        self._entries: dict[str, int] = {}
 
     def chunk_done(self, chunk: Chunk, begin_s: float) -> None:
         """A chunk was waited for since ``begin_s`` and is worked through now."""
         path = chunk.path
+        self._entries[path] = chunk.tree_entries
         self._events[path] = self._events.get(path, 0) + len(chunk)
         self._wall_s[path] = self._wall_s.get(path, 0.0) + time.monotonic() - begin_s
 
@@ -46,6 +48,8 @@ class ShareRecords:
         result.files = self._files.as_list()
         for record in result.files:
             path = record["path"]
+            # A stream knows the entries that it was to read, the chunks those of the tree.
+            record["entries"] = self._entries.get(path, record["entries"])
             record["events"] = self._events.get(path, 0)
             record["wall_s"] = self._wall_s.get(path, 0.0)
             record["host"] = host()

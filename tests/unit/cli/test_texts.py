@@ -1,0 +1,64 @@
+"""What the command prints reads well."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from branchline.cli.progress_bar import progress_bar, rates
+from branchline.cli.tables import branches_text, duration_text, size_text
+from branchline.train.progress import TrainProgress
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(3e-8, "30 ns"), (2.5e-6, "2.5 µs"), (0.012, "12 ms"), (1.5, "1.5 s"), (119, "119 s"), (600, "10 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2_340_000, "2.34 MB"), (10**10, "10 GB")]
+)
+def test_sizes(size_bytes: int, text: str) -> None:
+    assert size_text(size_bytes) == text
+
+
+def test_many_branches_are_counted() -> None:
+    assert branches_text(()) == "nothing"
+    assert branches_text(("a", "b")) == "a, b"
+    assert branches_text(tuple("abcdefgh")) == "a, b, c, d, e, f and 2 more"
+
+
+def test_rates_say_what_they_count() -> None:
+    assert rates(TrainProgress(2.0, 3000, 5_000_000, 0, None)) == "1,500 events/s  2.5 MB/s read"
+
+
+def test_without_a_terminal_there_is_no_bar() -> None:
+    with progress_bar() as progress:
+        assert progress is None
+
+
+def test_on_a_terminal_the_bar_shows_rates_and_the_time_left() -> None:
+    code = """
+from branchline.cli.progress_bar import progress_bar
+from branchline.train.progress import TrainProgress
+import time
+with progress_bar() as progress:
+    progress(TrainProgress(1.0, 4000, 8_000_000, 0, 0.25))
+    time.sleep(0.3)
+"""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, check=True, env=environment, timeout=60)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "4,000 events/s  8.0 MB/s read" in shown
+    assert "25%" in shown
+    assert "left" in shown

@@ -1,0 +1,71 @@
+"""Coffea processors get a real awkward array, of which only what they look into is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+from branchline.errors import BranchlineError
+from branchline.train.processor import ProcessorEvents
+
+
+def test_columns_are_read_when_looked_into(folder: Path, first_chunk: Any) -> None:
+    expected = uproot.open(folder / "f0.root")["events"].arrays(entry_stop=500)
+    with first_chunk(folder / "f0.root", ["px"]) as columns:
+        events = ProcessorEvents().of(columns, {"dataset": "zh"})
+        assert isinstance(events, ak.Array)
+        assert len(events) == 500
+        assert columns.touched == {}
+        selected = events[events.px > 0]
+        assert columns.touched == {"this": {"px"}}
+        assert ak.array_equal(selected.pt, expected.pt[expected.px > 0], check_parameters=False)
+        assert columns.touched == {"this": {"px", "pt"}}
+        assert columns.misses == {"this": {"pt"}}
+        assert selected.metadata == {"dataset": "zh"}
+
+
+def test_awkward_does_with_them_what_it_does_with_any_array(folder: Path, first_chunk: Any) -> None:
+    expected = uproot.open(folder / "f0.root")["events"].arrays(entry_stop=500)
+    with first_chunk(folder / "f0.root", []) as columns:
+        events = ProcessorEvents().of(columns, {})
+        more = ak.with_field(events, events.px * 2, "double")
+        assert ak.to_list(more.double) == ak.to_list(expected.px * 2)
+        zipped = ak.zip({"px": events.px, "pt": events.pt})
+        assert ak.sum(zipped.px * zipped.pt) == pytest.approx(ak.sum(expected.px * expected.pt))
+        assert ak.to_list(events[["px", "run"]][:3]) == ak.to_list(expected[["px", "run"]][:3])
+
+
+def test_the_next_chunk_uses_what_is_known_of_the_tree(folder: Path, first_chunk: Any) -> None:
+    maker = ProcessorEvents()
+    for index in range(2):
+        with first_chunk(folder / f"f{index}.root", ["run"]) as columns:
+            assert ak.to_list(maker.of(columns, {}).run) == [index] * 500
+            assert maker.of(columns, {}) is maker.of(columns, {})
+
+
+def test_a_branch_that_is_not_there_is_named_with_the_nearest(folder: Path, first_chunk: Any) -> None:
+    with first_chunk(folder / "f0.root", []) as columns:
+        events = ProcessorEvents().of(columns, {})
+        with pytest.raises(AttributeError, match="no branch 'runn'; did you mean run"):
+            _ = events.runn
+        with pytest.raises(KeyError, match="no branch 'runn'"):
+            events["runn"]
+        assert not hasattr(events, "genWeight")
+
+
+def test_a_branch_that_changes_its_type_between_files_is_told(folder: Path, tmp_path: Path, first_chunk: Any) -> None:
+    with uproot.recreate(tmp_path / "other.root") as file:
+        events = file.mktree("events", {"px": "float32", "run": "int32", "pt": "var * float32"})
+        events.extend({"px": np.ones(500, "f4"), "run": np.ones(500, "i4"), "pt": ak.Array([[np.float32(1)]] * 500)})
+    maker = ProcessorEvents()
+    with first_chunk(folder / "f0.root", []) as columns:
+        maker.of(columns, {})
+    with first_chunk(tmp_path / "other.root", []) as columns:
+        events = maker.of(columns, {})
+        with pytest.raises(BranchlineError, match="px holds float32 here and float64 in the files before"):
+            ak.sum(events.px)
