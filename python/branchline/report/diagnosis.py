@@ -171,7 +171,9 @@ def _computing(job: Job) -> Cause:
     if busy >= COMPUTES:
         nature, advice = "it is limited by the CPU", _more_cores(job)
     elif busy < WAITS:
-        nature = f"it mostly waits for something else, its CPU was busy {percent(busy, 1)} of the time"
+        nature = (
+            f"its CPU was busy only {percent(busy, 1)} of the time, so it waits for a core or for something outside"
+        )
     else:
         nature = f"its CPU was busy {percent(busy, 1)} of the time"
     if len(wagons) == 1:

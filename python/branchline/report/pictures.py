@@ -21,7 +21,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cbook import is_math_text
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
 from matplotlib.mathtext import MathTextParser
+from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator
 
 from branchline.report.root_file import axis_label, category_labels, is_category
 from branchline.report.texts import one_line
@@ -55,6 +57,10 @@ _STYLE: dict[str, Any] = {
     "figure.subplot.top": 0.93,
     # Longer numbers than these leave the picture on the left.
     "axes.formatter.limits": (-3, 5),
+    "axes.formatter.use_mathtext": True,
+    # Drawn by _draw_minor_ticks, many times as fast.
+    "xtick.minor.visible": False,
+    "ytick.minor.visible": False,
     "font.size": 18,
     "axes.labelsize": "medium",
     "xtick.labelsize": "small",
@@ -68,6 +74,14 @@ _STYLE: dict[str, Any] = {
     # Ids in the SVG come from the content, so that the same result gives the same picture.
     "svg.hashsalt": "branchline",
     "svg.fonttype": "path",
+}
+_MINOR_TICK: dict[str, Any] = {
+    "linestyle": "none",
+    "color": "black",
+    "markersize": 5,
+    "markeredgewidth": 0.8,
+    "scalex": False,
+    "scaley": False,
 }
 
 
@@ -94,6 +108,8 @@ def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: T
         figure = Figure()
         FigureCanvasAgg(figure)
         _draw(figure, histogram, title)
+        for panel in figure.axes:
+            _draw_minor_ticks(panel)
         with whole_file(out_dir / relative) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
         with whole_file(out_dir / relative.with_suffix(".png")) as temporary:
@@ -249,6 +265,8 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
     mesh = axes.pcolormesh(*edges, filled.T, norm=_norm(values), cmap="viridis", rasterized=True)
     figure.subplots_adjust(right=0.9)
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06)
+    # Its power of ten would run into the note above the mesh.
+    bar.ax.yaxis.get_offset_text().set_x(1.5)
     bar.set_label(_height_label(histogram), fontsize="medium")
     for name, axis in (("x", first), ("y", second)):
         if is_category(axis):
@@ -299,6 +317,27 @@ def _scale_axis(axes: Axes, axis: Any) -> None:
     axes.set_xlim(axis.edges[0], axis.edges[-1])
     if _is_logarithmic(axis):
         axes.set_xscale("log")
+
+
+def _draw_minor_ticks(axes: Axes) -> None:
+    """Draw the minor ticks of each side as the markers of one line.
+
+    As ticks each of them is an object with lines and labels of its own, and takes half the time of a picture.
+    """
+    for which, low, high, transform in (
+        ("x", TICKUP, TICKDOWN, axes.get_xaxis_transform()),
+        ("y", TICKRIGHT, TICKLEFT, axes.get_yaxis_transform()),
+    ):
+        axis = getattr(axes, f"{which}axis")
+        limits = sorted(axis.get_view_interval())
+        if axis.get_scale() == "linear" and not isinstance(axis.get_major_locator(), FixedLocator):
+            axis.set_minor_locator(AutoMinorLocator())
+        at = [place for place in axis.get_minorticklocs() if limits[0] < place < limits[1]]
+        axis.set_minor_locator(NullLocator())
+        for side, marker in ((0, low), (1, high)):
+            sides = [side] * len(at)
+            points = (at, sides) if which == "x" else (sides, at)
+            axes.plot(*points, transform=transform, marker=marker, **_MINOR_TICK)
 
 
 def _spans_decades(values: numpy.ndarray) -> bool:

@@ -107,7 +107,7 @@ def _facts(job: Job) -> list[Fact]:
         Fact(duration(wall_s), "wall time", f"{duration(_number(job, 'cpu_s'))} of CPU time"),
         Fact(count(events), "events", f"in {counted(files_count, 'file')}"),
         Fact(_per_second(events, wall_s), "events/s", f"{counted(int(_number(job, 'workers')) or 1, 'worker')}"),
-        Fact(rate(read, wall_s), "compressed, read", f"{size(read)} in all"),
+        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, baskets {size(_total(job, 'compressed_bytes'))}"),
         Fact(rate(plain, wall_s), "after decompression", f"{size(plain)} in all"),
         Fact(
             ratio(1000 * calls, events, 2),
@@ -270,7 +270,7 @@ def _charts(job: Job) -> list[Chart]:
     events = [Series("events", _EVENTS_COLOUR, [float(point["events"]) for point in points])]
     data = [
         Series("after decompression", _PLAIN_COLOUR, [float(point["plain_bytes"]) for point in points], 1e-6),
-        Series("compressed, read", _READ_COLOUR, [float(point["bytes_read"]) for point in points], 1e-6),
+        Series("read from storage", _READ_COLOUR, [float(point["bytes_read"]) for point in points], 1e-6),
     ]
     charts = (
         rates_chart("Events", "events/s", times, events, wall_s),

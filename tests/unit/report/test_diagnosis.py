@@ -90,7 +90,7 @@ def test_a_wagon_that_waits_is_told_from_one_that_computes(job_with: Maker) -> N
     job["wagons"][0]["cpu_s"] = 0.19
     assert diagnosis(job) == (
         "72 % of the time went into the wagon 'correlations': "
-        "it mostly waits for something else, its CPU was busy 10 % of the time."
+        "its CPU was busy only 10 % of the time, so it waits for a core or for something outside."
     )
     job["wagons"][0]["cpu_s"] = 1.2
     assert diagnosis(job).endswith("'correlations': its CPU was busy 63 % of the time.")
