@@ -2,13 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 
-use branchline_engine::chunk::Values;
+use branchline_engine::chunk::{Chunk, Values};
 use branchline_engine::slab::Buffer as Bytes;
 use branchline_format::column::Column;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::errors::to_python;
 
 /// Bytes of the engine, readable by NumPy without a copy.
 #[pyclass(frozen)]
@@ -43,7 +45,7 @@ impl Buffer {
 
 /// A column as nested tuples: `("flat", dtype, values)`, `("regular", size, content)`, `("list", offsets, content)`,
 /// `("text", offsets, bytes)` or `("record", names, contents)`.
-pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, PyAny>> {
+fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, PyAny>> {
     let tuple = match column {
         Column::Flat { dtype, values } => ("flat", dtype, Buffer(values)).into_pyobject(py)?,
         Column::Regular { size, content } => ("regular", size, column_to_python(py, *content)?).into_pyobject(py)?,
@@ -58,4 +60,11 @@ pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, Py
         }
     };
     Ok(tuple.into_any())
+}
+
+/// The columns of a finished chunk, which gives them away once.
+pub fn columns_to_python<'py>(py: Python<'py>, chunk: &Chunk) -> PyResult<Bound<'py, PyList>> {
+    let columns = chunk.take().map_err(|error| to_python(py, &error))?;
+    let converted: PyResult<Vec<_>> = columns.into_iter().map(|column| column_to_python(py, column)).collect();
+    PyList::new(py, converted?)
 }

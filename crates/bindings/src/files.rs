@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use branchline_engine::read_now::read_now;
+use branchline_engine::slab::Pool;
 use branchline_engine::{file, tree};
 use branchline_format::layout::Kind;
 use branchline_format::type_name::type_name;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
+use crate::buffer::columns_to_python;
 use crate::errors::to_python;
 
 /// An open file.
@@ -101,6 +104,13 @@ impl Tree {
     fn check_readable(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let checked = self.0.find(name).and_then(|index| self.0.layout(index).map(|_| ()));
         checked.map_err(|error| to_python(py, &error))
+    }
+
+    /// The columns of no entries at all, which have their types all the same.
+    fn empty_columns<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyList>> {
+        let columns = names.iter().map(|name| self.0.find(name)).collect::<Result<Vec<_>, _>>();
+        let chunk = columns.and_then(|columns| read_now(&self.0, columns, 0..0, &Pool::new(0)));
+        columns_to_python(py, &*chunk.map_err(|error| to_python(py, &error))?)
     }
 
     /// Bytes per entry of these branches: stored, and after decompression.

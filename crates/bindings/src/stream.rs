@@ -12,7 +12,7 @@ use branchline_trace::Counter;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::buffer::column_to_python;
+use crate::buffer::columns_to_python;
 use crate::errors::to_python;
 use crate::files::Tree;
 
@@ -175,12 +175,6 @@ impl Chunk {
         self.records.add_late_read(&chunk, started.elapsed());
         columns_to_python(py, &chunk)?.get_item(0)
     }
-}
-
-fn columns_to_python<'py>(py: Python<'py>, chunk: &chunk::Chunk) -> PyResult<Bound<'py, PyList>> {
-    let columns = chunk.take().map_err(|error| to_python(py, &error))?;
-    let converted: PyResult<Vec<_>> = columns.into_iter().map(|column| column_to_python(py, column)).collect();
-    PyList::new(py, converted?)
 }
 
 /// Decompresses every basket of these branches and nothing else: the limit that reading is compared with.

@@ -176,6 +176,7 @@ fn decode_members(plain: &Plain<'_>, entries: Range<usize>, members: &[Member], 
 
 fn decode_texts(plain: &Plain<'_>, entries: Range<usize>, length: TextLength, column: &mut Column) -> Result<()> {
     let Column::Text { offsets, bytes } = column else { return Err(no_bounds()) };
+    let has_bounds = plain.bounds()?.is_some();
     each_entry(plain, entries, |cursor, wanted| {
         if length == TextLength::Versioned {
             cursor.version_header()?;
@@ -186,6 +187,8 @@ fn decode_texts(plain: &Plain<'_>, entries: Range<usize>, length: TextLength, co
                 let size = cursor.checked_count(size, 1)?;
                 cursor.take(size)?
             }
+            // An entry of no bytes at all is a string that was empty.
+            TextLength::Short if has_bounds && cursor.remaining() == 0 => &[],
             TextLength::Short | TextLength::Versioned => cursor.string_bytes()?,
         };
         if wanted {

@@ -36,14 +36,14 @@ impl Scalar {
         Some(match code {
             1 | 10 => Self::I8,
             2 => Self::I16,
-            3 | 6 => Self::I32,
+            3 => Self::I32,
+            6 | 13 | 15 => Self::U32, // 6 is a counter, which is never negative
             4 | 16 => Self::I64,
             5 => Self::F32,
             8 => Self::F64,
             9 => Self::double32(range),
             11 => Self::U8,
             12 => Self::U16,
-            13 | 15 => Self::U32,
             14 | 17 => Self::U64,
             18 => Self::Bool,
             19 => Self::float16(range),

@@ -90,13 +90,15 @@ impl ClassInfos {
         self.by_name.get(name)?.iter().find(|info| info.version == version)
     }
 
-    /// A class in this version; where the version is not described, the one with this checksum or the newest.
+    /// A class by version and checksum: the one that has both, else this checksum, else this version, else the newest.
     pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
         let all = self.by_name.get(name)?;
-        let same_sum = || all.iter().find(|info| checksum != 0 && info.checksum == checksum);
+        let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;
+        let same_version = |info: &&ClassInfo| info.version == version;
         all.iter()
-            .find(|info| info.version == version)
-            .or_else(same_sum)
+            .find(|info| same_sum(info) && same_version(info))
+            .or_else(|| all.iter().find(same_sum))
+            .or_else(|| all.iter().find(same_version))
             .or_else(|| all.iter().max_by_key(|info| info.version))
     }
 

@@ -95,5 +95,7 @@ class Branch:
 
         Raises UnsupportedBranchError, BadFileError, StorageError.
         """
+        if entry_stop is None and self.entries_count < self._tree.entries_count:
+            entry_stop = self.entries_count  # the branch ends before its tree
         parts = self._tree.column_parts([self.path], entry_start, entry_stop, workers, memory_limit)
         return parts.single(self.path, library)

@@ -70,8 +70,14 @@ class File:
         names = {*self.keys(), *self.keys(cycle=False)}
         return name in names
 
-    def __getitem__(self, name: str) -> Tree:
-        """A tree. Raises NoSuchKeyError with the nearest names, UnsupportedBranchError for another kind of object."""
+    def __getitem__(self, name: str) -> Any:
+        """A tree, or with ``tree/branch`` a branch of one.
+
+        Raises NoSuchKeyError with the nearest names, UnsupportedBranchError for another kind of object.
+        """
+        for tree in self.trees():
+            if name.startswith(f"{tree}/") and name.split(";")[0] not in self.trees():
+                return self[tree][name.removeprefix(f"{tree}/")]
         if name not in self.trees() and name.split(";")[0] not in self.trees() and name in self:
             kind = {path.split(";")[0]: kind for path, kind in self.classnames().items()}[name.split(";")[0]]
             raise UnsupportedBranchError(

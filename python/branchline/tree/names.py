@@ -46,7 +46,7 @@ def name_filter(wanted: Any) -> Callable[[str], bool]:
         if len(wanted) > 1 and wanted.startswith("/") and wanted.rstrip("i").endswith("/"):
             flags = re.IGNORECASE if wanted.endswith("i") else 0
             pattern = re.compile(wanted.rstrip("i")[1:-1], flags)
-            return lambda name: pattern.search(name) is not None
+            return lambda name: pattern.match(name) is not None
         return lambda name: name == wanted or fnmatch.fnmatchcase(name, wanted)
     tests = [name_filter(one) for one in wanted]
     return lambda name: any(test(name) for test in tests)

@@ -10,7 +10,7 @@ from branchline.tree.arrays import Library, array_of, check_library, group_of, j
 from branchline.tree.branch import Branch
 from branchline.tree.names import name_filter, with_near_names
 from branchline.tree.show import table
-from branchline.tree.stream import Chunk, ChunkStream, Source, check_entries, check_workers
+from branchline.tree.stream import ChunkStream, Source, check_entries, check_workers
 
 
 class Tree:
@@ -160,40 +160,36 @@ class Tree:
         for path in paths:
             self._core.check_readable(path)
         start, stop = check_entries(entry_start, entry_stop, self.entries_count)
-        source = self.source(start, stop)
-        threads = check_workers(workers)
         unique = list(dict.fromkeys(paths))
-        with ChunkStream([source], unique, step_size="1 TB", threads=threads, memory_limit=memory_limit) as stream:
-            chunks = list(stream)
-        return ColumnParts(chunks, self, start)
+        if start == stop:
+            return ColumnParts([(0, dict(zip(unique, self._core.empty_columns(unique), strict=True)))])
+        with ChunkStream(
+            [self.source(start, stop)],
+            unique,
+            step_size="1 TB",
+            threads=check_workers(workers),
+            memory_limit=memory_limit,
+        ) as stream:
+            return ColumnParts([(len(chunk), {path: chunk.column(path) for path in unique}) for chunk in stream])
 
 
 class ColumnParts:
-    """The chunks of one reading, joined when an array is wanted."""
+    """The columns of the chunks of one reading, joined when an array is wanted."""
 
-    def __init__(self, chunks: list[Chunk], tree: Tree, start: int) -> None:
-        self._chunks = chunks
-        self._tree = tree
-        self._start = start
-
-    def _all(self, paths: Sequence[str]) -> list[Chunk]:
-        """The chunks; of no entries one without any, which knows the types all the same."""
-        if self._chunks:
-            return self._chunks
-        source = self._tree.source(self._start, self._start)
-        return list(ChunkStream([source], list(dict.fromkeys(paths)), step_size=1))
+    def __init__(self, parts: list[tuple[int, dict[str, Any]]]) -> None:
+        self._parts = parts
 
     def single(self, path: str, library: str) -> Any:
         """One branch."""
-        return join([array_of(chunk.column(path), library) for chunk in self._all([path])], library)
+        return join([array_of(columns[path], library) for _, columns in self._parts], library)
 
     def group(self, names: dict[str, str], library: str) -> Any:
         """Several branches under these names."""
-        parts = []
-        for chunk in self._all(list(names.values())):
-            columns = {name: chunk.column(path) for name, path in names.items()}
-            parts.append(group_of(columns, len(chunk), library))
-        return join(parts, library)
+        groups = []
+        for entries_count, columns in self._parts:
+            named = {name: columns[path] for name, path in names.items()}
+            groups.append(group_of(named, entries_count, library))
+        return join(groups, library)
 
 
 def _is_kept(path: str, filter_name: Any) -> bool:

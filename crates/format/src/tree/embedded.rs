@@ -32,6 +32,8 @@ impl BasketHead {
 /// A basket that came with the tree's metadata: its plain data and entry offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedBasket {
+    /// Whether its data came along; without them the basket lies in the file, too.
+    pub has_data: bool,
     /// Entries in it.
     pub entries_count: usize,
     /// Data of the entries, without a key in front.
@@ -87,11 +89,12 @@ pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
         }
     }
     let mut data = Vec::new();
-    if flag == 1 || flag > 10 {
+    let has_data = flag == 1 || flag > 10;
+    if has_data {
         let whole = cursor.take(head.last)?;
         data = whole.get(key_size..).unwrap_or_default().to_vec();
     }
-    Ok(EmbeddedBasket { entries_count: head.entries_count, data: Arc::new(data), offsets })
+    Ok(EmbeddedBasket { has_data, entries_count: head.entries_count, data: Arc::new(data), offsets })
 }
 
 fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> Result<Vec<u32>> {

@@ -284,7 +284,7 @@ fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
         let seek = seeks.get(index).copied().unwrap_or(0);
         let size = sizes.get(index).copied().unwrap_or(0);
         let place = match embedded.remove(&index) {
-            Some(basket) if basket.entries_count > 0 => Place::Embedded(Arc::new(basket)),
+            Some(basket) if basket.has_data && basket.entries_count > 0 => Place::Embedded(Arc::new(basket)),
             _ if seek > 0 && size > 0 => Place::File { seek: seek as u64, size: size as u64 },
             _ => continue,
         };
