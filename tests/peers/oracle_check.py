@@ -51,6 +51,29 @@ class Verdict:
         return f"{self.file}:{self.tree}: {self.branch}"
 
 
+# ROOT's oracles of TObject::fBits show what TClonesArray and TRef set in memory beside the bits on disk: that the
+# object is on the heap, and that a referenced one must be cleaned up.
+_ON_HEAP, _REFERENCED, _MUST_CLEAN_UP = 0x01000000, 0x10, 0x8
+
+
+def bits_in_memory(array: Any) -> Any:
+    """TObject::fBits as ROOT shows them, from those on disk."""
+    import numpy as np
+
+    return array | np.uint32(_ON_HEAP) | (array & np.uint32(_REFERENCED)) // np.uint32(_REFERENCED // _MUST_CLEAN_UP)
+
+
+# What ROOT's formula, which gave these oracles, got wrong, and what in the same file shows it.
+_TYPES = "edm4hep_266.root:podio_metadata: {0}___CollectionTypeInfo/{0}___CollectionTypeInfo._1"
+CONTRADICTED = {
+    _TYPES.format("events"): "it has one text, the count and the other members say four",
+    _TYPES.format("runs"): "it has one text, the count and the other members say none",
+    "shorttrack.root:T: event/fTriggerBits/fTriggerBits.fAllBits": "it has one byte per entry, fNbytes says more",
+    "mksm.root:mk: event/jetu/jetu.fBits": "the bit of the heap is set for two of three equal objects of entry 0",
+    "mksm.root:mk: event/jetu/jetu.fP.fBits": "the bit of the heap is set for two of three equal objects of entry 0",
+}
+
+
 def must_be_read(form: str | None, type_name: str | None) -> bool:
     """Whether a branch is of the kinds that are read: numbers, arrays of numbers that are fixed, counted or a vector,
     texts, and such members of split objects and of a split TClonesArray."""
@@ -67,7 +90,7 @@ def in_short(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:MESSAGE_MAX]}"
 
 
-def outcome_of(branch: Any, oracle: dict[str, Any], digest: ModuleType) -> tuple[str, str]:
+def outcome_of(name: str, branch: Any, oracle: dict[str, Any], digest: ModuleType) -> tuple[str, str]:
     """Reads the branch and compares."""
     import branchline
 
@@ -84,6 +107,8 @@ def outcome_of(branch: Any, oracle: dict[str, Any], digest: ModuleType) -> tuple
     if oracle["status"] not in COMPARED:
         return UNCHECKED, ""
     found = digest.check(oracle, array)
+    if found and oracle["status"] == "root" and oracle["form"] == "var*u4" and name.endswith(".fBits"):
+        found = digest.check(oracle, bits_in_memory(array))
     return (DIFFERS, "; ".join(found)) if found else (MATCH, "")
 
 
@@ -109,7 +134,7 @@ def check_file(folder: Path, name: str, objects: dict[str, Any]) -> list[Verdict
             def branch(tree: Any = tree, branch_name: str = branch_name) -> Any:
                 return tree[branch_name]
 
-            outcome, message = error_of_tree or outcome_of(branch, oracle, digest)
+            outcome, message = error_of_tree or outcome_of(branch_name, branch, oracle, digest)
             described = (entry["kind"], oracle["status"], oracle.get("type") or "", oracle.get("form") or "")
             verdicts.append(Verdict(name, tree_name, branch_name, *described, outcome, message))
     return verdicts
