@@ -21,7 +21,7 @@ VECTOR_TYPES = {
     "long": "i8", "unsigned long": "u8", "long long": "i8", "unsigned long long": "u8", "float": "f4", "double": "f8",
     "bool": "?",
 }  # fmt: skip
-ALPHABET = np.array(list("abcdefghijklmnopqrstuvwxyz ÄÖß中"))
+ALPHABET = np.array(list("abcdefghijklmnopqrstuvwxyz \u00c4\u00d6\u00df\u4e2d"))
 SPECIAL_FLOATS = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-42])
 
 

@@ -43,7 +43,7 @@ def _row(wagon: WagonForecast) -> list[str]:
         duration_text(wagon.cpu_s_per_event),
         size_text(wagon.memory_bytes),
         size_text(wagon.output_bytes),
-        size_text(wagon.output_bytes_forecast) + (" ↑" if wagon.output_grows else ""),
+        size_text(wagon.output_bytes_forecast) + (" \u2191" if wagon.output_grows else ""),
     ]
 
 
@@ -65,7 +65,7 @@ def branches_text(branches: tuple[str, ...]) -> str:
 
 def duration_text(seconds: float) -> str:
     """Seconds in the unit that reads best."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}" if seconds < 120 else f"{seconds / 60:.0f} min"
     return f"{seconds / 1e-9:.0f} ns"
