@@ -23,7 +23,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
 from matplotlib.mathtext import MathTextParser
-from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator
+from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
 from branchline.report.root_file import axis_label, category_labels, is_category
 from branchline.report.texts import one_line
@@ -57,7 +57,6 @@ _STYLE: dict[str, Any] = {
     "figure.subplot.top": 0.93,
     # Longer numbers than these leave the picture on the left.
     "axes.formatter.limits": (-3, 5),
-    "axes.formatter.use_mathtext": True,
     # Drawn by _draw_minor_ticks, many times as fast.
     "xtick.minor.visible": False,
     "ytick.minor.visible": False,
@@ -109,6 +108,7 @@ def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: T
         FigureCanvasAgg(figure)
         _draw(figure, histogram, title)
         for panel in figure.axes:
+            _write_powers(panel)
             _draw_minor_ticks(panel)
         with whole_file(out_dir / relative) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
@@ -317,6 +317,26 @@ def _scale_axis(axes: Axes, axis: Any) -> None:
     axes.set_xlim(axis.edges[0], axis.edges[-1])
     if _is_logarithmic(axis):
         axes.set_xscale("log")
+
+
+class _PowerOnTop(ScalarFormatter):
+    """Writes plain numbers at the ticks and their common power of ten as a formula.
+
+    Matplotlib's own way makes a formula of every number, and parsing those takes longer than drawing the picture.
+    """
+
+    def get_offset(self) -> str:
+        """Return ``1e5`` as a power of ten."""
+        power = re.fullmatch("1e(.+)", super().get_offset())
+        return rf"$\times 10^{{{power.group(1)}}}$".replace("\N{MINUS SIGN}", "-") if power else super().get_offset()
+
+
+def _write_powers(axes: Axes) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        if type(axis.get_major_formatter()) is ScalarFormatter:
+            axis.set_major_formatter(_PowerOnTop())
+    # On the right it would stand in the axis' label.
+    axes.xaxis.get_offset_text().set(x=0, horizontalalignment="left")
 
 
 def _draw_minor_ticks(axes: Axes) -> None:
