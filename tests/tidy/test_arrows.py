@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # Each room, and the rooms that it may import. Rooms that all may import are in EVERYBODYS.
-ROOMS = {
+ROOMS: dict[str, set[str]] = {
     "tree": {"_core"},
-    "dataset": {"tree"},
+    "dataset": set(),
     "sensors": set(),
     "jobs": set(),
-    "report": {"sensors"},
-    "train": {"dataset", "jobs", "sensors", "tree", "report"},
+    "train": {"dataset", "jobs", "sensors", "tree"},
+    "report": set(),
+    "running": {"report", "train"},
     "demo": set(),
-    "cli": {"dataset", "demo", "report", "sensors", "train", "tree"},
+    "cli": {"dataset", "demo", "report", "running", "sensors", "train"},
 }
 EVERYBODYS = {"errors", "limits"}
 
@@ -50,16 +51,17 @@ def imported_rooms(path: Path) -> Iterator[tuple[int, str]]:
 def test_every_room_is_known(repository: Path) -> None:
     package = repository / "python" / "branchline"
     rooms = {path.name for path in package.iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert rooms <= set(ROOMS), "a new room needs its place in ROOMS and in ARCHITECTURE.md"
+    rooms |= {path.stem for path in package.glob("*.py")} - EVERYBODYS - {"__init__"}
+    assert rooms == set(ROOMS), "a new room needs its place in ROOMS and in ARCHITECTURE.md"
 
 
 def test_rooms_import_only_rooms_below_them(repository: Path, python_sources: list[Path]) -> None:
     package = repository / "python" / "branchline"
     wrong = []
     for path in python_sources:
-        if not path.is_relative_to(package) or path.parent == package:
+        if not path.is_relative_to(package) or path == package / "__init__.py":
             continue
-        room = path.relative_to(package).parts[0]
+        room = path.relative_to(package).parts[0].removesuffix(".py")
         allowed = ROOMS.get(room, set()) | EVERYBODYS | {room}
         wrong += [
             f"{path.relative_to(repository)}:{line} imports branchline.{other}"

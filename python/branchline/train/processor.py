@@ -23,7 +23,7 @@ NEAR_NAMES = 3
 METADATA = "@metadata"
 
 
-class EventsArray(ak.Array):  # type: ignore[misc]
+class EventsArray(ak.Array):
     """An awkward array of events that knows where they come from, also after a selection."""
 
     @property

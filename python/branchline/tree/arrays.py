@@ -128,7 +128,7 @@ def group_of(columns: Mapping[str, Any], entries_count: int, library: str) -> An
 def _frame(columns: Mapping[str, Any]) -> Any:
     import pandas
 
-    series = {}
+    series: dict[str, Any] = {}
     for name, column in columns.items():
         one = array_of(column, "pd")
         if isinstance(one, pandas.DataFrame):

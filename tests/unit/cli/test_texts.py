@@ -16,7 +16,7 @@ from branchline.train.progress import TrainProgress
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(3e-8, "30 ns"), (2.5e-6, "2.5 µs"), (0.012, "12 ms"), (1.5, "1.5 s"), (119, "119 s"), (600, "10 min")],
+    [(3e-8, "30 ns"), (2.5e-6, "2.5 \u00b5s"), (0.012, "12 ms"), (1.5, "1.5 s"), (119, "119 s"), (600, "10 min")],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
