@@ -118,7 +118,7 @@ fn elements_count(layout: &Layout, fetched: &Fetched) -> Option<usize> {
     if !fetched.is_whole() {
         return None;
     }
-    let BasketSource::Record { .. } = fetched.source else { return None };
+    let BasketSource::Record(_) = fetched.source else { return None };
     let stored = fetched.source.stored();
     let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
     let plausible = record.plain_size().ok()? / PLAUSIBLE_FACTOR <= stored.len();

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
 use branchline_format::column::Column;
 use branchline_format::compress::{Codec, Decompressor};
@@ -18,8 +20,8 @@ use crate::error::{ReadError, Result};
 /// Where the bytes of a basket are in memory.
 #[derive(Debug, Clone)]
 pub(crate) enum BasketSource {
-    /// A record within bytes that were fetched.
-    Record { bytes: Arc<Vec<u8>>, start: usize, size: usize },
+    /// A record, as a share of bytes that were fetched.
+    Record(Bytes),
     /// It came with the tree.
     Embedded(Arc<EmbeddedBasket>),
 }
@@ -28,7 +30,7 @@ impl BasketSource {
     /// Bytes as they lie in the file.
     pub(crate) fn stored(&self) -> &[u8] {
         match self {
-            Self::Record { bytes, start, size } => bytes.get(*start..start + size).unwrap_or_default(),
+            Self::Record(bytes) => bytes,
             Self::Embedded(basket) => &basket.data,
         }
     }
@@ -148,7 +150,7 @@ impl Worker {
     ) -> FormatResult<(T, Effort)> {
         let mut clock = Clock::start();
         let (result, plain_size, codec, decompress_ns) = match source {
-            BasketSource::Record { .. } => {
+            BasketSource::Record(_) => {
                 let record = BasketRecord::parse(source.stored(), entries_count)?;
                 let plain = record.decompress(&mut self.decompressor, &mut self.scratch)?;
                 let decompress_ns = clock.lap_ns();

@@ -74,7 +74,7 @@ fn decompress_part(sources: &[(BasketSource, u64)], first: usize, step: usize) -
     let mut plain = Vec::new();
     let mut done = Decompressed::default();
     for (source, entries_count) in sources.iter().skip(first).step_by(step) {
-        if let BasketSource::Record { .. } = source {
+        if let BasketSource::Record(_) = source {
             let record = BasketRecord::parse(source.stored(), *entries_count)
                 .map_err(|error| ReadError::from_format("", &error))?;
             let size = record.plain_size().map_err(|error| ReadError::from_format("", &error))?;

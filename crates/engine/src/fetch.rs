@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use branchline_format::tree::Place;
 use branchline_storage::limits::{LOCAL_GAP_BYTES, MAX_JOINED_BYTES};
-use branchline_storage::{coalesce, ByteRange, RangeRead};
+use branchline_storage::{coalesce, ByteRange, Placement, RangeRead};
 use branchline_trace::Counter;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::read_buffers;
 
 /// A basket that a chunk needs: its column in the chunk and its index in the branch.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +40,8 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed]) -> Result<Vec<BasketSource
         let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
         sources.push(match &basket.place {
             Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
-            Place::File { seek, size } => match file.held_piece(*seek, *size) {
-                Some((bytes, start)) => Some(BasketSource::Record { bytes, start, size: *size as usize }),
+            Place::File { seek, size } => match file.held(*seek, *size) {
+                Some(bytes) => Some(BasketSource::Record(bytes)),
                 None => {
                     wanted.push(ByteRange::new(*seek, *size));
                     None
@@ -58,13 +61,12 @@ fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<BasketSource>>
     let file = chunk.tree.file();
     let plan = coalesce(wanted, LOCAL_GAP_BYTES, MAX_JOINED_BYTES);
     file.counters().add(Counter::GapBytes, plan.gap_bytes);
-    let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(RangeRead::new).collect();
+    let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_buffers::read_of).collect();
     file.read_ranges(&mut reads)?;
-    let joined: Vec<Arc<Vec<u8>>> = reads.into_iter().map(|read| Arc::new(read.bytes)).collect();
-    let source = |place: &branchline_storage::Placement| BasketSource::Record {
-        bytes: Arc::clone(&joined[place.range]),
-        start: place.offset as usize,
-        size: place.length as usize,
+    let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read.bytes)).collect();
+    let source = |place: &Placement| {
+        let start = place.offset as usize;
+        BasketSource::Record(joined[place.range].slice(start..start + place.length as usize))
     };
     Ok(plan.placements.iter().map(source).collect())
 }

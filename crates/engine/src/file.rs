@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
+
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
 use branchline_format::file::{read_entries, read_header, read_key_at, read_object, Entry, FileHeader};
@@ -14,6 +16,7 @@ use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+use crate::read_buffers;
 use crate::tree::Tree;
 
 /// A file whose header and keys were read.
@@ -140,9 +143,9 @@ impl File {
         found.ok_or_else(|| ReadError::new(ReadErrorKind::NoSuchKey, &self.path, format!("there is no tree {path:?}")))
     }
 
-    /// The bytes of the whole file, if it was small enough to be read at once.
-    pub(crate) fn held_piece(&self, offset: u64, size: u64) -> Option<(Arc<Vec<u8>>, usize)> {
-        self.lock_held().piece(offset, size).map(|(bytes, start)| (Arc::clone(bytes), start))
+    /// A range that is at hand already, as all of a small file is.
+    pub(crate) fn held(&self, offset: u64, size: u64) -> Option<Bytes> {
+        self.lock_held().share(offset, size)
     }
 
     /// Reads ranges from the store.
@@ -185,7 +188,7 @@ impl MetadataReader<'_> {
             ranges.into_iter().filter(|range| range.length > 0).map(RangeRead::new).collect();
         self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
         for read in reads {
-            self.held.add(read.range.offset, Arc::new(read.bytes));
+            self.held.add(read.range.offset, read_buffers::share(read.bytes));
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod fetch;
 mod fetcher;
 pub mod file;
 pub mod limits;
+mod read_buffers;
 pub mod read_now;
 pub mod records;
 pub mod slab;

@@ -16,7 +16,7 @@ pub struct Pool {
     bytes_max: usize,
 }
 
-/// Kept buffers by their capacity in words.
+/// Kept buffers by their size in words.
 #[derive(Debug, Default)]
 struct Free {
     by_capacity: BTreeMap<usize, Vec<Memory>>,
@@ -47,17 +47,12 @@ impl Pool {
         let best = free.by_capacity.range(words..=2 * words).next().map(|(capacity, _)| *capacity);
         let memory = best.and_then(|capacity| free.pop(capacity));
         drop(free);
-        match memory {
-            Some(mut memory) => {
-                memory.0.resize(words, 0);
-                memory
-            }
-            None => Memory(vec![0; words]),
-        }
+        // Some room is added so that the next chunk, a little larger, can use it too.
+        memory.unwrap_or_else(|| Memory(vec![0; words + words / 8]))
     }
 
     fn give_back(&self, memory: Memory) {
-        let capacity = memory.0.capacity();
+        let capacity = memory.0.len();
         if 8 * capacity < limits::POOLED_BYTES_MIN || 8 * capacity > self.bytes_max {
             return;
         }

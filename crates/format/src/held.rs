@@ -3,7 +3,7 @@
 //! A decoder never reads. It asks here for bytes; where they are missing it answers with [`Need::Bytes`], the caller
 //! fetches that range, adds it and asks again.
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use crate::error::{ErrorKind, FormatError};
 
@@ -31,7 +31,7 @@ impl From<FormatError> for Need {
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     file_size: u64,
-    pieces: Vec<(u64, Arc<Vec<u8>>)>,
+    pieces: Vec<(u64, Bytes)>,
 }
 
 impl Held {
@@ -41,7 +41,7 @@ impl Held {
     }
 
     /// A whole file.
-    pub fn whole(bytes: Arc<Vec<u8>>) -> Self {
+    pub fn whole(bytes: Bytes) -> Self {
         Self { file_size: bytes.len() as u64, pieces: vec![(0, bytes)] }
     }
 
@@ -51,12 +51,17 @@ impl Held {
     }
 
     /// Adds bytes that start at `offset` of the file.
-    pub fn add(&mut self, offset: u64, bytes: Arc<Vec<u8>>) {
+    pub fn add(&mut self, offset: u64, bytes: Bytes) {
         self.pieces.push((offset, bytes));
     }
 
-    /// The piece that holds all of this range, and where in it the range starts.
-    pub fn piece(&self, offset: u64, size: u64) -> Option<(&Arc<Vec<u8>>, usize)> {
+    /// This range, if it is held: a share of the piece that it lies in.
+    pub fn share(&self, offset: u64, size: u64) -> Option<Bytes> {
+        let (piece, start) = self.piece(offset, size)?;
+        Some(piece.slice(start..start + size as usize))
+    }
+
+    fn piece(&self, offset: u64, size: u64) -> Option<(&Bytes, usize)> {
         let end = offset.checked_add(size)?;
         self.pieces
             .iter()
