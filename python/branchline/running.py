@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import BranchlineError, StorageError
-from branchline.report import write_out
 from branchline.train.job_record import FAILED
 from branchline.train.progress import TrainProgress
 from branchline.train.result import TrainResult
@@ -124,6 +123,9 @@ def write(result: TrainResult, out: Path) -> None:
 
     What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
     """
+    # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
+    from branchline.report import write_out
+
     result.out = out
     try:
         result.written = list(write_out(out, result))

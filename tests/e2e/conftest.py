@@ -119,7 +119,9 @@ def branchline(tmp_path: Path) -> Branchline:
     """Calls `branchline` and waits for its end."""
 
     def call(*arguments: object) -> Ended:
-        return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False)
+        return subprocess.run(
+            command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False
+        )
 
     return call
 

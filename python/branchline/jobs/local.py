@@ -9,7 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -18,6 +18,9 @@ import cloudpickle
 from branchline.errors import BranchlineError
 from branchline.jobs.subjob import WAIT, Draw, Finished, Message, Note, SubJob, Work, WorkerDiedError
 from branchline.limits import KILL_GRACE_S, STOP_CHECK_INTERVAL_S, STOP_GRACE_S
+
+# Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
+START = "from branchline.jobs.worker import main; main()"
 
 
 class LocalProcesses:
@@ -98,11 +101,13 @@ class _Process:
 
     def __init__(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-m", "branchline.jobs.worker", str(theirs.fileno())]
-            # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
+        with theirs, _interrupts_blocked():
             self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, process_group=0
+                [sys.executable, "-c", START, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
+                process_group=0,
             )
         self.connection = Connection(ours.detach())
         self.number = number
@@ -138,6 +143,16 @@ class _Process:
         if self.holds:
             what = f"worker {self.number} (process {self.process.pid}) {how} in {self.holds[0].label}"
         return WorkerDiedError(what, hint=hint, retry=True)
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """A process started in here starts without hearing SIGINT, until it says that it can deal with one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(processes: list[_Process]) -> None:

@@ -1,4 +1,4 @@
-"""A worker process: ``python -m branchline.jobs.worker FD`` talks over the socket that it inherits as FD.
+"""A worker process: ``main``, called by a new Python, talks over the socket that it inherits as its argument.
 
 It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ def serve(connection: Connection) -> None:
 
     interruption = Interruption()
     with interruption.installed():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         for message in work(Context(number, draw, interruption)):
             if isinstance(message, Finished):
                 content = ("finished", message.index, cloudpickle.dumps(message.value))

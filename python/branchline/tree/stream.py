@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from branchline._core import Stream
-from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.errors import BadFileError, BranchlineError, MissingFileError, NoSuchKeyError, StorageError
 from branchline.limits import parse_bytes
 from branchline.tree.arrays import array_of, group_of
 from branchline.tree.names import with_near_names
@@ -130,6 +130,7 @@ class ChunkStream:
         skip_bad_files: bool = False,
     ) -> None:
         self._sources = list(sources)
+        self._wanted = list(branches or ())
         self._skip_bad_files = skip_bad_files
         self._bad_sources: set[int] = set()
         self.skipped: list[SkippedFile] = []
@@ -161,6 +162,8 @@ class ChunkStream:
         source = self._sources[source_index]
         if not self._skip_bad_files or not isinstance(error, SKIPPABLE):
             self.close()
+            if isinstance(error, NoSuchKeyError) and error.hint is None:
+                error.hint = _hint_for(source, self._wanted)
             raise error
         if source_index in self._bad_sources:
             return
@@ -185,6 +188,22 @@ class ChunkStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _hint_for(source: Source, branches: Sequence[str]) -> str | None:
+    """The nearest names for a source whose tree, or one of whose branches, is not there."""
+    from branchline.tree.file import File  # A file's trees are read in turn by streams.
+
+    try:
+        file = File(source.path)
+        tree = file[source.tree if source.tree is not None else file.trees()[0]]
+        for name in branches:
+            tree[name]
+    except NoSuchKeyError as error:
+        return error.hint
+    except (BranchlineError, IndexError):
+        return None
+    return None
 
 
 def check_entries(entry_start: int | None, entry_stop: int | None, entries_count: int) -> tuple[int, int]:

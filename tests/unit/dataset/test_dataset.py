@@ -128,7 +128,9 @@ def test_a_list_that_is_not_there_is_a_missing_file(folder: Path) -> None:
 def test_all_missing_files_are_named_at_once(folder: Path) -> None:
     dataset = Dataset.of(["a.root", *[f"gone{index}.root" for index in range(7)]])
     assert len(dataset.missing) == 7
-    with pytest.raises(MissingFileError, match=r"7 of 8 files.*gone0\.root, .*gone4\.root and 2 more.*--skip-bad-files"):
+    with pytest.raises(
+        MissingFileError, match=r"7 of 8 files.*gone0\.root, .*gone4\.root and 2 more.*--skip-bad-files"
+    ):
         dataset.require_present()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +41,13 @@ class Squares:
             yield Note(("working on", here.index), context.worker)
             yield Finished(here.index, here.payload**2, context.worker)
             here = context.draw() if isinstance(ahead, Wait) else ahead
+
+
+class Interrupted:
+    """Is interrupted as soon as it can be."""
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        yield Note("asked" if context.interruption.asked else "not asked", context.worker)
 
 
 class Dies:
@@ -101,15 +109,17 @@ def test_workers_wait_for_a_sub_job_that_is_not_known_yet() -> None:
         return SubJob(handed[-1], "", handed[-1])
 
     for message in place.run(Squares(), draw):
-        if isinstance(message, Finished):
-            seen.append(message.index)
+        seen += [message.index] if isinstance(message, Finished) else []
     assert seen[0] == 0
     assert sorted(seen) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [("kill", r"killed by signal 9 \(SIGKILL\) in the sub-job of file3\.root.*memory"), ("exit", "exit code 7 in the sub-job of file3")],
+    [
+        ("kill", r"killed by signal 9 \(SIGKILL\) in the sub-job of file3\.root.*memory"),
+        ("exit", "exit code 7 in the sub-job of file3"),
+    ],
 )
 def test_a_worker_that_dies_names_its_sub_job(how: str, message: str) -> None:
     with pytest.raises(WorkerDiedError, match=message):
@@ -135,6 +145,20 @@ def test_stop_lets_workers_hand_over_what_they_have_and_leaves_no_process(tmp_pa
                 place.stop()
     assert finished == ["partial", "partial"]
     assert_gone(tmp_path)
+
+
+def test_a_worker_that_is_interrupted_while_it_starts_says_so_in_good_order(capfd: pytest.CaptureFixture[str]) -> None:
+    place = LocalProcesses(2)
+
+    def stop_when_started() -> None:
+        while len(place._processes) < 2:
+            time.sleep(0.001)
+        place.stop()
+
+    threading.Thread(target=stop_when_started).start()
+    messages = list(place.run(Interrupted(), lambda: None))
+    assert [one.value for one in messages if isinstance(one, Note)] == ["asked", "asked"]
+    assert capfd.readouterr().err == ""
 
 
 def test_leaving_early_ends_the_workers(tmp_path: Path) -> None:

@@ -57,7 +57,11 @@ def test_peak_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
     held = b"x" * 200_000_000
     assert memory_peak_bytes() > len(held)
     code = "from branchline.sensors.process import memory_peak_bytes; print(memory_peak_bytes())"
-    child = int(subprocess.run([sys.executable, "-S", "-c", _only_the_process_module(code)], capture_output=True, check=True).stdout)
+    child = int(
+        subprocess.run(
+            [sys.executable, "-S", "-c", _only_the_process_module(code)], capture_output=True, check=True
+        ).stdout
+    )
     assert 1_000_000 < child < 100_000_000
     del held
 

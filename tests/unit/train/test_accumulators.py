@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter, defaultdict, namedtuple
-from typing import Any
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple, Self
 
 import awkward as ak
 import hist
@@ -15,7 +15,10 @@ import pytest
 
 from branchline.train import CannotAddError, add
 
-Pair = namedtuple("Pair", ["left", "right"])
+
+class Pair(NamedTuple):
+    left: int
+    right: int
 
 
 def filled(values: list[float]) -> hist.Hist:
@@ -30,7 +33,7 @@ class Summed:
     def __init__(self, value: int) -> None:
         self.value = value
 
-    def __iadd__(self, other: Summed) -> Summed:
+    def __iadd__(self, other: Summed) -> Self:
         self.value += other.value
         return self
 

@@ -21,7 +21,9 @@ def test_nested_phases_add_up_to_the_time_since_the_start() -> None:
     assert seconds["reading"] >= 0.02
     assert 0.01 <= seconds["wagons"] < 0.03 + seconds["reading"]
     assert sum(seconds.values()) <= time.monotonic() - begin_s
-    assert sum(seconds.values()) == pytest.approx(clock.seconds()["start"] + seconds["wagons"] + seconds["reading"], abs=1e-3)
+    assert sum(seconds.values()) == pytest.approx(
+        clock.seconds()["start"] + seconds["wagons"] + seconds["reading"], abs=1e-3
+    )
 
 
 def test_reading_is_split_as_the_consumer_waited() -> None:

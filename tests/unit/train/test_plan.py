@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from branchline.dataset import DataFile
+from branchline.jobs import WAIT
 from branchline.limits import MB, SUBJOB_MAX_BYTES, SUBJOB_MAX_FILES, SUBJOB_MIN_BYTES
 from branchline.train.plan import cut, entry_range
 from branchline.train.supply import Supply
-from branchline.jobs import WAIT
 
 
 def files_of(sizes_bytes: list[int | None]) -> list[DataFile]:
@@ -49,11 +51,11 @@ def test_sub_jobs_keep_to_their_size(sizes_bytes: list[int | None]) -> None:
 def test_parts_of_a_file_cover_its_entries_once(start: int, length: int, parts: int, entries_count: int) -> None:
     size = parts * SUBJOB_MIN_BYTES
     file = DataFile("f.root", entry_start=start, entry_stop=start + length, size_bytes=size)
-    shares = [share for share in cut([file])]
+    shares = cut([file])
     ranges = [entry_range(share, entries_count) for share in shares]
     assert ranges[0][0] == min(start, start + length, entries_count)
     assert ranges[-1][1] == max(ranges[0][0], min(start + length, entries_count))
-    for before, after in zip(ranges, ranges[1:], strict=False):
+    for before, after in pairwise(ranges):
         assert before[1] == after[0]
 
 

@@ -48,7 +48,12 @@ class Spectra:
     def process(self, events: Any) -> dict[str, Any]:
         histogram = hist.Hist.new.Reg(40, 0, 5, name="pt").Weight()
         histogram.fill(ak.flatten(events.pt), weight=0.1)
-        return {"pt": histogram, "events": len(events), "sum": float(ak.sum(events.px)), "runs": set(ak.to_list(events.run))}
+        return {
+            "pt": histogram,
+            "events": len(events),
+            "sum": float(ak.sum(events.px)),
+            "runs": set(ak.to_list(events.run)),
+        }
 
 
 class Counting:
@@ -290,7 +295,18 @@ def test_progress_comes_to_the_end(run: Run) -> None:
 
 def test_the_job_record_is_complete(run: Run) -> None:
     job = run(Spectra(), command="branchline run x").job
-    wanted = {"branchline", "status", "host", "cpu_count", "workers", "threads", "started", "wall_s", "cpu_s", "command"}
+    wanted = {
+        "branchline",
+        "status",
+        "host",
+        "cpu_count",
+        "workers",
+        "threads",
+        "started",
+        "wall_s",
+        "cpu_s",
+        "command",
+    }
     wanted |= {"memory_peak_bytes", "dataset", "events", "events_expected", "phases", "wagons", "files", "branches"}
     wanted |= {"storage_elements", "skipped", "misses", "timeline", "totals", "errors"}
     assert wanted <= set(job)
@@ -312,7 +328,11 @@ def test_the_job_record_is_complete(run: Run) -> None:
         ({"step_size": "many", "branches": ["px"]}, BranchlineError, "'many' is not a size"),
         ({"step_size": 0, "branches": ["px"]}, BranchlineError, "step of 0 entries"),
         ({"memory_limit": "a lot"}, BranchlineError, "'a lot' is not a size"),
-        ({"wagons": type("Wrong", (Spectra,), {"branches": ["px", "pz"]})()}, NoSuchKeyError, "wagon 'spectra' names.*pz"),
+        (
+            {"wagons": type("Wrong", (Spectra,), {"branches": ["px", "pz"]})()},
+            NoSuchKeyError,
+            "wagon 'spectra' names.*pz",
+        ),
     ],
 )
 def test_what_is_wrong_from_the_start_raises(run: Run, settings: dict, error: type, message: str) -> None:
