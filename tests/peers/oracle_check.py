@@ -56,11 +56,18 @@ class Verdict:
 _ON_HEAP, _REFERENCED, _MUST_CLEAN_UP = 0x01000000, 0x10, 0x8
 
 
-def bits_in_memory(array: Any) -> Any:
-    """TObject::fBits as ROOT shows them, from those on disk."""
+def as_root_shows_it(name: str, form: str, array: Any) -> Any:
+    """The values where an oracle of ROOT's means the same in other clothes: TObject::fBits as they are in memory, and
+    members that count others with the sign that ROOT gives them and uproot does not."""
+    import awkward as ak
     import numpy as np
 
-    return array | np.uint32(_ON_HEAP) | (array & np.uint32(_REFERENCED)) // np.uint32(_REFERENCED // _MUST_CLEAN_UP)
+    if name.endswith(".fBits") and form == "var*u4":
+        cleaned_up = (array & np.uint32(_REFERENCED)) // np.uint32(_REFERENCED // _MUST_CLEAN_UP)
+        return array | np.uint32(_ON_HEAP) | cleaned_up
+    if form in ("i4", "var*i4") and str(ak.type(array)).endswith("uint32"):
+        return ak.values_astype(array, np.int32)
+    return array
 
 
 # What ROOT's formula, which gave these oracles, got wrong, and what in the same file shows it.
@@ -107,8 +114,8 @@ def outcome_of(name: str, branch: Any, oracle: dict[str, Any], digest: ModuleTyp
     if oracle["status"] not in COMPARED:
         return UNCHECKED, ""
     found = digest.check(oracle, array)
-    if found and oracle["status"] == "root" and oracle["form"] == "var*u4" and name.endswith(".fBits"):
-        found = digest.check(oracle, bits_in_memory(array))
+    if found and oracle["status"] == "root":
+        found = digest.check(oracle, as_root_shows_it(name, oracle["form"], array))
     return (DIFFERS, "; ".join(found)) if found else (MATCH, "")
 
 

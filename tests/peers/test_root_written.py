@@ -28,7 +28,7 @@ def uproot_reads_it_rightly(name: str, columns: list[Column]) -> bool:
 
 
 def read_by_uproot(path: Path, tree: str, name: str) -> ak.Array | None:
-    """The branch as uproot reads it; None where its baskets are in the old format that uproot does not know."""
+    """The branch as uproot reads it; None where records are in the old format that uproot does not know."""
     try:
         return uproot.open(path)[tree][name].array()
     except ValueError as error:
@@ -120,10 +120,11 @@ def test_baskets_of_several_blocks(root: Any, tmp_path: Path, codec: str) -> Non
     layout = root_files.Layout(root_files.CODECS[codec], 60_000_000, 0, mixed_codecs=False, folder="")
     path = tmp_path / "blocks.root"
     root_files.write(root, path, columns, layout, 4)
-    with uproot.open(path) as file:
-        for name in ("steps", "noise"):
-            branch = file[root_files.TREE][name]
-            assert branch.basket_uncompressed_bytes(0) > BLOCK_BYTES_MAX
+    file = root.TFile.Open(str(path))
+    for branch in file.Get(root_files.TREE).GetListOfBranches():
+        assert branch.GetWriteBasket() == 1
+        assert branch.GetTotBytes() > BLOCK_BYTES_MAX
+    file.Close()
     check_branches(path, root_files.TREE, columns)
 
 

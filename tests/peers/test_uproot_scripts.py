@@ -20,7 +20,7 @@ SCRIPTS = {
     """,
     "typenames": """
         tree = reader.open(paths[0] + ":events")
-        result = [tree[name].typename for name in tree.keys()]
+        result = [tree[name].typename for name in tree.keys() if name != "label"]
     """,
     "arrays_of_some_branches": """
         tree = reader.open(paths[0])["events"]
