@@ -10,9 +10,7 @@ class BranchlineError(Exception):
     ``retry`` whether trying the same again may help.
     """
 
-    def __init__(
-        self, what: str, *, path: str | None = None, hint: str | None = None, retry: bool = False
-    ) -> None:
+    def __init__(self, what: str, *, path: str | None = None, hint: str | None = None, retry: bool = False) -> None:
         super().__init__(what)
         self.what = what
         self.path = path

@@ -1,8 +1,8 @@
 """Columns of the engine as arrays of awkward, NumPy, Arrow and pandas.
 
 A column is a nested tuple of buffers: ``("flat", dtype, values)``, ``("regular", size, content)``,
-``("list", offsets, content)``, ``("text", offsets, bytes)`` or ``("record", names, contents)``. Numbers are native, offsets
-are 64-bit. Nothing is copied: an array keeps the buffers alive.
+``("list", offsets, content)``, ``("text", offsets, bytes)`` or ``("record", names, contents)``. Numbers are native,
+offsets are 64-bit. Nothing is copied: an array keeps the buffers alive.
 """
 
 from __future__ import annotations

@@ -74,10 +74,10 @@ def iterate(
 ) -> Iterator[Any]:
     """Branches of many files, step by step in their order; files are read ahead by ``workers`` decoding threads.
 
-    ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. A step never
-    spans two files. With ``skip_bad_files`` a file that is missing or damaged is left out, with a warning, and noted in
-    the list ``skipped`` if one is given. With ``report`` each step is a pair of arrays and a Report. Raises DatasetError
-    and what reading raises.
+    ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. A step
+    never spans two files. With ``skip_bad_files`` a file that is missing or damaged is left out, with a warning, and
+    noted in the list ``skipped`` if one is given. With ``report`` each step is a pair of arrays and a Report. Raises
+    DatasetError and what reading raises.
     """
     check_library(library)
     sources = sources_of(files)

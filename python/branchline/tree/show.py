@@ -55,5 +55,6 @@ def _row(branch: Branch) -> tuple[str, ...]:
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    texts = [text.ljust(width) if column < 2 else text.rjust(width) for column, (text, width) in enumerate(zip(row, widths, strict=True))]
+    texts = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
+    texts[:2] = [text.ljust(width) for text, width in zip(row[:2], widths, strict=False)]
     return "  ".join(texts)

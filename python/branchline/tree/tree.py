@@ -97,9 +97,9 @@ class Tree:
     ) -> Any:
         """Branches (all that can be read) over a range of entries, together.
 
-        ``"ak"`` gives a record array, ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame. ``workers`` is the
-        number of decoding threads; the memory limit holds for what is needed beside the result. Raises NoSuchKeyError,
-        UnsupportedBranchError, BadFileError, StorageError.
+        ``"ak"`` gives a record array, ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame. ``workers`` is
+        the number of decoding threads; the memory limit holds for what is needed beside the result. Raises
+        NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError.
         """
         check_library(library)
         names = self.named(expressions, filter_name)
@@ -128,7 +128,7 @@ class Tree:
         return steps(
             [self.source(start, stop)],
             list(names.values()),
-            lambda chunk: names,
+            lambda _: names,
             step_size=step_size,
             library=library,
             workers=workers,
