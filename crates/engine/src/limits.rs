@@ -26,4 +26,4 @@ pub const POOLED_BYTES_MIN: usize = 4 << 10;
 /// A chunk of a tree without a known size per entry has at least so many entries.
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
 /// Free buffers for stored bytes that are kept: those of some small files, or of a few joined reads.
-pub const READ_BUFFERS_BYTES: usize = 48 << 20;
+pub const READ_BUFFERS_BYTES: usize = 32 << 20;

@@ -22,6 +22,8 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     let best = (0..free.len()).filter(fits).min_by_key(|index| free[*index].capacity());
     match best {
         Some(index) => RangeRead::reusing(range, free.swap_remove(index)),
+        // A little room beyond lets the next file, a little larger, use it too.
+        None if size < limits::READ_BUFFERS_BYTES => RangeRead::reusing(range, Vec::with_capacity(size + size / 4)),
         None => RangeRead::new(range),
     }
 }

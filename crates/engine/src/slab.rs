@@ -1,7 +1,8 @@
 //! Output buffers: shared by threads that each fill a part of their own, and used again when arrays are dropped.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::limits;
 
@@ -13,7 +14,7 @@ struct Memory(Vec<u64>);
 #[derive(Debug)]
 pub struct Pool {
     free: Mutex<Free>,
-    bytes_max: usize,
+    bytes_max: AtomicUsize,
 }
 
 /// Kept buffers by their size in words.
@@ -36,9 +37,18 @@ impl Free {
 }
 
 impl Pool {
-    /// A pool that keeps at most `bytes_max`.
+    /// The pool that all streams share, which keeps at most `bytes_max` from now on: so the second stream of a script
+    /// finds what the first one left.
+    pub fn shared(bytes_max: usize) -> Arc<Self> {
+        static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
+        let pool = SHARED.get_or_init(|| Self::new(bytes_max));
+        pool.bytes_max.store(bytes_max, Ordering::Relaxed);
+        Arc::clone(pool)
+    }
+
+    /// A pool of its own that keeps at most `bytes_max`.
     pub fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::default(), bytes_max })
+        Arc::new(Self { free: Mutex::default(), bytes_max: AtomicUsize::new(bytes_max) })
     }
 
     fn take(&self, words: usize) -> Memory {
@@ -52,12 +62,13 @@ impl Pool {
     }
 
     fn give_back(&self, memory: Memory) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         let capacity = memory.0.len();
-        if 8 * capacity < limits::POOLED_BYTES_MIN || 8 * capacity > self.bytes_max {
+        if 8 * capacity < limits::POOLED_BYTES_MIN || 8 * capacity > bytes_max {
             return;
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        while free.bytes + 8 * capacity > self.bytes_max {
+        while free.bytes + 8 * capacity > bytes_max {
             let Some(largest) = free.by_capacity.keys().next_back().copied() else { break };
             free.pop(largest);
         }

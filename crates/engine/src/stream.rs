@@ -105,7 +105,7 @@ impl Stream {
         let ahead = limits::CHUNKS_AHEAD + threads_count;
         let budget = Arc::new(Budget::new(options.memory_limit_bytes, ahead));
         let records = Arc::new(Records::new(threads_count));
-        let pool = Pool::new((options.memory_limit_bytes / limits::POOL_MEMORY_SHARE) as usize);
+        let pool = Pool::shared((options.memory_limit_bytes / limits::POOL_MEMORY_SHARE) as usize);
         let (items_in, items) = unbounded::<Item>();
         // Bundles wait here at most as long as their chunks, which the budget bounds; this only bounds their number.
         let (tasks_in, tasks) = bounded::<Vec<Task>>(1 << 16);

@@ -3,7 +3,7 @@
 use crate::compress::{Codec, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::file::TKey;
+use crate::file::KeySizes;
 use crate::layout::{Layout, RunHeader};
 use crate::scalar::Scalar;
 use crate::tree::embedded::{read_basket_head, BasketHead, EmbeddedBasket};
@@ -11,7 +11,7 @@ use crate::tree::embedded::{read_basket_head, BasketHead, EmbeddedBasket};
 /// The record of a basket before decompression.
 #[derive(Debug, Clone)]
 pub struct BasketRecord<'a> {
-    key: TKey,
+    key: KeySizes,
     head: BasketHead,
     stored: &'a [u8],
 }

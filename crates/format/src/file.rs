@@ -200,29 +200,59 @@ pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
 
 /// Reads the TKey of an object that has no record of its own; its size may be 0.
 pub fn parse_detached_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
+    let sizes = parse_key_sizes(cursor)?;
+    let class_name = cursor.string()?;
+    let name = cursor.string()?;
+    let title = cursor.string()?;
+    Ok(TKey {
+        size: sizes.size,
+        object_size: sizes.object_size,
+        key_size: sizes.key_size,
+        cycle: sizes.cycle,
+        seek: sizes.seek,
+        class_name,
+        name,
+        title,
+    })
+}
+
+/// The numbers of a TKey, without its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeySizes {
+    /// Bytes of the whole record, key included.
+    pub size: u64,
+    /// Bytes of the object after decompression.
+    pub object_size: u64,
+    /// Bytes of the key.
+    pub key_size: u64,
+    /// Version number of its name.
+    pub cycle: i16,
+    /// Where the record lies.
+    pub seek: u64,
+}
+
+/// Reads the numbers of a TKey; its three names follow.
+pub fn parse_key_sizes(cursor: &mut Cursor<'_>) -> Result<KeySizes> {
     let start = cursor.position() as u64;
     let size = cursor.i32()?;
     let version = cursor.i16()?;
     let object_size = cursor.i32()?;
     let _date = cursor.u32()?;
-    let key_size = cursor.u16()?;
+    let key_size = u64::from(cursor.u16()?);
     let cycle = cursor.i16()?;
     let big = version > BIG_VERSION;
     let seek_key = seek(cursor, big)?;
     let _seek_directory = seek(cursor, big)?;
-    let class_name = cursor.string()?;
-    let name = cursor.string()?;
-    let title = cursor.string()?;
     let (Ok(size), Ok(object_size)) = (u64::try_from(size), u64::try_from(object_size)) else {
         return Err(FormatError::damaged(start, format!("a record of {size} bytes is impossible")));
     };
-    Ok(TKey { size, object_size, key_size: u64::from(key_size), cycle, seek: seek_key, class_name, name, title })
+    Ok(KeySizes { size, object_size, key_size, cycle, seek: seek_key })
 }
 
-impl TKey {
+impl KeySizes {
     /// Bytes of the object as they lie in the file.
     pub fn stored_size(&self) -> u64 {
-        self.size - self.key_size
+        self.size.saturating_sub(self.key_size)
     }
 
     /// Whether the object is compressed.
@@ -241,15 +271,29 @@ impl TKey {
     }
 }
 
+impl TKey {
+    /// Its numbers.
+    pub fn sizes(&self) -> KeySizes {
+        KeySizes {
+            size: self.size,
+            object_size: self.object_size,
+            key_size: self.key_size,
+            cycle: self.cycle,
+            seek: self.seek,
+        }
+    }
+}
+
 /// The plain bytes of the object of a key.
 pub fn read_object(held: &Held, key: &TKey, decompressor: &mut Decompressor) -> std::result::Result<Vec<u8>, Need> {
     let record = held.get(key.seek, key.size)?;
     let named = |error: FormatError| Need::from(error.in_object(format!("{} {}", key.class_name, key.name)));
     let stored = &record[key.key_size as usize..];
-    if !key.is_compressed() {
+    let sizes = key.sizes();
+    if !sizes.is_compressed() {
         return Ok(stored.to_vec());
     }
-    let mut plain = vec![0; key.check_plain_size().map_err(named)?];
+    let mut plain = vec![0; sizes.check_plain_size().map_err(named)?];
     decompressor
         .decompress_into(stored, &mut plain)
         .map_err(|error| named(FormatError::damaged(key.seek, error.to_string())))?;

@@ -17,6 +17,8 @@ from branchline.errors import BranchlineError
 
 Library = Literal["ak", "np", "arrow", "pd"]
 LIBRARIES = ("ak", "np", "arrow", "pd")
+# Told where their buffers live, awkward's layouts need not find it out for every column again.
+BACKEND = ak.contents.NumpyArray(np.empty(0)).backend
 TEXT = {"__array__": "string"}
 CHARACTERS = {"__array__": "char"}
 
@@ -31,18 +33,21 @@ def layout_of(column: Any) -> ak.contents.Content:
     """The awkward layout of a column."""
     kind = column[0]
     if kind == "flat":
-        return ak.contents.NumpyArray(np.frombuffer(column[2], dtype=column[1]))
+        return ak.contents.NumpyArray(np.frombuffer(column[2], dtype=column[1]), backend=BACKEND)
+    if kind == "list":
+        return ak.contents.ListOffsetArray(_offsets(column[1]), layout_of(column[2]))
     if kind == "regular":
         return _regular(column)
-    if kind == "list":
-        offsets = ak.index.Index64(np.frombuffer(column[1], dtype="i8"))
-        return ak.contents.ListOffsetArray(offsets, layout_of(column[2]))
     if kind == "text":
-        offsets = ak.index.Index64(np.frombuffer(column[1], dtype="i8"))
-        characters = ak.contents.NumpyArray(np.frombuffer(column[2], dtype="u1"), parameters=CHARACTERS)
-        return ak.contents.ListOffsetArray(offsets, characters, parameters=TEXT)
+        letters = np.frombuffer(column[2], dtype="u1")
+        characters = ak.contents.NumpyArray(letters, parameters=CHARACTERS, backend=BACKEND)
+        return ak.contents.ListOffsetArray(_offsets(column[1]), characters, parameters=TEXT)
     names, contents = column[1], column[2]
     return ak.contents.RecordArray([layout_of(content) for content in contents], list(names))
+
+
+def _offsets(buffer: Any) -> ak.index.Index64:
+    return ak.index.Index64(np.frombuffer(buffer, dtype="i8"), nplike=BACKEND.nplike)
 
 
 def _regular(column: Any) -> ak.contents.Content:
@@ -52,7 +57,7 @@ def _regular(column: Any) -> ak.contents.Content:
         shape.append(column[1])
         column = column[2]
     values = np.frombuffer(column[2], dtype=column[1])
-    return ak.contents.NumpyArray(values.reshape((-1, *shape)))
+    return ak.contents.NumpyArray(values.reshape((-1, *shape)), backend=BACKEND)
 
 
 def numpy_of(column: Any) -> np.ndarray[Any, Any]:
@@ -121,7 +126,7 @@ def group_of(columns: Mapping[str, Any], entries_count: int, library: str) -> An
     if library == "pd":
         return _frame(columns)
     contents = [layout_of(column) for column in columns.values()]
-    record = ak.Array(ak.contents.RecordArray(contents, list(columns), length=entries_count))
+    record = ak.Array(ak.contents.RecordArray(contents, list(columns), length=entries_count, backend=BACKEND))
     return ak.to_arrow_table(record, extensionarray=False) if library == "arrow" else record
 
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::file::{parse_detached_key, parse_key, TKey};
+use crate::file::{parse_detached_key, parse_key_sizes, KeySizes};
 
 /// What TBasket::Streamer writes behind the TKey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +43,16 @@ pub struct EmbeddedBasket {
     pub offsets: Option<Vec<u32>>,
 }
 
-/// Reads the key and the head of a basket's record; `key.key_size` covers both.
-pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(TKey, BasketHead)> {
-    let key = parse_key(cursor)?;
+/// Reads the sizes of the key and the head of a basket's record; the key's size covers both.
+pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(KeySizes, BasketHead)> {
+    let key = parse_key_sizes(cursor)?;
+    for _name in 0..3 {
+        cursor.string_bytes()?;
+    }
     let head = read_head(cursor)?;
+    if key.size < key.key_size {
+        return Err(FormatError::damaged(0, format!("a record of {} bytes is shorter than its key", key.size)));
+    }
     Ok((key, head))
 }
 
