@@ -26,13 +26,14 @@ class Size:
 
     files: int
     events: int
-    split_files: int
     repeats: int
+    split_files: int
+    split_repeats: int
 
 
-FULL = Size(files=24, events=150, split_files=100, repeats=7)
+FULL = Size(files=24, events=150, repeats=7, split_files=100, split_repeats=3)
 # So small that the tests can run every line of the benchmarks.
-QUICK = Size(files=2, events=20, split_files=2, repeats=1)
+QUICK = Size(files=2, events=20, repeats=1, split_files=2, split_repeats=1)
 
 
 def say(text: str) -> None:
@@ -92,7 +93,8 @@ def main() -> None:
             samples = run_rounds(sensor_arms(), whole, 3 * repeats, setup, say)
             write_results(results, "sensors", sensors_page(whole, samples, 3 * repeats), whole, samples)
     if "split-objects" in chosen:
-        page, cases, samples = split_object_pages(cache, size.split_files, repeats, say)
+        split_repeats = arguments.repeats or size.split_repeats
+        page, cases, samples = split_object_pages(cache, size.split_files, split_repeats, say)
         write_results(results, "split-objects", page, cases, samples)
 
 

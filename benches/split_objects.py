@@ -19,7 +19,7 @@ def readable_branches(path: Path) -> list[str]:
     import branchline
 
     tree = branchline.open(f"{path}:{SPLIT_TREE}")
-    return [name for name in tree.keys() if tree[name].readable and tree[name].baskets_count]  # noqa: SIM118
+    return [name for name in tree.keys() if tree[name].readable and tree[name].baskets_count]
 
 
 def measured_table(arms: list[Arm], case: Case, samples: list[Sample]) -> str:
@@ -64,9 +64,10 @@ def split_object_pages(
     samples = run_rounds(arms, [case], repeats, {"cache": str(cache), "columns": {}}, progress)
     lines = opening("Small files of split objects with hundreds of branches", repeats)
     lines += [
-        f"{case_line(case)}. Opening each file and reading its {len(branches)} branches with values that Branchline",
-        "reads; events/s count whole events, read calls are those of the reader to the file. Branchline's baskets are",
-        "fetched a whole file at a time; uproot maps the files into memory, its calls are the ranges it asked for.",
+        f"{case_line(case)}.",
+        f"Each pass opens each file and reads its {len(branches)} branches with values that Branchline reads; events/s",
+        "count whole events. Read calls are those of the reader to the file; uproot maps the files into memory, and its",
+        "calls are the ranges that it asked for.",
         "",
         measured_table(arms, case, samples),
         "",
