@@ -66,8 +66,8 @@ def split_object_pages(
     lines += [
         f"{case_line(case)}.",
         f"Each pass opens each file and reads its {len(branches)} branches with values that Branchline reads; events/s",
-        "count whole events. Read calls are those of the reader to the file; uproot maps the files into memory, and its",
-        "calls are the ranges that it asked for.",
+        "count whole events. Read calls are those of the reader to the file; uproot maps the files into memory, and",
+        "its calls are the ranges that it asked for.",
         "",
         measured_table(arms, case, samples),
         "",
