@@ -15,8 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import uproot
+
+from branchline import run
 
 FILES = 6
 EVENTS_PER_FILE = 60_000
@@ -129,6 +132,34 @@ def test_a_bad_file_is_skipped_when_asked_for_and_never_silently(
         assert skipped["entries_lost"] > 0
         assert f"{skipped['entries_lost']} events lost" in message
     assert "f3.root" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("codec", [uproot.ZLIB(6), uproot.LZ4(4), uproot.LZMA(6)])
+def test_a_flipped_byte_is_caught_by_the_checksum_of_the_codec(tmp_path: Path, codec: Any) -> None:
+    """Wherever it is in the data; no value that is wrong may reach a wagon."""
+    path = tmp_path / "flipped.root"
+    values = np.round(np.random.default_rng(5).normal(size=20_000), 2)
+    with uproot.recreate(path, compression=codec) as file:
+        file.mktree("events", {"px": "float64"}).extend({"px": values})
+    with uproot.open(path) as file:
+        key = file["events/px"].basket_key(0)
+        first, last = key.fSeekKey + key.fKeylen + 17, key.fSeekKey + key.fNbytes
+    whole = path.read_bytes()
+    for position in np.linspace(first, last - 1, 12, dtype=int):
+        flipped = bytearray(whole)
+        flipped[position] ^= 0x04
+        replace_bytes(path, bytes(flipped))
+        with pytest.warns(UserWarning, match="not complete.*px"):
+            result = run(SumsOfMomenta(), str(path), workers=1)
+        assert result.exit_code == 1, position
+        assert result.outputs["SumsOfMomenta"] is None
+
+
+class SumsOfMomenta:
+    branches = ("px",)
+
+    def process(self, events: Any) -> float:
+        return float(np.sum(np.asarray(events.px)))
 
 
 def test_a_bad_first_file_does_not_keep_the_train_from_learning(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -13,7 +12,7 @@ BRANCHES_SHOWN = 6
 
 def print_forecast(forecast: Forecast, console: Console) -> None:
     """A row for each wagon, then the whole train and how it was extrapolated."""
-    table = Table(title="each wagon alone", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="each wagon alone", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("wagon", no_wrap=True)
     for heading in ("events\ntried", "first\nchunk", "time per\nevent", "CPU per\nevent", "memory", "output", "of all"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -187,15 +187,23 @@ class _Extrapolation:
         both = max(per_event, read_s) if self._overlaps else per_event + read_s
         return self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
 
+    @property
+    def _chunk_entries(self) -> int:
+        """The entries of a large chunk: those of the step, or of the largest file tried if no file has so many."""
+        return max(1, min(self._step_entries, max(self._reading.entries.values(), default=1)))
+
     def _memory_bytes(self, wagons: Sequence[WagonForecast]) -> int:
-        entries = min(self._step_entries, max(1, self._events))
-        chunk_bytes = int(entries * self._plain_bytes_per_event)
+        chunk_bytes = int(self._chunk_entries * self._plain_bytes_per_event)
         reading = min(self._limit_bytes, CHUNKS_HELD * chunk_bytes)
-        tried = max([trial.chunk_entries for trial in self._trials], default=1)
-        growth = max(1.0, entries / max(1, tried))
-        temporary = int(max([wagon.memory_bytes for wagon in wagons], default=0) * growth)
+        once = sum(trial.memory_first_bytes - trial.memory_start_bytes for trial in self._trials)
+        temporary = max([self._temporary_bytes(trial) for trial in self._trials], default=0)
         outputs = sum(wagon.output_bytes_forecast for wagon in wagons)
-        return self._workers * (self._reading.memory_start_bytes + reading + temporary + outputs) + outputs
+        return self._workers * (self._reading.memory_start_bytes + reading + once + temporary + outputs) + outputs
+
+    def _temporary_bytes(self, trial: Trial) -> int:
+        """What a wagon needs for a chunk beyond what its first, small one took, in proportion to the chunk."""
+        tried = max(1, trial.chunk_entries)
+        return (trial.memory_peak_bytes - trial.memory_first_bytes) * max(tried, self._chunk_entries) // tried
 
     def _basis(self) -> tuple[str, ...]:
         how = "the longer of the two counts, for cores are left to read ahead" if self._overlaps else "added up"
@@ -203,8 +211,9 @@ class _Extrapolation:
             self._events_basis,
             f"time: wagons and reading per event on {self._reading.events} events, {how}, times the events, divided by "
             f"{self._workers} workers, plus each wagon's first chunk",
-            f"memory: Python and libraries, {CHUNKS_HELD} chunks of {self._step_entries} events but not more than the "
-            "limit, the hungriest wagon's own in proportion to the chunk, and the outputs, for each worker",
+            f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {self._chunk_entries} events but "
+            "not more than the limit, what each wagon's first chunk took, what the hungriest needs beyond that in "
+            "proportion to the chunk, and the outputs",
             "output: as it is after the sample if it did not grow, otherwise in proportion to the events",
         )
 

@@ -56,6 +56,8 @@ class ProcessorEvents:
     def __init__(self) -> None:
         self._branches: list[str] = []
         self._forms: dict[str, ak.forms.Form] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._record: ak.forms.RecordForm | None = None
         self._columns: Columns | None = None
         self._array: ak.Array | None = None
 
@@ -75,21 +77,26 @@ class ProcessorEvents:
         if chunk.all_branches == self._branches:
             return
         tree = branchline.open(chunk.path)[chunk.tree_name]
-        columns = {name: tree[name].array(entry_stop=1) for name in chunk.all_branches}
-        self._forms = {name: _keyed(name, column)[0] for name, column in columns.items()}
-        self._branches = list(chunk.all_branches)
+        names = chunk.all_branches
+        columns = tree.arrays(names, entry_stop=1)
+        self._forms = {name: _keyed(name, columns[name])[0] for name in names}
+        self._keys = {
+            name: list(form.expected_from_buffers(buffer_key=BUFFER_KEY)) for name, form in self._forms.items()
+        }
+        parameters = {"__record__": RECORD_NAME}
+        self._record = ak.forms.RecordForm(list(self._forms.values()), names, parameters=parameters)
+        self._branches = names
 
     def _made(self, columns: Columns, metadata: Mapping[str, Any]) -> ak.Array:
         container: dict[str, Callable[[], Any]] = {}
         for name, form in self._forms.items():
             buffers = _Buffers(columns, name, form)
-            for key in form.expected_from_buffers(buffer_key=BUFFER_KEY):
+            for key in self._keys[name]:
                 container[key] = partial(buffers.buffer, key)
-        record = ak.forms.RecordForm(
-            list(self._forms.values()), list(self._forms), parameters={"__record__": RECORD_NAME}
-        )
+        length = len(columns.chunk)
+        attributes = {METADATA: metadata}
         return ak.from_buffers(
-            record, len(columns.chunk), container, buffer_key=BUFFER_KEY, behavior=BEHAVIOR, attrs={METADATA: metadata}
+            self._record, length, container, buffer_key=BUFFER_KEY, behavior=BEHAVIOR, attrs=attributes
         )
 
 
@@ -115,5 +122,18 @@ class _Buffers:
 
 
 def _keyed(name: str, column: ak.Array) -> tuple[ak.forms.Form, dict[str, Any]]:
-    form, _, buffers = ak.to_buffers(column, form_key=f"{name}#{{id}}", buffer_key=BUFFER_KEY)
+    """The form of a column and its buffers, under names that hold the branch's."""
+    layout = _without_blocks(column.layout)
+    form, _, buffers = ak.to_buffers(layout, form_key=f"{name}#{{id}}", buffer_key=BUFFER_KEY)
     return form, buffers
+
+
+def _without_blocks(layout: ak.contents.Content) -> ak.contents.Content:
+    """The same with regular lists for blocks of several dimensions, whose length awkward would look up at once."""
+    if isinstance(layout, ak.contents.NumpyArray):
+        return layout.to_RegularArray()
+    if isinstance(layout, ak.contents.RecordArray):
+        return layout.copy(contents=[_without_blocks(content) for content in layout.contents])
+    if isinstance(layout, ak.contents.ListOffsetArray):
+        return layout.copy(content=_without_blocks(layout.content))
+    return layout

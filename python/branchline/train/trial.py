@@ -21,7 +21,8 @@ from branchline.tree import Chunk, ChunkStream, Source
 @dataclass
 class Trial:
     """What came of it. ``first_s`` is the time on the first chunk, compilation among it, and is in no other number;
-    ``sizes`` are the (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path.
+    ``memory_first_bytes`` is the peak after it; ``sizes`` are the
+    (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Trial:
     read_s: float = 0.0
     plain_bytes: int = 0
     memory_start_bytes: int = 0
+    memory_first_bytes: int = 0
     memory_peak_bytes: int = 0
     chunk_entries: int = 0
     sizes: list[tuple[int, int]] = field(default_factory=list)
@@ -73,6 +75,7 @@ class _Trying:
             begin_s = time.monotonic()
             self._through([_range(first, 0, LEARN_ENTRIES)], branches, LEARN_ENTRIES)
             trial.first_s = time.monotonic() - begin_s
+            trial.memory_first_bytes = memory_peak_bytes()
             branches = sorted({*branches, *self._coupling.touched})
             self._restart()
         step = FORECAST_ENTRIES // FORECAST_CHUNKS

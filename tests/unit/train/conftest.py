@@ -17,11 +17,12 @@ from branchline.tree import Chunk, ChunkStream, Source
 
 FILES = 5
 EVENTS_PER_FILE = 1500
+TYPES = {"px": "float64", "run": "int32", "pt": "var * float32", "vertex": np.dtype(("f8", (3,)))}
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with five files of 1500 events: px and run for each event, and a few pt."""
+    """A folder with five files of 1500 events: px, run and a vertex for each event, and a few pt."""
     folder = tmp_path_factory.mktemp("events")
     for index in range(FILES):
         write_file(folder / f"f{index}.root", index)
@@ -31,12 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_file(path: Path, seed: int, tree: str = "events") -> None:
     random = np.random.default_rng(seed)
     with uproot.recreate(path, compression=uproot.ZLIB(1)) as file:
-        events = file.mktree(tree, {"px": "float64", "run": "int32", "pt": "var * float32"})
+        events = file.mktree(tree, TYPES)
         for _ in range(3):
             count = EVENTS_PER_FILE // 3
             counts = random.poisson(3, count)
             pt = ak.unflatten(random.exponential(size=counts.sum()).astype("f4"), counts)
-            events.extend({"px": random.normal(size=count), "run": np.full(count, seed, "i4"), "pt": pt})
+            vertex = random.normal(size=(count, 3))
+            run = np.full(count, seed, "i4")
+            events.extend({"px": random.normal(size=count), "run": run, "pt": pt, "vertex": vertex})
 
 
 @pytest.fixture

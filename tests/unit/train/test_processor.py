@@ -29,6 +29,16 @@ def test_columns_are_read_when_looked_into(folder: Path, first_chunk: Any) -> No
         assert selected.metadata == {"dataset": "zh"}
 
 
+def test_fixed_arrays_are_not_looked_into_before_they_are_wanted(folder: Path, first_chunk: Any) -> None:
+    expected = uproot.open(folder / "f0.root")["events/vertex"].array(entry_stop=500)
+    with first_chunk(folder / "f0.root", ["vertex"]) as columns:
+        events = ProcessorEvents().of(columns, {})
+        assert columns.touched == {}
+        assert str(events.vertex[:, 0].type) == "500 * float64"
+        assert ak.to_list(events.vertex) == ak.to_list(expected)
+        assert columns.touched == {"this": {"vertex"}}
+
+
 def test_awkward_does_with_them_what_it_does_with_any_array(folder: Path, first_chunk: Any) -> None:
     expected = uproot.open(folder / "f0.root")["events"].arrays(entry_stop=500)
     with first_chunk(folder / "f0.root", []) as columns:
@@ -60,8 +70,11 @@ def test_a_branch_that_is_not_there_is_named_with_the_nearest(folder: Path, firs
 
 def test_a_branch_that_changes_its_type_between_files_is_told(folder: Path, tmp_path: Path, first_chunk: Any) -> None:
     with uproot.recreate(tmp_path / "other.root") as file:
-        events = file.mktree("events", {"px": "float32", "run": "int32", "pt": "var * float32"})
-        events.extend({"px": np.ones(500, "f4"), "run": np.ones(500, "i4"), "pt": ak.Array([[np.float32(1)]] * 500)})
+        types = {"px": "float32", "run": "int32", "pt": "var * float32", "vertex": np.dtype(("f8", (3,)))}
+        events = file.mktree("events", types)
+        pt = ak.Array([[np.float32(1)]] * 500)
+        values = {"px": np.ones(500, "f4"), "run": np.ones(500, "i4"), "pt": pt, "vertex": np.ones((500, 3))}
+        events.extend(values)
     maker = ProcessorEvents()
     with first_chunk(folder / "f0.root", []) as columns:
         maker.of(columns, {})
