@@ -47,8 +47,8 @@ def test_an_interruption_keeps_what_is_made_and_begins_no_more(tmp_path: Path) -
 
     with pytest.raises(KeyboardInterrupt):
         files.make_data(tmp_path, files=8, events_per_file=2, workers=1, progress=interrupted)
-    # One is made, one may be in the making, and one handed over.
-    assert 1 <= len(list(tmp_path.glob("*.root"))) <= 3
+    # One is made, one more is in the making, and up to three were handed over to the worker by then.
+    assert 1 <= len(list(tmp_path.glob("*.root"))) <= 5
     assert not (tmp_path / files.LIST_NAME).exists()
 
 
