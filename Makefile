@@ -88,5 +88,7 @@ $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt 
 
 # maturin builds the release profile in ./target, which cargo test --release and clippy share.
 $(STAMPS)/extension: $(STAMPS)/build $(RUST_SOURCES) pyproject.toml
+	@cargo --version | awk '{ split($$2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' \
+	    || { echo "Branchline needs Rust 1.85 or later; this is $$(cargo --version)" >&2; exit 1; }
 	MATURIN_PEP517_ARGS='$(if $(CI),--locked)' $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
