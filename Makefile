@@ -15,6 +15,8 @@ DEMO_OUT ?= demo-out
 # In CI the locked Rust dependencies are taken as they are, or the build fails.
 CARGO_FLAGS := --release $(if $(CI),--locked)
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+# As Cargo.toml asks for: an older cargo would fail with a message about something else.
+RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
 
@@ -88,7 +90,7 @@ $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt 
 
 # maturin builds the release profile in ./target, which cargo test --release and clippy share.
 $(STAMPS)/extension: $(STAMPS)/build $(RUST_SOURCES) pyproject.toml
-	@cargo --version | awk '{ split($$2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' \
-	    || { echo "Branchline needs Rust 1.85 or later; this is $$(cargo --version)" >&2; exit 1; }
+	@cargo --version | awk '{ split($$2, v, "."); exit v[2] < $(RUST_MINOR) }' \
+	    || { echo "Branchline needs Rust 1.$(RUST_MINOR) or later; this is $$(cargo --version)" >&2; exit 1; }
 	MATURIN_PEP517_ARGS='$(if $(CI),--locked)' $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

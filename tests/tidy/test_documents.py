@@ -31,3 +31,10 @@ def test_the_architecture_names_every_room(repository: Path) -> None:
     crates = [f"crates/{path.parent.name}" for path in (repository / "crates").glob("*/Cargo.toml")]
     for room in rooms + crates:
         assert f"`{room}`" in text, f"ARCHITECTURE.md does not say what {room} is for"
+
+
+def test_the_readme_names_the_rust_that_is_needed(repository: Path) -> None:
+    (needed,) = re.findall(
+        r'^rust-version = "(.*)"', (repository / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert f"Rust {needed} or later" in (repository / "README.md").read_text(encoding="utf-8")
