@@ -34,12 +34,12 @@ pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py,
 fn file_record<'py>(py: Python<'py>, record: &FileRecord) -> PyResult<Bound<'py, PyDict>> {
     let about = PyDict::new(py);
     about.set_item("source_index", record.source_index)?;
-    about.set_item("path", record.file.path())?;
-    about.set_item("store", record.file.store_name())?;
-    about.set_item("size_bytes", record.file.size_bytes())?;
+    about.set_item("path", &record.path)?;
+    about.set_item("store", &record.store)?;
+    about.set_item("size_bytes", record.size_bytes)?;
     about.set_item("entries", record.entries)?;
     about.set_item("codec", record.codec.map(|codec| codec.name()))?;
-    let snapshot = record.file.counters().snapshot();
+    let snapshot = record.counters.snapshot();
     for (counter, value) in snapshot.iter() {
         match (counter.unit(), counter.name().strip_suffix("_ns")) {
             (Unit::Nanoseconds, Some(name)) => {

@@ -143,16 +143,11 @@ fn select(tree: &Tree, selection: &Selection) -> Result<Vec<usize>> {
 
 /// Cuts a range of entries into chunks: at the boundaries that the baskets of all columns share where there are any.
 fn cut(tree: &Tree, columns: &[usize], entries: Range<u64>, options: &Options) -> Vec<Range<u64>> {
-    let step = match options.step_entries {
-        Some(step) => step.max(limits::CHUNK_ENTRIES_MIN),
-        None => {
-            let (stored, plain) = tree.bytes_per_entry(columns);
-            let bytes_max = options.memory_limit_bytes / limits::CHUNK_MEMORY_SHARE;
-            let by_step = options.step_bytes as f64 / plain.max(1e-9);
-            let by_memory = bytes_max as f64 / (stored + plain).max(1e-9);
-            (by_step.min(by_memory) as u64).max(limits::CHUNK_ENTRIES_MIN)
-        }
-    };
+    let (stored, plain) = tree.bytes_per_entry(columns);
+    let bytes_max = options.memory_limit_bytes / limits::CHUNK_MEMORY_SHARE;
+    let by_memory = (bytes_max as f64 / (stored + plain).max(1e-9)) as u64;
+    let by_step = options.step_entries.unwrap_or((options.step_bytes as f64 / plain.max(1e-9)) as u64);
+    let step = by_step.min(by_memory).max(limits::CHUNK_ENTRIES_MIN);
     if entries.is_empty() {
         return Vec::new();
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use branchline_format::compress::Codec;
+use branchline_trace::Counters;
 
 use crate::chunk::Chunk;
 use crate::file::File;
@@ -52,8 +53,14 @@ pub struct BranchCost {
 pub struct FileRecord {
     /// Which source it was opened for.
     pub source_index: usize,
-    /// The file with its counters.
-    pub file: Arc<File>,
+    /// Its path or URL.
+    pub path: String,
+    /// The storage element that serves it.
+    pub store: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What reading it has cost; the file itself, with the bytes that it holds, may be closed by now.
+    pub counters: Arc<Counters>,
     /// Entries delivered.
     pub entries: u64,
     /// Codec of its last basket.
@@ -135,7 +142,15 @@ impl Records {
     }
 
     pub(crate) fn add_file(&self, source_index: usize, file: &Arc<File>) {
-        lock(&self.files).push(FileRecord { source_index, file: Arc::clone(file), entries: 0, codec: None });
+        lock(&self.files).push(FileRecord {
+            source_index,
+            path: file.path().to_string(),
+            store: file.store_name().to_string(),
+            size_bytes: file.size_bytes(),
+            counters: Arc::clone(file.counters()),
+            entries: 0,
+            codec: None,
+        });
     }
 
     pub(crate) fn add_chunk(&self, chunk: &Chunk) {
