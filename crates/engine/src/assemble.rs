@@ -183,9 +183,13 @@ fn basket_named(
     ReadError::from_format(chunk.tree.file().path(), &error.in_object(object))
 }
 
-/// Whether the entries of a basket can only be told apart by the branch that counts them.
+/// Whether a basket can only be understood with the branch that counts its elements.
 fn is_uncounted(layout: &Layout, fetched: &Fetched) -> branchline_format::error::Result<bool> {
-    let Layout::Run { count: Some(_), .. } = layout else { return Ok(false) };
+    match layout {
+        Layout::Arrays { .. } => return Ok(true),
+        Layout::Run { count: Some(_), .. } => {}
+        _ => return Ok(false),
+    }
     match &fetched.source {
         BasketSource::Embedded(basket) => Ok(basket.offsets.is_none()),
         source => Ok(!BasketRecord::parse(source.stored(), fetched.entries_count)?.stores_bounds()),

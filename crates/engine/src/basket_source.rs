@@ -8,7 +8,7 @@ use bytes::Bytes;
 use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
 use branchline_format::column::Column;
 use branchline_format::compress::{Codec, Decompressor};
-use branchline_format::decode::decode;
+use branchline_format::decode::{decode, Counts};
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 use branchline_format::tree::embedded::EmbeddedBasket;
@@ -42,7 +42,7 @@ impl BasketSource {
         column: usize,
         entries: Range<usize>,
         entries_count: u64,
-        counts: &[i64],
+        counts: &Counts,
     ) -> Result<Column> {
         let mut worker = Worker::new();
         let layout = chunk.tree.layout(chunk.columns[column])?;

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::column::Column;
+use branchline_format::decode::Counts;
 use branchline_format::layout::{Kind, Layout};
 
 use crate::assemble::assemble;
 use crate::basket_source::Worker;
-use crate::chunk::{Chunk, Values};
+use crate::chunk::Chunk;
 use crate::error::{ReadErrorKind, Result};
 use crate::fetch::{fetch, needed_baskets};
 use crate::slab::{Buffer, Pool};
@@ -27,23 +28,38 @@ pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool
     Ok(chunk)
 }
 
-/// The number of elements of each of these entries of a branch of counted arrays.
-pub(crate) fn read_counts(tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Vec<i64>> {
+/// How many elements these entries of a branch have, from the branch that counts them.
+pub(crate) fn read_counts(tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Counts> {
     let name = &tree.branch(branch).path;
     let not_counted = || tree.error(ReadErrorKind::BadFile, format!("branch {name} names no branch that counts it"));
     let count = match tree.kind(branch) {
-        Kind::Data(Layout::Run { count: Some(count), .. }) if *count != branch => *count,
+        Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. }) => *count,
         _ => return Err(not_counted()),
     };
-    if !matches!(tree.kind(count), Kind::Data(Layout::Fixed { dimensions, .. }) if dimensions.is_empty()) {
+    // A branch that counts is counted by none that would count it: files that say so would be read for ever.
+    let is_plain = match tree.kind(count) {
+        Kind::Data(Layout::Fixed { dimensions, .. }) => dimensions.is_empty(),
+        Kind::Data(Layout::Run { dimensions, count: None, .. }) => dimensions.is_empty(),
+        Kind::Data(Layout::Run { dimensions, count: Some(outer), .. }) => {
+            dimensions.is_empty() && matches!(tree.kind(*outer), Kind::Data(Layout::Fixed { .. }))
+        }
+        _ => false,
+    };
+    if !is_plain {
         return Err(not_counted());
     }
     let chunk = read_now(tree, vec![count], entries, &Pool::new(0))?;
-    let values: Vec<Values> = chunk.take()?;
-    match values.into_iter().next() {
-        Some(Column::Flat { dtype, values }) => whole_numbers(dtype, &values).ok_or_else(not_counted),
-        _ => Err(not_counted()),
-    }
+    let counts = match chunk.take()?.into_iter().next() {
+        Some(Column::Flat { dtype, values }) => whole_numbers(dtype, &values).map(Counts::Entries),
+        Some(Column::List { offsets, content }) => match *content {
+            Column::Flat { dtype, values } => whole_numbers("i8", &offsets)
+                .zip(whole_numbers(dtype, &values))
+                .map(|(ends, all)| Counts::Elements(ends, all)),
+            _ => None,
+        },
+        _ => None,
+    };
+    counts.ok_or_else(not_counted)
 }
 
 fn whole_numbers(dtype: &str, values: &Buffer) -> Option<Vec<i64>> {

@@ -72,7 +72,7 @@ impl<'a> BasketRecord<'a> {
         let headers = header.size() * self.head.entries_count;
         let element_size = scalar.stored_size() * dimensions.iter().product::<usize>();
         let bytes = self.data_size().checked_sub(headers)?;
-        (self.stores_bounds() && element_size > 0 && bytes % element_size == 0).then(|| bytes / element_size)
+        (self.stores_bounds() && element_size > 0 && bytes.is_multiple_of(element_size)).then(|| bytes / element_size)
     }
 
     /// Decompresses into `plain`, whose former content is overwritten.
@@ -96,7 +96,11 @@ impl<'a> BasketRecord<'a> {
         let (data, rest) = bytes.split_at(self.data_size().min(size));
         Ok(Plain {
             data,
-            offsets: Offsets::Stored { rest, key_size: self.key.key_size as usize },
+            offsets: Offsets::Stored {
+                rest,
+                key_size: self.key.key_size as usize,
+                are_sizes: self.head.stores_sizes(),
+            },
             entries_count: self.head.entries_count,
             generates_offsets: self.head.generates_offsets(),
         })
@@ -116,8 +120,8 @@ pub struct Plain<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Offsets<'a> {
-    /// As in the record: a count and offsets from the start of the key, or nothing.
-    Stored { rest: &'a [u8], key_size: usize },
+    /// As in the record: a count and offsets from the start of the key (or sizes of the entries), or nothing.
+    Stored { rest: &'a [u8], key_size: usize, are_sizes: bool },
     /// Of an embedded basket, counted from the data.
     Embedded(Option<&'a [u32]>),
 }
@@ -141,7 +145,9 @@ impl<'a> Plain<'a> {
                 None => return Ok(None),
             },
             Offsets::Stored { rest, .. } if rest.is_empty() || self.generates_offsets => return Ok(None),
-            Offsets::Stored { rest, key_size } => stored_bounds(rest, key_size, self.entries_count)?,
+            Offsets::Stored { rest, key_size, are_sizes } => {
+                stored_bounds(rest, key_size, are_sizes, self.entries_count)?
+            }
         };
         bounds.truncate(self.entries_count);
         bounds.push(self.data.len() as u32);
@@ -168,19 +174,28 @@ impl<'a> Plain<'a> {
     }
 }
 
-fn stored_bounds(rest: &[u8], key_size: usize, entries_count: usize) -> Result<Vec<u32>> {
+fn stored_bounds(rest: &[u8], key_size: usize, are_sizes: bool, entries_count: usize) -> Result<Vec<u32>> {
     let mut cursor = Cursor::new(rest);
     let count = i64::from(cursor.i32()?);
     let count = cursor.checked_count(count, 4)?;
     if count < entries_count {
         return Err(FormatError::damaged(0, format!("{count} entry offsets for {entries_count} entries")));
     }
-    let raw = cursor.take(4 * entries_count)?;
+    let raw = cursor.take(4 * entries_count)?.as_chunks::<4>().0;
+    let numbers = raw.iter().map(|raw| i64::from(i32::from_be_bytes(*raw)));
+    // An offset before the data fails the test of order.
+    let in_data = |offset: i64| u32::try_from(offset).unwrap_or(u32::MAX);
     let mut bounds = Vec::with_capacity(entries_count + 1);
-    bounds.extend(raw.as_chunks::<4>().0.iter().map(|raw| {
-        let offset = i64::from(i32::from_be_bytes(*raw)) - key_size as i64;
-        u32::try_from(offset).unwrap_or(u32::MAX) // an offset before the data fails the test of order
-    }));
+    if are_sizes {
+        // The first number is unused; each other one is the size of the entry before it.
+        let sums = numbers.enumerate().scan(0, |sum, (index, size)| {
+            *sum += if index == 0 { 0 } else { size };
+            Some(*sum)
+        });
+        bounds.extend(sums.map(in_data));
+    } else {
+        bounds.extend(numbers.map(|offset| in_data(offset - key_size as i64)));
+    }
     Ok(bounds)
 }
 
@@ -190,7 +205,7 @@ pub fn run_values(entry: &[u8], header: RunHeader, element_size: usize) -> Resul
     let Some(values) = entry.get(header.size()..) else {
         return wrong(format!("an entry of {} bytes is shorter than its header", entry.len()));
     };
-    if element_size == 0 || values.len() % element_size != 0 {
+    if element_size == 0 || !values.len().is_multiple_of(element_size) {
         return wrong(format!("{} bytes are no whole number of elements of {element_size}", values.len()));
     }
     let count = match header {
@@ -222,7 +237,7 @@ pub fn decode_run_into(
     if header == RunHeader::None && bounds.first() == Some(&0) {
         for (offset, pair) in offsets.iter_mut().zip(bounds.windows(2)) {
             let bytes = (pair[1] - pair[0]) as usize;
-            if bytes % element_size != 0 {
+            if !bytes.is_multiple_of(element_size) {
                 return Err(FormatError::damaged(u64::from(pair[0]), "an entry ends within a value"));
             }
             end += (bytes / element_size) as i64;

@@ -44,6 +44,7 @@ impl Column {
         match layout {
             Layout::Fixed { scalar, dimensions } => Self::fixed(*scalar, dimensions),
             Layout::Run { scalar, dimensions, .. } => Self::list(Self::fixed(*scalar, dimensions)),
+            Layout::Arrays { scalar, .. } => Self::list(Self::list(Self::fixed(*scalar, &[]))),
             Layout::Bits { many: false } => Self::fixed(Scalar::U32, &[]),
             Layout::Bits { many: true } => Self::list(Self::fixed(Scalar::U32, &[])),
             Layout::Members(members) => Self::Record(

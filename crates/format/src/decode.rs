@@ -14,9 +14,18 @@ const IS_REFERENCED: u32 = 1 << 4;
 /// Containers nested deeper than this do not exist in C++ code that compiles.
 const ITEM_DEPTH_MAX: usize = 32;
 
-/// Decodes `entries` of a basket. `counts` holds the number of elements of each of these entries, for baskets that do
-/// not store where their entries begin.
-pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
+/// How many elements there are, from the branch that counts them, for all entries of a basket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counts {
+    /// Of each entry.
+    Entries(Vec<i64>),
+    /// Of each element of each entry: where the elements of an entry begin and end, and their counts.
+    Elements(Vec<i64>, Vec<i64>),
+}
+
+/// Decodes `entries` of a basket. `counts` are needed where the basket does not store where its entries begin, and for
+/// arrays within elements.
+pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&Counts>) -> Result<Column> {
     let mut column = Column::empty(layout);
     match layout {
         Layout::Fixed { scalar, dimensions } => {
@@ -25,9 +34,17 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
         }
         Layout::Run { scalar, dimensions, header, .. } => match (plain.bounds()?, counts) {
             (Some(bounds), _) => decode_run(plain, &bounds, entries, *scalar, dimensions, *header, &mut column)?,
-            (None, Some(counts)) => decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?,
-            (None, None) if plain.entries_count == 0 => {}
-            (None, None) => return Err(no_bounds()),
+            (None, Some(Counts::Entries(counts))) => {
+                decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?
+            }
+            _ if plain.entries_count == 0 => {}
+            _ => return Err(no_bounds()),
+        },
+        Layout::Arrays { scalar, .. } => match counts {
+            Some(Counts::Elements(ends, counts)) => {
+                decode_arrays(plain, entries, *scalar, ends, counts, &mut column)?;
+            }
+            _ => return Err(no_bounds()),
         },
         Layout::Bits { many } => decode_bits(plain, entries, *many, &mut column)?,
         Layout::Members(members) => decode_members(plain, entries, members, &mut column)?,
@@ -108,22 +125,58 @@ fn decode_counted(
     Ok(())
 }
 
+/// Elements that each have a byte, which is 0 for a null pointer, and their own number of values.
+fn decode_arrays(
+    plain: &Plain<'_>,
+    entries: Range<usize>,
+    scalar: Scalar,
+    bounds: &[i64],
+    counts: &[i64],
+    column: &mut Column,
+) -> Result<()> {
+    let misfit = || FormatError::damaged(0, "the counts of the arrays do not fit the entries of the basket");
+    let Column::List { offsets, content } = column else { return Err(misfit()) };
+    let Column::List { offsets: array_offsets, content: values } = content.as_mut() else { return Err(misfit()) };
+    if bounds.len() != plain.entries_count + 1 {
+        return Err(misfit());
+    }
+    let (mut elements, mut end) = (0, 0);
+    each_entry(plain, entries, |cursor, entry, wanted| {
+        let of_entry = bounds[entry] as usize..bounds[entry + 1] as usize;
+        for count in counts.get(of_entry).ok_or_else(misfit)? {
+            let is_there = cursor.u8()? != 0;
+            let count = if is_there { cursor.checked_count((*count).max(0), scalar.stored_size())? } else { 0 };
+            let stored = cursor.take(count * scalar.stored_size())?;
+            if wanted {
+                append_values(scalar, stored, values);
+                end += count as i64;
+                array_offsets.push(end);
+                elements += 1;
+            }
+        }
+        if wanted {
+            offsets.push(elements);
+        }
+        Ok(())
+    })
+}
+
 /// Walks over the entries of a basket one by one.
 fn each_entry(
     plain: &Plain<'_>,
     entries: Range<usize>,
-    mut visit: impl FnMut(&mut Cursor<'_>, bool) -> Result<()>,
+    mut visit: impl FnMut(&mut Cursor<'_>, usize, bool) -> Result<()>,
 ) -> Result<()> {
     if let Some(bounds) = plain.bounds()? {
-        for (index, pair) in bounds[entries.start..=entries.end].windows(2).enumerate() {
+        for (index, pair) in entries.clone().zip(bounds[entries.start..=entries.end].windows(2)) {
             let mut cursor = Cursor::new(&plain.data[pair[0] as usize..pair[1] as usize]);
-            visit(&mut cursor, true).map_err(|error| error.in_object(format!("entry {}", entries.start + index)))?;
+            visit(&mut cursor, index, true).map_err(|error| error.in_object(format!("entry {index}")))?;
         }
         return Ok(());
     }
     let mut cursor = Cursor::new(plain.data);
     for index in 0..entries.end {
-        visit(&mut cursor, index >= entries.start).map_err(|error| error.in_object(format!("entry {index}")))?;
+        visit(&mut cursor, index, index >= entries.start).map_err(|error| error.in_object(format!("entry {index}")))?;
     }
     Ok(())
 }
@@ -134,7 +187,7 @@ fn decode_bits(plain: &Plain<'_>, entries: Range<usize>, many: bool, column: &mu
     }
     let mut values = Vec::new();
     let mut ends = Vec::new();
-    each_entry(plain, entries, |cursor, wanted| {
+    each_entry(plain, entries, |cursor, _, wanted| {
         while !many || cursor.remaining() > 0 {
             let bits = cursor.u32()?;
             if bits & IS_REFERENCED != 0 {
@@ -152,7 +205,7 @@ fn decode_bits(plain: &Plain<'_>, entries: Range<usize>, many: bool, column: &mu
     })?;
     if let Column::List { offsets, content } = column {
         offsets.extend(ends);
-        *content = Box::new(Column::Flat { dtype: Scalar::U32.dtype(), values });
+        **content = Column::Flat { dtype: Scalar::U32.dtype(), values };
     } else if let Some(into) = column.values_mut() {
         *into = values;
     }
@@ -177,7 +230,7 @@ fn decode_members(plain: &Plain<'_>, entries: Range<usize>, members: &[Member], 
 fn decode_texts(plain: &Plain<'_>, entries: Range<usize>, length: TextLength, column: &mut Column) -> Result<()> {
     let Column::Text { offsets, bytes } = column else { return Err(no_bounds()) };
     let has_bounds = plain.bounds()?.is_some();
-    each_entry(plain, entries, |cursor, wanted| {
+    each_entry(plain, entries, |cursor, _, wanted| {
         if length == TextLength::Versioned {
             cursor.version_header()?;
         }

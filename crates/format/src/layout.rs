@@ -41,6 +41,13 @@ pub enum Layout {
         /// Index of the branch that says how many there are, needed where baskets have no entry offsets.
         count: Option<usize>,
     },
+    /// Elements of a container that each have a variable array, counted by another of their members.
+    Arrays {
+        /// The values.
+        scalar: Scalar,
+        /// Index of the branch of that member.
+        count: usize,
+    },
     /// TObject::fBits, each followed by two bytes if the object is referenced.
     Bits {
         /// Whether an entry holds any number of them.
@@ -331,7 +338,10 @@ fn kind_of_collected_member(branch: &TBranch, element: &ElementBranch, member: O
         code::TSTRING => Kind::Data(Layout::Nested { header_size: 0, item: Item::Rest(Box::new(Item::Text)) }),
         1..=19 if code != code::CHAR_STAR => numbers(branch, code, member, |scalar, _| run(scalar, Vec::new())),
         21..=39 => numbers(branch, code - ARRAY_STEP, member, run),
-        41..=59 => unsupported(type_name, "variable arrays within the elements of a container are not read yet"),
+        41..=59 => match element.count2 {
+            Some(count) => numbers(branch, code - 2 * ARRAY_STEP, member, |scalar, _| Layout::Arrays { scalar, count }),
+            None => unsupported(type_name, "the branch does not name the one that counts its arrays"),
+        },
         code::STL | code::STL_STRING | code::STREAMER if is_single(member) => match contained_item(type_name) {
             Some(item) => Kind::Data(Layout::Nested { header_size: 6, item: Item::Rest(Box::new(item)) }),
             None => unsupported(type_name, "containers of objects are not read yet"),

@@ -18,6 +18,7 @@ fn layout_name(layout: &Layout) -> String {
         Layout::Fixed { scalar, dimensions } => array_name(*scalar, dimensions, ""),
         Layout::Run { scalar, header: RunHeader::Container, .. } => format!("std::vector<{}>", scalar.type_name()),
         Layout::Run { scalar, dimensions, .. } => array_name(*scalar, dimensions, "[]"),
+        Layout::Arrays { scalar, .. } => array_name(*scalar, &[], "[][]"),
         Layout::Bits { many: false } => "uint32_t".to_string(),
         Layout::Bits { many: true } => "uint32_t[]".to_string(),
         Layout::Members(members) => {

@@ -13,16 +13,26 @@ pub struct BasketHead {
     pub entries_count: usize,
     /// Where the data end, from the start of the key; entry offsets may follow.
     pub last: usize,
+    /// TBasket's IO features.
+    io_bits: u8,
     /// What follows in an embedded basket (and 80 added: entry offsets must be generated from counts).
     pub flag: u8,
 }
 
+/// IO feature: entry offsets that can be generated are not stored (TBasket's kGenerateOffsetMap).
+const GENERATE_OFFSET_MAP: u8 = 1;
 /// Added to a basket's flag when its entry offsets are not stored.
 const GENERATE_OFFSETS: u8 = 80;
 /// Flags above this have displacements behind the entry offsets.
 const HAS_DISPLACEMENT: u8 = 40;
 
 impl BasketHead {
+    /// Whether stored entry offsets are the sizes of the entries, which compress better: so it is where they were to
+    /// be left out, but cannot be generated.
+    pub fn stores_sizes(&self) -> bool {
+        self.io_bits & GENERATE_OFFSET_MAP != 0 && !self.generates_offsets()
+    }
+
     /// Whether the entry offsets are left out and follow from the counts (TIOFeatures' kGenerateOffsetMap).
     pub fn generates_offsets(&self) -> bool {
         self.flag > GENERATE_OFFSETS
@@ -61,14 +71,13 @@ fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
     let _version = cursor.version_header()?;
     let _buffer_size = cursor.i32()?;
     let entry_size = cursor.i32()?;
-    if entry_size < 0 {
-        let _io_bits = cursor.u8()?; // a negative size announces them
-    }
+    // A negative size announces IO features.
+    let io_bits = if entry_size < 0 { cursor.u8()? } else { 0 };
     let entries_count = cursor.i32()?;
     let last = cursor.i32()?;
     let flag = cursor.u8()?;
     match (usize::try_from(entries_count), usize::try_from(last)) {
-        (Ok(entries_count), Ok(last)) => Ok(BasketHead { entries_count, last, flag }),
+        (Ok(entries_count), Ok(last)) => Ok(BasketHead { entries_count, last, io_bits, flag }),
         _ => Err(FormatError::damaged(start, format!("a basket of {entries_count} entries and {last} bytes"))),
     }
 }

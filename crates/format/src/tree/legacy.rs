@@ -35,7 +35,7 @@ pub(super) fn read_branch(walker: &mut Walker<'_>, version: i16, into: &mut Memb
     let cursor = &mut walker.buffer.cursor;
     let compress = cursor.i32()?;
     let _basket_size = cursor.i32()?;
-    let entry_offset_len = cursor.i32()?;
+    let _entry_offset_len = cursor.i32()?;
     let write_basket = cursor.i32()?;
     let entry_number = cursor.i32()?;
     let _offset = cursor.i32()?;
@@ -47,9 +47,8 @@ pub(super) fn read_branch(walker: &mut Walker<'_>, version: i16, into: &mut Memb
     let total_bytes = cursor.f64()?;
     let zip_bytes = cursor.f64()?;
     into.set_number(Number::Compress, i64::from(compress));
-    into.set_number(Number::EntryOffsetLen, i64::from(entry_offset_len));
     into.set_number(Number::WriteBasket, i64::from(write_basket));
-    into.set_number(Number::EntryNumber, i64::from(entry_number));
+    into.set_number(Number::LastEntry, i64::from(entry_number));
     into.set_number(Number::Entries, entries as i64);
     into.set_number(Number::TotBytes, total_bytes as i64);
     into.set_number(Number::ZipBytes, zip_bytes as i64);

@@ -9,12 +9,10 @@ pub enum Number {
     FirstEntry,
     TotBytes,
     ZipBytes,
-    AutoFlush,
     ClusterRangesCount,
     Compress,
-    EntryOffsetLen,
     WriteBasket,
-    EntryNumber,
+    LastEntry,
     MaxBaskets,
     IoBits,
     CheckSum,
@@ -23,8 +21,6 @@ pub enum Number {
     Type,
     StreamerType,
     Len,
-    LenType,
-    LeafOffset,
     IsUnsigned,
 }
 
@@ -38,11 +34,9 @@ pub enum NumberArray {
     BasketBytes,
     BasketEntry,
     BasketSeek,
-    ClusterRangeEnd,
-    ClusterSize,
 }
 
-const ARRAYS_COUNT: usize = NumberArray::ClusterSize as usize + 1;
+const ARRAYS_COUNT: usize = NumberArray::BasketSeek as usize + 1;
 
 /// Strings that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,12 +106,10 @@ pub fn wanted(name: &str) -> Option<Wanted> {
         "fFirstEntry" => N(Number::FirstEntry),
         "fTotBytes" => N(Number::TotBytes),
         "fZipBytes" => N(Number::ZipBytes),
-        "fAutoFlush" => N(Number::AutoFlush),
         "fNClusterRange" => N(Number::ClusterRangesCount),
         "fCompress" => N(Number::Compress),
-        "fEntryOffsetLen" => N(Number::EntryOffsetLen),
         "fWriteBasket" => N(Number::WriteBasket),
-        "fEntryNumber" => N(Number::EntryNumber),
+        "fEntryNumber" => N(Number::LastEntry),
         "fMaxBaskets" => N(Number::MaxBaskets),
         "fIOBits" => N(Number::IoBits),
         "fCheckSum" => N(Number::CheckSum),
@@ -126,14 +118,10 @@ pub fn wanted(name: &str) -> Option<Wanted> {
         "fType" => N(Number::Type),
         "fStreamerType" => N(Number::StreamerType),
         "fLen" => N(Number::Len),
-        "fLenType" => N(Number::LenType),
-        "fOffset" => N(Number::LeafOffset),
         "fIsUnsigned" => N(Number::IsUnsigned),
         "fBasketBytes" => Array(NumberArray::BasketBytes),
         "fBasketEntry" => Array(NumberArray::BasketEntry),
         "fBasketSeek" => Array(NumberArray::BasketSeek),
-        "fClusterRangeEnd" => Array(NumberArray::ClusterRangeEnd),
-        "fClusterSize" => Array(NumberArray::ClusterSize),
         "fBranches" => P(Pointers::Branches),
         "fLeaves" => P(Pointers::Leaves),
         "fBaskets" => P(Pointers::Baskets),

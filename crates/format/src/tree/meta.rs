@@ -22,8 +22,6 @@ pub struct TTree {
     pub title: String,
     /// Entries in it.
     pub entries_count: u64,
-    /// TTree::fAutoFlush.
-    pub auto_flush: i64,
     /// Its branches; a parent comes before its children.
     pub branches: Vec<TBranch>,
 }
@@ -51,8 +49,6 @@ pub struct TBranch {
     pub plain_bytes: u64,
     /// Bytes in the file (TBranch::fZipBytes).
     pub compressed_bytes: u64,
-    /// Whether baskets have entry offsets.
-    pub entry_offset_len: i64,
     /// Compression setting, 100 * algorithm + level; negative for the file's.
     pub compress: i64,
     /// The file that holds its baskets, when it is another one.
@@ -74,10 +70,6 @@ pub struct TLeaf {
     pub class_name: String,
     /// Elements per entry, or per unit of its counter.
     pub length: i64,
-    /// Bytes of an element in memory.
-    pub element_size: i64,
-    /// Offset in a leaf list.
-    pub offset: i64,
     /// Whether a whole number has no sign.
     pub is_unsigned: bool,
     /// Name of the leaf that counts it.
@@ -148,7 +140,6 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         name: tree.text(Text::Name).to_string(),
         title: tree.text(Text::Title).to_string(),
         entries_count: u64::try_from(tree.number(Number::Entries)).unwrap_or(0),
-        auto_flush: tree.number(Number::AutoFlush),
         branches: builder.branches,
     })
 }
@@ -226,8 +217,6 @@ fn new_leaf(members: &Members) -> TLeaf {
         title: members.text(Text::Title).to_string(),
         class_name: members.class_name.clone(),
         length: members.number(Number::Len),
-        element_size: members.number(Number::LenType),
-        offset: members.number(Number::LeafOffset),
         is_unsigned: members.number(Number::IsUnsigned) != 0,
         count_name: None,
         count_branch: None,
@@ -259,7 +248,6 @@ fn new_branch(members: &mut Members) -> Result<TBranch> {
         entries_count: size(Number::Entries),
         plain_bytes: size(Number::TotBytes),
         compressed_bytes: size(Number::ZipBytes),
-        entry_offset_len: members.number(Number::EntryOffsetLen),
         compress: members.number(Number::Compress),
         file_name: members.text(Text::FileName).to_string(),
         baskets: Vec::new(),
@@ -277,7 +265,7 @@ fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
     let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
     let first = members.number(Number::FirstEntry);
     let entries_count = members.number(Number::Entries);
-    let last_entry = members.number(Number::EntryNumber).max(first + entries_count);
+    let last_entry = members.number(Number::LastEntry).max(first + entries_count);
     let written = usize::try_from(members.number(Number::WriteBasket)).unwrap_or(0);
     let mut baskets = Vec::new();
     for index in 0..=written {
