@@ -16,7 +16,7 @@ from tests.peers import oracle_check
 from tests.peers.oracle_check import CONTRADICTED, DECIDING, DIFFERS, FAILED, MATCH, NOT_READ, Verdict, must_be_read
 
 # Branches of TTrees that match today. Raised whenever more are read, so that none is lost unnoticed.
-MATCHES_MIN = 0
+MATCHES_MIN = 29_868
 SHOWN_MAX = 40
 
 

@@ -31,12 +31,12 @@ const NUMBERS_COUNT: usize = Number::IsUnsigned as usize + 1;
 #[repr(usize)]
 #[allow(missing_docs)]
 pub enum NumberArray {
-    BasketBytes,
-    BasketEntry,
-    BasketSeek,
+    Sizes,
+    FirstEntries,
+    Seeks,
 }
 
-const ARRAYS_COUNT: usize = NumberArray::BasketSeek as usize + 1;
+const ARRAYS_COUNT: usize = NumberArray::Seeks as usize + 1;
 
 /// Strings that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,9 +119,9 @@ pub fn wanted(name: &str) -> Option<Wanted> {
         "fStreamerType" => N(Number::StreamerType),
         "fLen" => N(Number::Len),
         "fIsUnsigned" => N(Number::IsUnsigned),
-        "fBasketBytes" => Array(NumberArray::BasketBytes),
-        "fBasketEntry" => Array(NumberArray::BasketEntry),
-        "fBasketSeek" => Array(NumberArray::BasketSeek),
+        "fBasketBytes" => Array(NumberArray::Sizes),
+        "fBasketEntry" => Array(NumberArray::FirstEntries),
+        "fBasketSeek" => Array(NumberArray::Seeks),
         "fBranches" => P(Pointers::Branches),
         "fLeaves" => P(Pointers::Leaves),
         "fBaskets" => P(Pointers::Baskets),

@@ -259,9 +259,9 @@ fn new_branch(members: &mut Members) -> Result<TBranch> {
 
 /// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.
 fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
-    let first_entries = members.take_array(NumberArray::BasketEntry);
-    let seeks = members.take_array(NumberArray::BasketSeek);
-    let sizes = members.take_array(NumberArray::BasketBytes);
+    let first_entries = members.take_array(NumberArray::FirstEntries);
+    let seeks = members.take_array(NumberArray::Seeks);
+    let sizes = members.take_array(NumberArray::Sizes);
     let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
     let first = members.number(Number::FirstEntry);
     let entries_count = members.number(Number::Entries);

@@ -218,8 +218,8 @@ impl Walker<'_> {
     /// Sets the arrays of a branch that was streamed by hand.
     pub(super) fn set_baskets(into: &mut Members, bytes: Vec<i64>, entry: Vec<i64>, seek: Vec<i64>) {
         into.set_number(Number::MaxBaskets, bytes.len() as i64);
-        into.set_array(NumberArray::BasketBytes, bytes);
-        into.set_array(NumberArray::BasketEntry, entry);
-        into.set_array(NumberArray::BasketSeek, seek);
+        into.set_array(NumberArray::Sizes, bytes);
+        into.set_array(NumberArray::FirstEntries, entry);
+        into.set_array(NumberArray::Seeks, seek);
     }
 }
