@@ -24,3 +24,16 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     folder = (session if worker_id == "master" else session.parent) / "collisions"
     make_data(folder, files=3, events_per_file=20, seed=7, workers=1)
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints what tests have to tell though they pass: what they recorded as the property `told`.
+
+    Captured output of a passing test is not shown, and with several workers it has no terminal to go to.
+    """
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    for report in reports:
+        for name, text in report.user_properties:
+            if name == "told":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(text)
