@@ -4,13 +4,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::basket::BasketRecord;
+use branchline_format::decode::Counts;
 use branchline_format::layout::Layout;
 
-use crate::basket_source::{BasketSource, Task};
-use crate::chunk::{Chunk, Making, Piece, Target};
+use crate::basket_source::BasketSource;
+use crate::chunk::{Chunk, Making, Target};
 use crate::error::{ReadError, Result};
 use crate::fetch::Needed;
 use crate::slab::OpenSlab;
+use crate::tree::Tree;
+use crate::worker::Task;
+
+/// Reads how many elements these entries of a branch have.
+pub(crate) type CountsOf<'a> = &'a dyn Fn(&Arc<Tree>, usize, Range<u64>) -> Result<Counts>;
 
 /// A basket with its bytes, and which of its entries the chunk wants.
 struct Fetched {
@@ -40,7 +46,12 @@ impl Fetched {
 }
 
 /// Prepares the chunk's columns and answers with the baskets to decode.
-pub(crate) fn assemble(chunk: &Arc<Chunk>, needed: &[Needed], sources: Vec<BasketSource>) -> Result<Vec<Task>> {
+pub(crate) fn assemble(
+    chunk: &Arc<Chunk>,
+    needed: &[Needed],
+    sources: Vec<BasketSource>,
+    counts_of: CountsOf<'_>,
+) -> Result<Vec<Task>> {
     let mut by_column: Vec<Vec<Fetched>> = chunk.columns.iter().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
         let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
@@ -57,30 +68,36 @@ pub(crate) fn assemble(chunk: &Arc<Chunk>, needed: &[Needed], sources: Vec<Baske
     let mut makings = Vec::with_capacity(by_column.len());
     let mut tasks = Vec::with_capacity(needed.len());
     for (column, fetched) in by_column.into_iter().enumerate() {
-        makings.push(assemble_column(chunk, column, fetched, &mut tasks)?);
+        makings.push(assemble_column(chunk, column, fetched, counts_of, &mut tasks)?);
     }
     chunk.begin(makings, tasks.len());
     Ok(tasks)
 }
 
-fn assemble_column(chunk: &Arc<Chunk>, column: usize, fetched: Vec<Fetched>, tasks: &mut Vec<Task>) -> Result<Making> {
+fn assemble_column(
+    chunk: &Arc<Chunk>,
+    column: usize,
+    fetched: Vec<Fetched>,
+    counts_of: CountsOf<'_>,
+    tasks: &mut Vec<Task>,
+) -> Result<Making> {
     let layout = chunk.tree.layout(chunk.columns[column])?;
     match layout {
         Layout::Fixed { scalar, dimensions } => {
             let entry_size = scalar.size() * dimensions.iter().product::<usize>();
             match place_fixed(chunk, column, fetched, entry_size, tasks) {
                 Ok(making) => Ok(making),
-                Err(fetched) => pieces(chunk, column, fetched, tasks),
+                Err(fetched) => pieces(chunk, column, fetched, counts_of, tasks),
             }
         }
         Layout::Run { .. } => {
             let counts: Option<Vec<usize>> = fetched.iter().map(|one| elements_count(layout, one)).collect();
             match counts {
                 Some(counts) => place_runs(chunk, column, layout, fetched, &counts, tasks),
-                None => pieces(chunk, column, fetched, tasks),
+                None => pieces(chunk, column, fetched, counts_of, tasks),
             }
         }
-        _ => pieces(chunk, column, fetched, tasks),
+        _ => pieces(chunk, column, fetched, counts_of, tasks),
     }
 }
 
@@ -153,21 +170,25 @@ fn place_runs(
     Ok(Making::Direct { values: values_slab, offsets: Some(offsets_slab) })
 }
 
-fn pieces(chunk: &Arc<Chunk>, column: usize, fetched: Vec<Fetched>, tasks: &mut Vec<Task>) -> Result<Making> {
+fn pieces(
+    chunk: &Arc<Chunk>,
+    column: usize,
+    fetched: Vec<Fetched>,
+    counts_of: CountsOf<'_>,
+    tasks: &mut Vec<Task>,
+) -> Result<Making> {
     let layout = chunk.tree.layout(chunk.columns[column])?;
     let mut pieces = Vec::with_capacity(fetched.len());
     for (index, one) in fetched.into_iter().enumerate() {
-        if is_uncounted(layout, &one).map_err(|error| basket_named(chunk, column, one.basket, error))? {
-            pieces.push(Piece::Uncounted {
-                source: one.source,
-                entries: one.entries,
-                basket_start: one.basket_start,
-                basket_entries: one.entries_count,
-            });
+        let uncounted = is_uncounted(layout, &one).map_err(|error| basket_named(chunk, column, one.basket, error))?;
+        let counts = if uncounted {
+            let of_basket = one.basket_start..one.basket_start + one.entries_count;
+            Some(counts_of(&chunk.tree, chunk.columns[column], of_basket)?)
         } else {
-            pieces.push(Piece::Missing);
-            tasks.push(one.task(chunk, column, Target::Piece(index)));
-        }
+            None
+        };
+        pieces.push(None);
+        tasks.push(one.task(chunk, column, Target::Piece { index, counts }));
     }
     Ok(Making::Pieces(pieces))
 }

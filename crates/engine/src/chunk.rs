@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use branchline_format::column::Column;
 use branchline_format::compress::Codec;
+use branchline_format::decode::Counts;
 use branchline_format::layout::Layout;
 use branchline_trace::Counter;
 
-use crate::basket_source::BasketSource;
 use crate::error::{ReadError, Result};
-use crate::read_now::read_counts;
 use crate::slab::{Buffer, OpenSlab, Part, Pool};
 use crate::tree::Tree;
 
@@ -57,21 +56,9 @@ pub(crate) enum Making {
     /// Every basket has its place in the buffers.
     Direct { values: OpenSlab, offsets: Option<OpenSlab> },
     /// Every basket gives a piece.
-    Pieces(Vec<Piece>),
+    Pieces(Vec<Option<Column>>),
     /// Done, or given up.
     Nothing,
-}
-
-/// What a basket adds to a column that is made of pieces.
-#[derive(Debug)]
-pub(crate) enum Piece {
-    /// Not there yet.
-    Missing,
-    /// Decoded.
-    Column(Column),
-    /// To be decoded when the numbers of elements of its entries are known: the basket, which entries of it, and the
-    /// entry of the tree that it begins with.
-    Uncounted { source: BasketSource, entries: Range<usize>, basket_start: u64, basket_entries: u64 },
 }
 
 /// Where a basket's values go.
@@ -81,8 +68,8 @@ pub(crate) enum Target {
     Fixed { values: Part },
     /// Runs: their offsets from `first_element` on, and their values.
     Run { first_element: i64, offsets: Part, values: Part },
-    /// This piece.
-    Piece(usize),
+    /// This piece; with the numbers of elements where the basket can only be understood with them.
+    Piece { index: usize, counts: Option<Counts> },
 }
 
 /// A chunk.
@@ -157,10 +144,10 @@ impl Chunk {
         }
     }
 
-    pub(crate) fn put_piece(&self, column: usize, index: usize, piece: Piece) {
+    pub(crate) fn put_piece(&self, column: usize, index: usize, piece: Column) {
         if let Some(Making::Pieces(pieces)) = lock(&self.state).makings.get_mut(column) {
             if let Some(place) = pieces.get_mut(index) {
-                *place = piece;
+                *place = Some(piece);
             }
         }
     }
@@ -211,18 +198,10 @@ impl Chunk {
             Making::Direct { values, offsets } => Ok(direct_values(layout, values, offsets)),
             Making::Pieces(pieces) => {
                 let mut whole: Option<Column> = None;
-                for piece in pieces {
-                    let more = match piece {
-                        Piece::Column(column) => column,
-                        Piece::Uncounted { source, entries, basket_start, basket_entries } => {
-                            let counts = read_counts(&self.tree, branch, basket_start..basket_start + basket_entries)?;
-                            source.decode_counted(self, column, entries, basket_entries, &counts)?
-                        }
-                        Piece::Missing => continue,
-                    };
+                for piece in pieces.into_iter().flatten() {
                     match &mut whole {
-                        Some(whole) => whole.append(more),
-                        None => whole = Some(more),
+                        Some(whole) => whole.append(piece),
+                        None => whole = Some(piece),
                     }
                 }
                 let whole = whole.unwrap_or_else(|| Column::empty(layout));

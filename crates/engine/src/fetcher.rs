@@ -7,17 +7,18 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use crate::assemble::assemble;
-use crate::basket_source::Task;
 use crate::budget::Budget;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, Result};
 use crate::fetch::{fetch, needed_baskets};
 use crate::file::File;
 use crate::limits;
+use crate::read_now::read_counts;
 use crate::records::Records;
 use crate::slab::Pool;
 use crate::stream::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
+use crate::worker::Task;
 
 /// What the fetcher tells the consumer, in the order of the sources.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Fetcher {
         let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, planned, &self.pool));
         let prepared = needed_baskets(&chunk).and_then(|needed| {
             let sources = fetch(&chunk, &needed)?;
-            assemble(&chunk, &needed, sources)
+            assemble(&chunk, &needed, sources, &read_counts)
         });
         let tasks = match prepared {
             Ok(tasks) => tasks,

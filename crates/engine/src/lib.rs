@@ -17,3 +17,4 @@ pub mod records;
 pub mod slab;
 pub mod stream;
 pub mod tree;
+mod worker;

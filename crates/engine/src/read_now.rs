@@ -8,19 +8,19 @@ use branchline_format::decode::Counts;
 use branchline_format::layout::{Kind, Layout};
 
 use crate::assemble::assemble;
-use crate::basket_source::Worker;
 use crate::chunk::Chunk;
 use crate::error::{ReadErrorKind, Result};
 use crate::fetch::{fetch, needed_baskets};
 use crate::slab::{Buffer, Pool};
 use crate::tree::Tree;
+use crate::worker::Worker;
 
 /// Reads these branches for these entries and answers with the finished chunk.
 pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool: &Arc<Pool>) -> Result<Arc<Chunk>> {
     let chunk = Arc::new(Chunk::new(Arc::clone(tree), 0, entries, columns, 0, pool));
     let needed = needed_baskets(&chunk)?;
     let sources = fetch(&chunk, &needed)?;
-    let tasks = assemble(&chunk, &needed, sources)?;
+    let tasks = assemble(&chunk, &needed, sources, &read_counts)?;
     let mut worker = Worker::new();
     for task in tasks {
         worker.run(task);

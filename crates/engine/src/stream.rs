@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 
-use crate::basket_source::{Task, Worker};
 use crate::budget::Budget;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -17,6 +16,7 @@ use crate::limits;
 use crate::records::{Busy, Records};
 use crate::slab::Pool;
 use crate::tree::Tree;
+use crate::worker::{Task, Worker};
 
 /// Where the tree of a source is.
 #[derive(Debug, Clone)]

@@ -1,0 +1,153 @@
+//! The work of the decoding threads: one basket after the other, from stored bytes to values in their place.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
+use branchline_format::compress::{Codec, Decompressor};
+use branchline_format::decode::decode;
+use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::layout::Layout;
+
+use crate::basket_source::BasketSource;
+use crate::chunk::{Chunk, Target};
+use crate::clock::Clock;
+use crate::error::ReadError;
+
+fn basket_error(chunk: &Chunk, column: usize, error: &FormatError) -> ReadError {
+    let branch = &chunk.tree.branch(chunk.columns[column]).path;
+    let named = error.clone().in_object(format!("tree {}, branch {branch}", chunk.tree.path()));
+    ReadError::from_format(chunk.tree.file().path(), &named)
+}
+
+/// One basket to decode.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) chunk: Arc<Chunk>,
+    pub(crate) column: usize,
+    pub(crate) source: BasketSource,
+    /// Index of the basket in its branch.
+    pub(crate) basket: usize,
+    /// Entries in the basket as the branch says.
+    pub(crate) entries_count: u64,
+    /// Those of them that belong to the chunk.
+    pub(crate) entries: Range<usize>,
+    pub(crate) target: Target,
+}
+
+/// What one basket took.
+struct Effort {
+    compressed: usize,
+    plain: usize,
+    codec: Codec,
+    decompress_ns: u64,
+    decode_ns: u64,
+}
+
+/// A thread's own codecs and scratch memory.
+pub(crate) struct Worker {
+    decompressor: Decompressor,
+    scratch: Vec<u8>,
+}
+
+impl Worker {
+    pub(crate) fn new() -> Self {
+        Self { decompressor: Decompressor::new(), scratch: Vec::new() }
+    }
+
+    /// Decodes a basket and reports to its chunk. Answers with the times of decompressing and decoding.
+    pub(crate) fn run(&mut self, mut task: Task) -> (u64, u64) {
+        let chunk = Arc::clone(&task.chunk);
+        let mut times = (0, 0);
+        if !chunk.failed() {
+            match self.try_run(&mut task) {
+                Ok(effort) => {
+                    times = (effort.decompress_ns, effort.decode_ns);
+                    let cost = &chunk.costs[task.column];
+                    cost.add(effort.compressed, effort.plain, effort.codec, times.0, times.1);
+                }
+                Err(error) => {
+                    let named = error.in_object(format!("basket {}", task.basket));
+                    chunk.put_error((task.column, task.basket), basket_error(&chunk, task.column, &named));
+                }
+            }
+        }
+        drop(task); // its parts of the buffers go before the chunk may close them
+        chunk.task_done();
+        times
+    }
+
+    fn try_run(&mut self, task: &mut Task) -> FormatResult<Effort> {
+        let layout = task.chunk.tree.layout(task.chunk.columns[task.column]);
+        let layout = layout.map_err(|error| FormatError::unsupported(error.message))?;
+        let entries = task.entries.clone();
+        let chunk = &task.chunk;
+        let (column, target) = (task.column, &mut task.target);
+        let ((), effort) = self.with_plain(&task.source, task.entries_count, |plain| {
+            match target {
+                Target::Fixed { values } => {
+                    // SAFETY: the chunk keeps the buffer until its last task is done, and this one is not.
+                    decode_fixed(layout, plain, entries, unsafe { values.bytes_mut() })?;
+                }
+                Target::Run { first_element, offsets, values } => {
+                    // SAFETY: as above.
+                    let (offsets, values) = unsafe { (offsets.bytes_mut(), values.bytes_mut()) };
+                    decode_run(layout, plain, *first_element, offsets, values)?;
+                }
+                Target::Piece { index, counts } => {
+                    chunk.put_piece(column, *index, decode(layout, plain, entries, counts.as_ref())?);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(effort)
+    }
+
+    fn with_plain<T>(
+        &mut self,
+        source: &BasketSource,
+        entries_count: u64,
+        work: impl FnOnce(&Plain<'_>) -> FormatResult<T>,
+    ) -> FormatResult<(T, Effort)> {
+        let mut clock = Clock::start();
+        let (result, plain_size, codec, decompress_ns) = match source {
+            BasketSource::Record(_) => {
+                let record = BasketRecord::parse(source.stored(), entries_count)?;
+                let plain = record.decompress(&mut self.decompressor, &mut self.scratch)?;
+                let decompress_ns = clock.lap_ns();
+                (work(&plain)?, record.plain_size()?, record.codec(), decompress_ns)
+            }
+            BasketSource::Embedded(basket) => (work(&Plain::embedded(basket))?, basket.data.len(), Codec::None, 0),
+        };
+        let decode_ns = clock.lap_ns();
+        let compressed = source.stored().len();
+        Ok((result, Effort { compressed, plain: plain_size, codec, decompress_ns, decode_ns }))
+    }
+}
+
+fn wrong_target() -> FormatError {
+    FormatError::unsupported("a layout that is not made in place")
+}
+
+fn decode_fixed(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, values: &mut [u8]) -> FormatResult<()> {
+    let Layout::Fixed { scalar, dimensions } = layout else { return Err(wrong_target()) };
+    let entry_size = scalar.stored_size() * dimensions.iter().product::<usize>();
+    let stored = plain.fixed_range(entry_size, entries)?;
+    if stored.len() / scalar.stored_size() * scalar.size() != values.len() {
+        return Err(FormatError::damaged(0, "the basket does not have the entries that its branch says"));
+    }
+    scalar.decode(stored, values);
+    Ok(())
+}
+
+fn decode_run(
+    layout: &Layout,
+    plain: &Plain<'_>,
+    first_element: i64,
+    offsets: &mut [u8],
+    values: &mut [u8],
+) -> FormatResult<()> {
+    let Layout::Run { scalar, dimensions, header, .. } = layout else { return Err(wrong_target()) };
+    let offsets = bytemuck::try_cast_slice_mut(offsets).map_err(|_| wrong_target())?;
+    decode_run_into(plain, *scalar, dimensions.iter().product(), *header, first_element, offsets, values)
+}
