@@ -243,6 +243,7 @@ mod tests {
     fn a_pool_keeps_no_more_than_its_limit() {
         let pool = Pool::new(10_000);
         drop([filled(8192, &pool), filled(8192, &pool)]);
-        assert_eq!(pool.free.lock().expect("no writer panicked").bytes, 8192);
+        let kept = pool.free.lock().expect("no writer panicked").bytes;
+        assert!((8192..=10_000).contains(&kept), "{kept} bytes are kept");
     }
 }

@@ -1,6 +1,7 @@
 //! Objects in a TBuffer: class tags, object references and the containers that hold them (TBufferFile::ReadObjectAny).
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
@@ -30,7 +31,7 @@ pub enum Pointer {
         /// Its number, by which later pointers refer to it.
         id: u64,
         /// Its class.
-        class_name: String,
+        class_name: Rc<str>,
         /// Where it ends, if the buffer says so.
         end: Option<usize>,
     },
@@ -43,7 +44,7 @@ pub struct ObjectBuffer<'a> {
     pub cursor: Cursor<'a>,
     /// Size of the key, which the references count too.
     base: u64,
-    classes: HashMap<u64, String>,
+    classes: HashMap<u64, Rc<str>>,
 }
 
 impl<'a> ObjectBuffer<'a> {
@@ -81,10 +82,10 @@ impl<'a> ObjectBuffer<'a> {
         Ok(Pointer::New { id: self.reference(start), class_name, end })
     }
 
-    fn class_of_tag(&mut self, tag: u32, tag_at: usize) -> Result<String> {
+    fn class_of_tag(&mut self, tag: u32, tag_at: usize) -> Result<Rc<str>> {
         if tag == NEW_CLASS_TAG {
-            let class_name = self.cursor.c_string()?;
-            self.classes.insert(self.reference(tag_at), class_name.clone());
+            let class_name: Rc<str> = self.cursor.c_string()?.into();
+            self.classes.insert(self.reference(tag_at), Rc::clone(&class_name));
             return Ok(class_name);
         }
         let reference = u64::from(tag & !CLASS_MASK);

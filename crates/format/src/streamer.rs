@@ -69,7 +69,7 @@ impl ClassInfos {
         for _ in 0..count {
             let pointer = buffer.pointer()?;
             if let Pointer::New { class_name, end, .. } = &pointer {
-                if class_name == "TStreamerInfo" {
+                if &**class_name == "TStreamerInfo" {
                     infos.insert(read_info(&mut buffer)?);
                 } else if end.is_none() {
                     return Err(unknown_length(class_name));

@@ -104,7 +104,7 @@ impl Program {
 #[derive(Debug)]
 pub struct Programs<'a> {
     infos: &'a ClassInfos,
-    compiled: HashMap<(String, i32), Rc<Program>>,
+    compiled: HashMap<String, Vec<(i32, Rc<Program>)>>,
 }
 
 impl<'a> Programs<'a> {
@@ -115,7 +115,8 @@ impl<'a> Programs<'a> {
 
     /// The program of a class in this version, or none when nobody describes it.
     pub fn get(&mut self, class_name: &str, version: i32) -> Result<Option<Rc<Program>>> {
-        if let Some(program) = self.compiled.get(&(class_name.to_string(), version)) {
+        let known = self.compiled.get(class_name).into_iter().flatten();
+        if let Some((_, program)) = known.into_iter().find(|(of, _)| *of == version) {
             return Ok(Some(Rc::clone(program)));
         }
         let own;
@@ -135,7 +136,7 @@ impl<'a> Programs<'a> {
             },
         };
         let program = Rc::new(compile(info)?);
-        self.compiled.insert((class_name.to_string(), version), Rc::clone(&program));
+        self.compiled.entry(class_name.to_string()).or_default().push((version, Rc::clone(&program)));
         Ok(Some(program))
     }
 }

@@ -197,7 +197,7 @@ impl Walker<'_> {
             Pointer::Seen(id) => return Ok(Some(id)),
             Pointer::New { id, class_name, end } => (id, class_name, end),
         };
-        if class_name == "TBasket" {
+        if &*class_name == "TBasket" {
             let basket = read_embedded(&mut self.buffer.cursor)?;
             self.objects.baskets.insert(id, basket);
         } else if class_name.starts_with("TBranch") || class_name.starts_with("TLeaf") {
