@@ -6,13 +6,11 @@ use crate::basket::{run_values, Plain};
 use crate::column::Column;
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::layout::{Item, Layout, Member, RunHeader, TextLength};
+use crate::layout::{Item, Layout, Member, RunHeader, TextLength, ITEM_DEPTH_MAX};
 use crate::scalar::Scalar;
 
 /// TObject::kIsReferenced: two bytes of a process id follow the bits.
 const IS_REFERENCED: u32 = 1 << 4;
-/// Containers nested deeper than this do not exist in C++ code that compiles.
-const ITEM_DEPTH_MAX: usize = 32;
 
 /// How many elements there are, from the branch that counts them, for all entries of a basket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -286,13 +284,13 @@ fn read_item(cursor: &mut Cursor<'_>, item: &Item, column: &mut Column, depth: u
             bytes.extend_from_slice(cursor.string_bytes()?);
             offsets.push(bytes.len() as i64);
         }
-        (Item::List(inner), Column::List { offsets, content }) if depth < ITEM_DEPTH_MAX => {
+        (Item::List(inner), Column::List { offsets, content }) if depth <= ITEM_DEPTH_MAX => {
             let count = i64::from(cursor.i32()?);
             let count = cursor.checked_count(count, 1)?;
             read_list(cursor, inner, count, content, depth)?;
             offsets.push(offsets.last().copied().unwrap_or(0) + count as i64);
         }
-        (Item::Rest(inner), Column::List { offsets, content }) if depth < ITEM_DEPTH_MAX => {
+        (Item::Rest(inner), Column::List { offsets, content }) if depth <= ITEM_DEPTH_MAX => {
             let mut count = 0;
             while cursor.remaining() > 0 {
                 read_item(cursor, inner, content, depth + 1)?;

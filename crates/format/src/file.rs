@@ -15,6 +15,12 @@ const BIG_VERSION: i16 = 1000;
 const BIG_FILE_VERSION: i32 = 1_000_000;
 /// Directories nested deeper than this are taken for a loop.
 const DIRECTORY_DEPTH_MAX: usize = 64;
+/// Bytes of numbers and three length bytes: no key is shorter.
+const KEY_SIZE_MIN: u64 = 29;
+/// Keys and paths may take this many times the bytes of the file, as names of directories are repeated in paths, and
+/// never more than the second: directories that list each other, level by level, would make any number of them.
+const KEYS_FACTOR_MAX: u64 = 16;
+const KEYS_SIZE_MAX: u64 = 4 << 30;
 /// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
 const OBJECT_SIZE_MAX: u64 = 1 << 30;
 /// No codec of ROOT's shrinks data by more than this (LZMA and zstd on constant bytes come near).
@@ -120,7 +126,8 @@ pub fn read_entries(held: &Held, header: &FileHeader) -> std::result::Result<Vec
     let directory_at = header.begin + header.name_size;
     let bytes = held.get_up_to(directory_at, HEADER_SIZE_MAX)?;
     let seek_keys = parse_directory(bytes).map_err(|error| error.in_object("top directory"))?;
-    read_directory(held, seek_keys, "", 0, &mut entries)?;
+    let mut room = held.file_size().saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
+    read_directory(held, seek_keys, "", 0, &mut room, &mut entries)?;
     Ok(entries)
 }
 
@@ -142,6 +149,7 @@ fn read_directory(
     seek_keys: u64,
     prefix: &str,
     depth: usize,
+    room: &mut u64,
     entries: &mut Vec<Entry>,
 ) -> std::result::Result<(), Need> {
     if seek_keys == 0 {
@@ -152,13 +160,16 @@ fn read_directory(
     }
     for key in read_key_list(held, seek_keys)? {
         let path = if prefix.is_empty() { key.name.clone() } else { format!("{prefix}/{}", key.name) };
+        *room = room.checked_sub(KEY_SIZE_MIN + path.len() as u64).ok_or_else(|| {
+            FormatError::damaged(seek_keys, "the directories list more keys than the file has room for")
+        })?;
         let is_directory = matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile");
         entries.push(Entry { path: path.clone(), key: key.clone() });
         if is_directory {
             let bytes = held.get_up_to(key.seek + key.key_size, HEADER_SIZE_MAX)?;
             let named = |error: FormatError| error.in_object(format!("directory {path}"));
             let seek_inner = parse_directory(bytes).map_err(named)?;
-            read_directory(held, seek_inner, &path, depth + 1, entries)?;
+            read_directory(held, seek_inner, &path, depth + 1, room, entries)?;
         }
     }
     Ok(())
@@ -170,8 +181,7 @@ fn read_key_list(held: &Held, seek_keys: u64) -> std::result::Result<Vec<TKey>, 
     let named = |error: FormatError| error.in_object("list of keys");
     let mut cursor = Cursor::at(record, head.key_size as usize);
     let count = i64::from(cursor.i32().map_err(named)?);
-    // A key takes at least 26 bytes of numbers and three length bytes.
-    let count = cursor.checked_count(count, 29).map_err(named)?;
+    let count = cursor.checked_count(count, KEY_SIZE_MIN as usize).map_err(named)?;
     (0..count).map(|_| parse_key(&mut cursor).map_err(|error| named(error).into())).collect()
 }
 

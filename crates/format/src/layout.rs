@@ -126,6 +126,27 @@ pub enum Item {
     Rest(Box<Item>),
 }
 
+/// Bytes of a fixed array as it is stored or decoded, whichever takes more; none beyond any number.
+fn array_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> {
+    let element = scalar.size().max(scalar.stored_size());
+    dimensions.iter().try_fold(element, |size, extent| size.checked_mul(*extent))
+}
+
+impl Layout {
+    /// Bytes of what has a fixed size in an entry, or in an element of one; none beyond any number.
+    fn fixed_size(&self) -> Option<usize> {
+        match self {
+            Self::Fixed { scalar, dimensions } | Self::Run { scalar, dimensions, .. } => {
+                array_size(*scalar, dimensions)
+            }
+            Self::Members(members) => {
+                members.iter().try_fold(0usize, |size, one| size.checked_add(array_size(one.scalar, &one.dimensions)?))
+            }
+            _ => Some(0),
+        }
+    }
+}
+
 impl Kind {
     /// The data layout, when there is one.
     pub fn layout(&self) -> Option<&Layout> {
@@ -142,6 +163,16 @@ fn unsupported(class_name: &str, reason: &str) -> Kind {
 
 /// What a branch holds.
 pub fn kind_of(branch: &TBranch, infos: &ClassInfos) -> Kind {
+    let kind = kind_said(branch, infos);
+    match kind.layout() {
+        Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_SIZE_MAX) => {
+            unsupported(&declared_class(branch), "it declares arrays that are longer than any entry can be")
+        }
+        _ => kind,
+    }
+}
+
+fn kind_said(branch: &TBranch, infos: &ClassInfos) -> Kind {
     if branch.has_children && branch.baskets.is_empty() && branch.element.as_ref().is_none_or(is_group) {
         return Kind::Group;
     }
@@ -233,9 +264,10 @@ fn dimensions_of_leaf(leaf: &TLeaf) -> Vec<usize> {
 }
 
 fn dimensions(length: usize, declared: Vec<usize>) -> Vec<usize> {
+    let length = length.max(1);
     let product = declared.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));
     match product {
-        Some(product) if product == length && !declared.is_empty() => declared,
+        Some(product) if product == length && (1..=DIMENSIONS_MAX).contains(&declared.len()) => declared,
         _ if length > 1 => vec![length],
         _ => Vec::new(),
     }
@@ -385,12 +417,23 @@ fn tarray(class_name: &str) -> Option<Scalar> {
     })
 }
 
+/// Containers nested deeper than this do not exist in C++ code that compiles.
+pub const ITEM_DEPTH_MAX: usize = 32;
+/// Arrays with more dimensions are read as if they had one.
+const DIMENSIONS_MAX: usize = 16;
+/// TBuffer's limit: no entry is longer.
+const ENTRY_SIZE_MAX: usize = 1 << 30;
+
 /// Containers whose elements are streamed one behind the other behind a count.
 const SEQUENCES: [&str; 9] =
     ["vector", "list", "deque", "set", "multiset", "unordered_set", "unordered_multiset", "forward_list", "RVec"];
 
 /// The form of a C++ type made of numbers, strings and containers; none for anything else.
 pub fn contained_item(type_name: &str) -> Option<Item> {
+    contained_within(type_name, 0)
+}
+
+fn contained_within(type_name: &str, depth: usize) -> Option<Item> {
     let name = type_name.trim();
     let name = name.strip_prefix("const ").unwrap_or(name);
     if let Some(scalar) = Scalar::of_type_name(name) {
@@ -403,10 +446,10 @@ pub fn contained_item(type_name: &str) -> Option<Item> {
     }
     let (outer, rest) = name.split_once('<')?;
     let inside = rest.trim_end().strip_suffix('>')?;
-    if !SEQUENCES.contains(&outer.trim()) {
+    if !SEQUENCES.contains(&outer.trim()) || depth >= ITEM_DEPTH_MAX {
         return None;
     }
-    contained_item(first_argument(inside)).map(|item| Item::List(Box::new(item)))
+    contained_within(first_argument(inside), depth + 1).map(|item| Item::List(Box::new(item)))
 }
 
 /// The first of the template's arguments.
@@ -438,6 +481,56 @@ mod tests {
     fn containers_of_objects_are_refused() {
         assert_eq!(contained_item("vector<TLorentzVector>"), None);
         assert_eq!(contained_item("map<int,float>"), None);
+    }
+
+    #[test]
+    fn containers_nested_beyond_sense_are_refused() {
+        let depth = 100_000;
+        let name = format!("{}int{}", "vector<".repeat(depth), ">".repeat(depth));
+        assert_eq!(contained_item(&name), None);
+    }
+
+    #[test]
+    fn dimensions_beyond_sense_become_one() {
+        assert_eq!(dimensions(6, [vec![2, 3], vec![1; 100_000]].concat()), vec![6]);
+        assert_eq!(dimensions(0, vec![0]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn arrays_longer_than_any_entry_are_refused() {
+        for length in [1 << 28, 1 << 61, (1 << 61) + 1] {
+            let branch = branch_of_doubles(length);
+            assert!(matches!(kind_of(&branch, &ClassInfos::default()), Kind::Unsupported { .. }), "{length}");
+        }
+        assert!(kind_of(&branch_of_doubles(1 << 20), &ClassInfos::default()).layout().is_some());
+    }
+
+    fn branch_of_doubles(length: i64) -> TBranch {
+        let leaf = TLeaf {
+            name: "x".to_string(),
+            title: "x".to_string(),
+            class_name: "TLeafD".to_string(),
+            length,
+            is_unsigned: false,
+            count_name: None,
+            count_branch: None,
+        };
+        TBranch {
+            path: "x".to_string(),
+            name: "x".to_string(),
+            title: String::new(),
+            class_name: "TBranch".to_string(),
+            parent: None,
+            has_children: false,
+            leaves: vec![leaf],
+            entries_count: 1,
+            plain_bytes: 8,
+            compressed_bytes: 8,
+            compress: 0,
+            file_name: String::new(),
+            baskets: Vec::new(),
+            element: None,
+        }
     }
 
     #[test]

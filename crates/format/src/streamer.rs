@@ -1,13 +1,10 @@
 //! TStreamerInfo: the description of classes that a file carries with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::error::{FormatError, Result};
 use crate::range::FloatRange;
-
-/// Streamer infos nested deeper than this (base in base) are taken for a loop.
-const DEPTH_MAX: usize = 64;
 
 /// One member or base class of a class.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,18 +101,18 @@ impl ClassInfos {
 
     /// Whether `name` is `base` or inherits from it.
     pub fn inherits(&self, name: &str, base: &str) -> bool {
-        self.inherits_within(name, base, 0)
-    }
-
-    fn inherits_within(&self, name: &str, base: &str, depth: usize) -> bool {
-        if name == base {
-            return true;
+        // Each class once: those of a damaged file may name each other.
+        let mut seen = HashSet::from([name]);
+        let mut waiting = vec![name];
+        while let Some(name) = waiting.pop() {
+            if name == base {
+                return true;
+            }
+            let infos = self.by_name.get(name).into_iter().flatten();
+            let bases = infos.flat_map(|info| &info.elements).filter(|element| element.type_code == 0);
+            waiting.extend(bases.map(|element| element.name.as_str()).filter(|name| seen.insert(name)));
         }
-        let Some(infos) = self.by_name.get(name).filter(|_| depth < DEPTH_MAX) else { return false };
-        infos
-            .iter()
-            .flat_map(|info| &info.elements)
-            .any(|element| element.type_code == 0 && self.inherits_within(&element.name, base, depth + 1))
+        false
     }
 }
 
@@ -205,4 +202,36 @@ fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
         content_type: 0,
         base_version: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(name: &str, bases: &[&str]) -> ClassInfo {
+        let base = |name: &&str| Element {
+            name: (*name).to_string(),
+            title: String::new(),
+            type_code: 0,
+            array_length: 0,
+            dimensions: Vec::new(),
+            type_name: "BASE".to_string(),
+            count_name: String::new(),
+            stl_type: 0,
+            content_type: 0,
+            base_version: 1,
+        };
+        ClassInfo { name: name.to_string(), version: 1, checksum: 0, elements: bases.iter().map(base).collect() }
+    }
+
+    #[test]
+    fn classes_that_inherit_from_each_other_are_gone_through_once() {
+        let mut infos = ClassInfos::default();
+        for number in 0..100 {
+            let (first, second) = (format!("C{}", (number + 1) % 100), format!("C{}", (number + 2) % 100));
+            infos.insert(class(&format!("C{number}"), &[&first, &second]));
+        }
+        assert!(infos.inherits("C0", "C99"));
+        assert!(!infos.inherits("C0", "TTree"));
+    }
 }

@@ -12,6 +12,8 @@ use super::walk::{walk_tree, Objects};
 
 /// Branches within branches deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 100;
+/// Paths may take this many times the bytes of the tree: a long name that is repeated in many paths would fill memory.
+const PATHS_FACTOR_MAX: usize = 16;
 
 /// A TTree.
 #[derive(Debug, Clone)]
@@ -129,8 +131,13 @@ pub enum Place {
 /// Reads a TTree from the plain bytes of its record.
 pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
     let (tree, mut objects) = walk_tree(bytes, key_size, class_name, infos)?;
-    let mut builder =
-        Builder { branches: Vec::new(), index_by_id: HashMap::new(), ids: Vec::new(), leaf_owner: HashMap::new() };
+    let mut builder = Builder {
+        branches: Vec::new(),
+        index_by_id: HashMap::new(),
+        ids: Vec::new(),
+        leaf_owner: HashMap::new(),
+        paths_room: bytes.len().saturating_mul(PATHS_FACTOR_MAX),
+    };
     for id in tree.pointers(Pointers::Branches) {
         builder.add(*id, None, &mut objects, 0)?;
     }
@@ -149,6 +156,8 @@ struct Builder {
     index_by_id: HashMap<u64, usize>,
     ids: Vec<u64>,
     leaf_owner: HashMap<u64, usize>,
+    /// Bytes that more paths may take.
+    paths_room: usize,
 }
 
 impl Builder {
@@ -168,6 +177,8 @@ impl Builder {
             Some(parent) => format!("{}/{}", self.branches[parent].path, branch.name),
             None => branch.name.clone(),
         };
+        let too_long = || FormatError::damaged(0, "the names of the branches are too long");
+        self.paths_room = self.paths_room.checked_sub(branch.path.len()).ok_or_else(too_long)?;
         let index = self.branches.len();
         for leaf_id in leaf_ids {
             if let Some(leaf) = objects.get(leaf_id) {
@@ -265,10 +276,12 @@ fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
     let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
     let first = members.number(Number::FirstEntry);
     let entries_count = members.number(Number::Entries);
-    let last_entry = members.number(Number::LastEntry).max(first + entries_count);
+    let last_entry = members.number(Number::LastEntry).max(first.saturating_add(entries_count));
     let written = usize::try_from(members.number(Number::WriteBasket)).unwrap_or(0);
     let mut baskets = Vec::new();
-    for index in 0..=written {
+    let mut stop_before = 0;
+    let known = embedded.keys().copied().max().unwrap_or(0).max(seeks.len());
+    for index in 0..=written.min(known) {
         let seek = seeks.get(index).copied().unwrap_or(0);
         let size = sizes.get(index).copied().unwrap_or(0);
         let place = match embedded.remove(&index) {
@@ -282,12 +295,13 @@ fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
             Place::Embedded(basket) => entry_start.saturating_add(basket.entries_count as i64),
             Place::File { .. } => next.unwrap_or(last_entry),
         };
-        if entry_start < 0 || entry_stop < entry_start {
+        if entry_start < stop_before || entry_stop < entry_start {
             return Err(FormatError::damaged(
                 0,
                 format!("basket {index} covers entries {entry_start} to {entry_stop}"),
             ));
         }
+        stop_before = entry_stop;
         if entry_stop > entry_start {
             baskets.push(Basket { entry_start: entry_start as u64, entry_stop: entry_stop as u64, place });
         }
