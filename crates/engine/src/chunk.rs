@@ -11,7 +11,8 @@ use branchline_format::decode::Counts;
 use branchline_format::layout::Layout;
 use branchline_trace::Counter;
 
-use crate::error::{ReadError, Result};
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::guard::{guarded, MISTAKE};
 use crate::slab::{Buffer, OpenSlab, Part, Pool};
 use crate::tree::Tree;
 
@@ -174,7 +175,8 @@ impl Chunk {
         let mut values = Vec::new();
         if !failed {
             for (column, making) in makings.into_iter().enumerate() {
-                match self.put_together(column, making) {
+                let made = guarded(|| self.put_together(column, making));
+                match made.unwrap_or_else(|| Err(self.tree.error(ReadErrorKind::Internal, MISTAKE))) {
                     Ok(one) => values.push(Some(one)),
                     Err(error) => {
                         self.put_error((column, 0), error);
@@ -228,6 +230,11 @@ impl Chunk {
         let state = lock(&self.state);
         let waited = self.finished.wait_timeout_while(state, timeout, |state| !state.is_finished);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_finished
+    }
+
+    /// Whether an earlier basket of it could not be read, so that this one matters to nobody.
+    pub(crate) fn failed_before(&self, order: (usize, usize)) -> bool {
+        lock(&self.state).error.as_ref().is_some_and(|(first, _)| *first < order)
     }
 
     /// Whether a basket of it could not be read.

@@ -9,9 +9,10 @@ use crossbeam_channel::Sender;
 use crate::assemble::assemble;
 use crate::budget::Budget;
 use crate::chunk::Chunk;
-use crate::error::{ReadError, Result};
+use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetch::{fetch, needed_baskets};
 use crate::file::File;
+use crate::guard::{guarded, MISTAKE};
 use crate::limits;
 use crate::read_now::read_counts;
 use crate::records::Records;
@@ -49,7 +50,8 @@ impl Fetcher {
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
-            match self.run_source(source_index, source) {
+            let mistake = || ReadError::new(ReadErrorKind::Internal, source.path(), MISTAKE);
+            match guarded(|| self.run_source(source_index, source)).unwrap_or_else(|| Err(mistake())) {
                 Ok(Ok(())) => {}
                 Ok(Err(Stopped)) => return,
                 Err(error) => {

@@ -10,6 +10,7 @@ pub mod error;
 mod fetch;
 mod fetcher;
 pub mod file;
+mod guard;
 pub mod limits;
 mod read_buffers;
 pub mod read_now;

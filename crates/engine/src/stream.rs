@@ -38,6 +38,16 @@ pub struct Source {
     pub entry_stop: Option<u64>,
 }
 
+impl Source {
+    /// Path or URL of its file.
+    pub(crate) fn path(&self) -> &str {
+        match &self.tree {
+            SourceTree::Path(path, _) => path,
+            SourceTree::Open(tree) => tree.file().path(),
+        }
+    }
+}
+
 /// Which branches to read.
 #[derive(Debug, Clone)]
 pub enum Selection {
@@ -113,7 +123,8 @@ impl Stream {
         for index in 0..threads_count {
             let tasks = tasks.clone();
             let records = Arc::clone(&records);
-            threads.push(spawn(&format!("decode-{index}"), move || decode_all(&tasks, &records))?);
+            let stop = Arc::clone(&stop);
+            threads.push(spawn(&format!("decode-{index}"), move || decode_all(&tasks, &records, &stop))?);
         }
         let fetcher = Fetcher {
             sources,
@@ -204,9 +215,12 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     })
 }
 
-fn decode_all(tasks: &Receiver<Vec<Task>>, records: &Records) {
+fn decode_all(tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
     let mut worker = Worker::new();
     for bundle in tasks {
+        if stop.load(Ordering::Acquire) {
+            return; // nobody waits for these any more
+        }
         let (mut decompress_ns, mut decode_ns) = (0, 0);
         for task in bundle {
             let times = worker.run(task);

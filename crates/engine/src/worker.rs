@@ -13,6 +13,7 @@ use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Target};
 use crate::clock::Clock;
 use crate::error::ReadError;
+use crate::guard::{guarded, MISTAKE};
 
 fn basket_error(chunk: &Chunk, column: usize, error: &FormatError) -> ReadError {
     let branch = &chunk.tree.branch(chunk.columns[column]).path;
@@ -59,8 +60,13 @@ impl Worker {
     pub(crate) fn run(&mut self, mut task: Task) -> (u64, u64) {
         let chunk = Arc::clone(&task.chunk);
         let mut times = (0, 0);
-        if !chunk.failed() {
-            match self.try_run(&mut task) {
+        let order = (task.column, task.basket);
+        if !chunk.failed_before(order) {
+            let tried = guarded(|| self.try_run(&mut task)).unwrap_or_else(|| {
+                *self = Self::new();
+                Err(FormatError::damaged(0, MISTAKE))
+            });
+            match tried {
                 Ok(effort) => {
                     times = (effort.decompress_ns, effort.decode_ns);
                     let cost = &chunk.costs[task.column];
@@ -68,7 +74,7 @@ impl Worker {
                 }
                 Err(error) => {
                     let named = error.in_object(format!("basket {}", task.basket));
-                    chunk.put_error((task.column, task.basket), basket_error(&chunk, task.column, &named));
+                    chunk.put_error(order, basket_error(&chunk, task.column, &named));
                 }
             }
         }
