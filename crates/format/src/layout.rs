@@ -1,5 +1,7 @@
 //! What the entries of a branch look like in its baskets, told from its leaves and the streamer infos.
 
+use std::collections::HashSet;
+
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfos, Element};
 use crate::tree::{ElementBranch, TBranch, TLeaf};
@@ -206,11 +208,19 @@ fn kind_of_leaves(leaves: &[TLeaf]) -> Kind {
         many => {
             let members: Option<Vec<Member>> = many.iter().map(member_of_leaf).collect();
             match members {
+                Some(members) if has_one_name_twice(&members) => {
+                    unsupported("leaf list", "two of its leaves have the same name")
+                }
                 Some(members) => Kind::Data(Layout::Members(members)),
                 None => unsupported("leaf list", "leaf lists with strings or variable arrays are not read yet"),
             }
         }
     }
+}
+
+fn has_one_name_twice(members: &[Member]) -> bool {
+    let mut seen = HashSet::new();
+    members.iter().any(|member| !seen.insert(&member.name))
 }
 
 fn member_of_leaf(leaf: &TLeaf) -> Option<Member> {
@@ -503,6 +513,15 @@ mod tests {
             assert!(matches!(kind_of(&branch, &ClassInfos::default()), Kind::Unsupported { .. }), "{length}");
         }
         assert!(kind_of(&branch_of_doubles(1 << 20), &ClassInfos::default()).layout().is_some());
+    }
+
+    #[test]
+    fn leaf_lists_with_one_name_twice_are_refused() {
+        let mut branch = branch_of_doubles(1);
+        branch.leaves.push(branch.leaves[0].clone());
+        assert!(matches!(kind_of(&branch, &ClassInfos::default()), Kind::Unsupported { .. }));
+        branch.leaves[1].name = "y".to_string();
+        assert!(kind_of(&branch, &ClassInfos::default()).layout().is_some());
     }
 
     fn branch_of_doubles(length: i64) -> TBranch {
