@@ -71,7 +71,8 @@ class Branch:
         if setting < 0:
             return None
         if setting % 100 == 0:
-            return "none"
+            # uproot writes 0 whatever it compresses with.
+            return "none" if self.compressed_bytes >= self.plain_bytes else None
         return _CODECS.get(setting // 100, "zlib")
 
     def keys(self) -> list[str]:

@@ -136,13 +136,16 @@ class ChunkStream:
         self.skipped: list[SkippedFile] = []
         # NumPy's integers are entries too.
         step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
+        step_bytes = positive_bytes("step_size", "100 MB" if step_entries is not None else step_size)
+        if step_entries is not None and step_entries < 1:
+            raise BranchlineError(f"steps of {step_size} entries never end", hint="give 1 or more")
         self._core = Stream(
             [one._for_core() for one in self._sources],
             None if branches is None else list(branches),
-            step_bytes=parse_bytes("100 MB") if step_entries is not None else parse_bytes(step_size),
+            step_bytes=step_bytes,
             step_entries=step_entries,
             threads=threads,
-            memory_limit_bytes=parse_bytes(memory_limit),
+            memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
         )
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -210,6 +213,13 @@ def check_entries(entry_start: int | None, entry_stop: int | None, entries_count
     """A range of entries within a tree, from limits that may be None or negative as in a slice."""
     start, stop, _ = slice(entry_start, entry_stop).indices(entries_count)
     return start, max(start, stop)
+
+
+def positive_bytes(what: str, size: int | str) -> int:
+    """A size that something can be read with. Raises BranchlineError for none, for less, and for what is no size."""
+    if not isinstance(size, int | str) or parse_bytes(size) < 1:
+        raise BranchlineError(f"a {what} of {size!r} is impossible", hint='give a size such as "100 MB"')
+    return parse_bytes(size)
 
 
 def check_workers(workers: int | None) -> int:
