@@ -1,0 +1,134 @@
+"""Opening files and trees, and what is in them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uproot
+from tests.unit.tree.conftest import Sample
+
+import branchline
+from branchline.tree import ChunkStream, File, Source, Tree
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with trees in directories, two cycles of one of them, and a histogram."""
+    path = tmp_path_factory.mktemp("folders") / "folders.root"
+    with uproot.recreate(path) as file:
+        for value in (1, 2):
+            file.mktree("run/events", {"x": "int32"}).extend({"x": np.full(3 * value, value, "i4")})
+        file.mktree("run/inner/hits", {"y": "int32"}).extend({"y": np.arange(4, dtype="i4")})
+        file.mktree("top", {"z": "int32"}).extend({"z": np.arange(2, dtype="i4")})
+        file["run/histogram"] = np.histogram([1.0, 2.0])
+    return path
+
+
+@pytest.mark.parametrize("location", [str, Path, lambda path: f"file://{path}", lambda path: f"file://localhost{path}"])
+def test_a_file_is_opened_by_path_and_by_url(sample: Sample, location) -> None:
+    file = branchline.open(location(sample.path))
+    assert isinstance(file, File)
+    assert file.size_bytes == sample.path.stat().st_size
+    assert file["events"].entries_count == 100
+
+
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_a_tree_is_opened_by_path_and_name(sample: Sample, folders: Path, prefix: str) -> None:
+    tree = branchline.open(f"{prefix}{sample.location}")
+    assert isinstance(tree, Tree)
+    assert (tree.name, len(tree), tree.num_entries) == ("events", 100, 100)
+    assert branchline.open(f"{prefix}{folders}:run/inner/hits").entries_count == 4
+    assert branchline.open(Path(f"{folders}:run/events;1")).entries_count == 3
+
+
+def test_a_colon_in_a_file_name_is_no_tree(sample: Sample, tmp_path: Path) -> None:
+    path = shutil.copy(sample.path, tmp_path / "a:b.root")
+    assert isinstance(branchline.open(path), File)
+    assert branchline.open(f"{path}:events").entries_count == 100
+
+
+def test_blanks_and_other_letters_in_a_path_are_kept(sample: Sample, tmp_path: Path) -> None:
+    path = Path(shutil.copy(sample.path, tmp_path / "a file \u00e9.root"))
+    assert branchline.open(path)["events"].entries_count == 100
+    assert branchline.open(path.as_uri())["events"].entries_count == 100
+
+
+def test_keys_have_cycles_and_reach_into_directories(folders: Path) -> None:
+    file = branchline.open(folders)
+    with uproot.open(folders) as by_uproot:
+        assert sorted(file.keys()) == sorted(by_uproot.keys())
+        assert file.classnames() == by_uproot.classnames()
+    assert set(file) == set(file.keys())
+    assert set(file.keys(cycle=False)) == {
+        "top",
+        "run",
+        "run/events",
+        "run/inner",
+        "run/inner/hits",
+        "run/histogram",
+    }
+    assert sorted(file.trees()) == ["run/events", "run/inner/hits", "top"]
+    assert "run/events" in file
+    assert "run/events;1" in file
+    assert "run/events;3" not in file
+
+
+def test_the_newest_cycle_is_read_unless_another_is_named(folders: Path) -> None:
+    file = branchline.open(folders)
+    assert file["run/events"].arrays().x.tolist() == [2] * 6
+    assert file["run/events;2"].arrays().x.tolist() == [2] * 6
+    assert file["run/events;1"].arrays().x.tolist() == [1] * 3
+
+
+def test_a_branch_is_reached_through_the_file(folders: Path) -> None:
+    assert branchline.open(folders)["run/inner/hits/y"].array().tolist() == [0, 1, 2, 3]
+
+
+def test_a_missing_tree_is_told_with_the_nearest_names(folders: Path) -> None:
+    file = branchline.open(folders)
+    with pytest.raises(branchline.NoSuchKeyError, match=r"did you mean run/events") as caught:
+        file["run/event"]
+    assert str(folders) in str(caught.value)
+    with pytest.raises(KeyError):
+        file["run/events;7"]
+    assert file.get("nothing") is None
+    assert file.get("nothing", 1) == 1
+    with pytest.raises(branchline.NoSuchKeyError, match="did you mean"):
+        branchline.open(f"{folders}:tops")
+
+
+def test_another_kind_of_object_is_refused_by_its_class(folders: Path) -> None:
+    with pytest.raises(branchline.UnsupportedBranchError, match="TH1"):
+        branchline.open(folders)["run/histogram"]
+
+
+def test_without_a_name_the_only_tree_is_meant(sample: Sample, folders: Path) -> None:
+    with ChunkStream([Source(str(sample.path))], ["number"]) as stream:
+        assert sum(len(chunk) for chunk in stream) == 100
+    with pytest.raises(branchline.NoSuchKeyError, match="several trees") as caught:
+        list(branchline.iterate(folders))
+    assert "run/inner/hits" in str(caught.value)
+
+
+def test_a_file_without_trees_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "none.root"
+    with uproot.recreate(path) as file:
+        file["histogram"] = np.histogram([1.0, 2.0])
+    assert branchline.open(path).trees() == []
+    with pytest.raises(branchline.NoSuchKeyError, match="no tree"):
+        list(branchline.iterate(path))
+
+
+def test_a_tree_reads_after_its_file_was_closed(sample: Sample) -> None:
+    with branchline.open(sample.path) as file:
+        tree = file["events"]
+    assert tree["number"].array().tolist() == sample.values.number.tolist()
+
+
+@pytest.mark.parametrize("scheme", ["root", "https", "s3"])
+def test_a_place_that_is_not_readable_yet_is_told(scheme: str) -> None:
+    with pytest.raises(branchline.BranchlineError, match=f"{scheme}://"):
+        branchline.open(f"{scheme}://host//data/f.root")
