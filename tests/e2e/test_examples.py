@@ -1,0 +1,29 @@
+"""The examples run as they stand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_the_example_train_runs(repository: Path, collisions: Path, tmp_path: Path) -> None:
+    train = [sys.executable, "-m", "branchline", "run", str(repository / "examples" / "wagons.py"), str(collisions)]
+    run = subprocess.run([*train, "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    job = json.loads((tmp_path / "out" / "job.json").read_text())
+    assert {wagon["name"]: wagon["error"] for wagon in job["wagons"]} == dict.fromkeys(
+        ("particles", "spectrum", "balance")
+    )
+    balance = json.loads((tmp_path / "out" / "results" / "balance.json").read_text())
+    assert balance["events"] == 60
+    assert 0 < balance["largest_imbalance_GeV"] < 1
+
+
+def test_the_script_for_uproot_runs(repository: Path, collisions: Path) -> None:
+    script = str(repository / "examples" / "like_uproot.py")
+    file = str(next(collisions.glob("*.root")))
+    run = subprocess.run([sys.executable, script, file], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    assert "20 events with 28 branches" in run.stdout
