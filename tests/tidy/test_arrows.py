@@ -18,6 +18,7 @@ ROOMS: dict[str, set[str]] = {
     "running": {"report", "train"},
     "demo": set(),
     "cli": {"dataset", "demo", "report", "running", "sensors", "train"},
+    "__main__": {"cli"},
 }
 EVERYBODYS = {"errors", "limits"}
 
