@@ -19,12 +19,25 @@ pub(crate) struct Budget {
 struct Taken {
     bytes: u64,
     chunks: usize,
+    /// Of all bytes, those that chunks may not take.
+    reserved: u64,
     is_closed: bool,
 }
 
 impl Budget {
     pub(crate) fn new(bytes_max: u64, chunks_max: usize) -> Self {
         Self { bytes_max, chunks_max, taken: Mutex::default(), released: Condvar::new() }
+    }
+
+    /// Keeps so many bytes, but not more than half of all, from the chunks from now on, unless more are kept already.
+    pub(crate) fn reserve(&self, bytes: u64) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.reserved = taken.reserved.max(bytes.min(self.bytes_max / 2));
+    }
+
+    /// Bytes that chunks may take together.
+    pub(crate) fn bytes_free(&self) -> u64 {
+        self.bytes_max - self.taken.lock().unwrap_or_else(PoisonError::into_inner).reserved
     }
 
     /// Waits until a chunk of so many bytes may be made; one that is larger than the whole budget is made alone.
@@ -35,7 +48,8 @@ impl Budget {
             if taken.is_closed {
                 return false;
             }
-            let fits = taken.bytes.saturating_add(bytes) <= self.bytes_max && taken.chunks < self.chunks_max;
+            let wanted = taken.bytes.saturating_add(taken.reserved).saturating_add(bytes);
+            let fits = wanted <= self.bytes_max && taken.chunks < self.chunks_max;
             if taken.chunks == 0 || fits {
                 taken.bytes = taken.bytes.saturating_add(bytes);
                 taken.chunks += 1;
@@ -72,6 +86,17 @@ mod tests {
         assert!(budget.acquire(50));
         budget.release(50);
         assert!(budget.acquire(5) && budget.acquire(5));
+    }
+
+    #[test]
+    fn reserved_bytes_are_kept_from_chunks() {
+        let budget = Budget::new(10, 4);
+        budget.reserve(3);
+        budget.reserve(1);
+        assert_eq!(budget.bytes_free(), 7);
+        assert!(budget.acquire(7));
+        budget.reserve(100);
+        assert_eq!(budget.bytes_free(), 5);
     }
 
     #[test]

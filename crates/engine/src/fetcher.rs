@@ -78,7 +78,10 @@ impl Fetcher {
         let columns = select(&tree, &self.options.selection)?;
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
-        for entries in cut(&tree, &columns, entries, &self.options) {
+        let scratch = tree.largest_basket_bytes(&columns).saturating_mul(self.options.threads.max(1) as u64);
+        self.budget.reserve(scratch);
+        let bytes_max = self.budget.bytes_free() / limits::CHUNK_MEMORY_SHARE;
+        for entries in cut(&tree, &columns, entries, bytes_max, &self.options) {
             if !self.run_chunk(source_index, &tree, &columns, entries)? {
                 return Ok(Err(Stopped));
             }
@@ -88,8 +91,7 @@ impl Fetcher {
 
     /// Answers false when nobody wants more.
     fn run_chunk(&self, source_index: usize, tree: &Arc<Tree>, columns: &[usize], entries: Range<u64>) -> Result<bool> {
-        let (stored, plain) = tree.bytes_per_entry(columns);
-        let planned = ((stored + plain) * (entries.end - entries.start) as f64) as u64;
+        let planned = (tree.memory_per_entry(columns) * (entries.end - entries.start) as f64) as u64;
         if !self.budget.acquire(planned) {
             return Ok(false);
         }
@@ -145,27 +147,32 @@ fn select(tree: &Tree, selection: &Selection) -> Result<Vec<usize>> {
 }
 
 /// Cuts a range of entries into chunks: at the boundaries that the baskets of all columns share where there are any.
-fn cut(tree: &Tree, columns: &[usize], entries: Range<u64>, options: &Options) -> Vec<Range<u64>> {
-    let (stored, plain) = tree.bytes_per_entry(columns);
-    let bytes_max = options.memory_limit_bytes / limits::CHUNK_MEMORY_SHARE;
-    let by_memory = (bytes_max as f64 / (stored + plain).max(1e-9)) as u64;
+fn cut(
+    tree: &Tree,
+    columns: &[usize],
+    entries: Range<u64>,
+    bytes_max: u64,
+    options: &Options,
+) -> impl Iterator<Item = Range<u64>> {
+    let (_, plain) = tree.bytes_per_entry(columns);
+    let by_memory = (bytes_max as f64 / tree.memory_per_entry(columns).max(1e-9)) as u64;
     let by_step = options.step_entries.unwrap_or((options.step_bytes as f64 / plain.max(1e-9)) as u64);
     let step = by_step.min(by_memory).max(limits::CHUNK_ENTRIES_MIN);
-    if entries.is_empty() {
-        return Vec::new();
-    }
     let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
-    let mut chunks = Vec::new();
     let mut start = entries.start;
-    while start < entries.end {
+    // One by one: what a file says of its entries is not to size a list.
+    std::iter::from_fn(move || {
+        if start >= entries.end {
+            return None;
+        }
         let furthest = start.saturating_add(step).min(entries.end);
         let last = boundaries.partition_point(|boundary| *boundary <= furthest);
         let stop = match boundaries[..last].last() {
             Some(boundary) if *boundary > start && furthest < entries.end => *boundary,
             _ => furthest,
         };
-        chunks.push(start..stop);
+        let chunk = start..stop;
         start = stop;
-    }
-    chunks
+        Some(chunk)
+    })
 }

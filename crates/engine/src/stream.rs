@@ -113,9 +113,10 @@ impl Stream {
         let threads_count = options.threads.max(1);
         let stop = Arc::new(AtomicBool::new(false));
         let ahead = limits::CHUNKS_AHEAD + threads_count;
-        let budget = Arc::new(Budget::new(options.memory_limit_bytes, ahead));
+        let pooled = options.memory_limit_bytes / limits::POOL_MEMORY_SHARE;
+        let budget = Arc::new(Budget::new(options.memory_limit_bytes - pooled, ahead));
         let records = Arc::new(Records::new(threads_count));
-        let pool = Pool::shared((options.memory_limit_bytes / limits::POOL_MEMORY_SHARE) as usize);
+        let pool = Pool::shared(pooled as usize);
         let (items_in, items) = unbounded::<Item>();
         // Bundles wait here at most as long as their chunks, which the budget bounds; this only bounds their number.
         let (tasks_in, tasks) = bounded::<Vec<Task>>(1 << 16);
@@ -218,11 +219,11 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn decode_all(tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
     let mut worker = Worker::new();
     for bundle in tasks {
-        if stop.load(Ordering::Acquire) {
-            return; // nobody waits for these any more
-        }
         let (mut decompress_ns, mut decode_ns) = (0, 0);
         for task in bundle {
+            if stop.load(Ordering::Acquire) {
+                return; // nobody waits for these any more
+            }
             let times = worker.run(task);
             decompress_ns += times.0;
             decode_ns += times.1;

@@ -159,6 +159,24 @@ impl Tree {
         (stored / entries, plain / entries)
     }
 
+    /// Bytes per entry that these branches take while they are read: stored, decompressed and decoded.
+    pub(crate) fn memory_per_entry(&self, columns: &[usize]) -> f64 {
+        let (stored, plain) = self.bytes_per_entry(columns);
+        let offsets = columns.iter().filter(|column| !matches!(self.kinds[**column], Kind::Data(Layout::Fixed { .. })));
+        stored + plain + 8.0 * offsets.count() as f64
+    }
+
+    /// Bytes after decompression of the largest basket of these branches, as far as their averages tell.
+    pub(crate) fn largest_basket_bytes(&self, columns: &[usize]) -> u64 {
+        let largest = |column: &usize| {
+            let branch = &self.meta.branches[*column];
+            let entries = branch.baskets.iter().map(|basket| basket.entry_stop - basket.entry_start).max();
+            let plain_per_entry = branch.plain_bytes as f64 / branch.entries_count.max(1) as f64;
+            (plain_per_entry * entries.unwrap_or(0) as f64) as u64
+        };
+        columns.iter().map(largest).max().unwrap_or(0)
+    }
+
     pub(crate) fn error(&self, kind: ReadErrorKind, message: impl Into<String>) -> ReadError {
         ReadError::new(kind, self.file.path(), message)
     }

@@ -83,6 +83,7 @@ impl<'a> BasketRecord<'a> {
         let size = self.plain_size()?;
         let bytes: &'p [u8] = if self.key.is_compressed() {
             if plain.len() < size {
+                plain.reserve_exact(size - plain.len());
                 plain.resize(size, 0);
             }
             let room = &mut plain[..size];
