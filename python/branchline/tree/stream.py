@@ -215,7 +215,7 @@ def check_entries(entry_start: int | None, entry_stop: int | None, entries_count
     return start, max(start, stop)
 
 
-def positive_bytes(what: str, size: int | str) -> int:
+def positive_bytes(what: str, size: object) -> int:
     """A size that something can be read with. Raises BranchlineError for none, for less, and for what is no size."""
     if not isinstance(size, int | str) or parse_bytes(size) < 1:
         raise BranchlineError(f"a {what} of {size!r} is impossible", hint='give a size such as "100 MB"')
