@@ -9,7 +9,7 @@ use branchline_format::layout::Layout;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Making, Target};
-use crate::error::{ReadError, Result};
+use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetch::Needed;
 use crate::slab::OpenSlab;
 use crate::tree::Tree;
@@ -85,9 +85,10 @@ fn assemble_column(
     match layout {
         Layout::Fixed { scalar, dimensions } => {
             let entry_size = scalar.size() * dimensions.iter().product::<usize>();
-            match place_fixed(chunk, column, fetched, entry_size, tasks) {
-                Ok(making) => Ok(making),
-                Err(fetched) => pieces(chunk, column, fetched, counts_of, tasks),
+            if is_plausible(&fetched, entry_size) {
+                place_fixed(chunk, column, fetched, entry_size, tasks)
+            } else {
+                pieces(chunk, column, fetched, counts_of, tasks)
             }
         }
         Layout::Run { .. } => {
@@ -101,26 +102,31 @@ fn assemble_column(
     }
 }
 
+/// What a file says of its entries sizes no memory that its bytes could not fill.
+fn is_plausible(fetched: &[Fetched], entry_size: usize) -> bool {
+    let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
+    let stored: usize = fetched.iter().map(|one| one.source.stored().len()).sum();
+    entries.checked_mul(entry_size).is_some_and(|size| size / PLAUSIBLE_FACTOR <= stored)
+}
+
+fn no_room(chunk: &Chunk) -> ReadError {
+    ReadError::new(ReadErrorKind::Internal, chunk.tree.file().path(), "a basket has no room in its column")
+}
+
 fn place_fixed(
     chunk: &Arc<Chunk>,
     column: usize,
     fetched: Vec<Fetched>,
     entry_size: usize,
     tasks: &mut Vec<Task>,
-) -> std::result::Result<Making, Vec<Fetched>> {
+) -> Result<Making> {
     let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
-    let stored: usize = fetched.iter().map(|one| one.source.stored().len()).sum();
-    // What a file says of its entries sizes no memory that its bytes could not fill.
-    if entries.checked_mul(entry_size).is_none_or(|size| size / PLAUSIBLE_FACTOR > stored) {
-        return Err(fetched);
-    }
     let mut slab = OpenSlab::new(entries * entry_size, &chunk.pool);
     let mut parts = slab.parts();
     let sizes: Vec<usize> = fetched.iter().map(|one| one.entries.len() * entry_size).collect();
     for (one, size) in fetched.into_iter().zip(sizes) {
-        if let Some(values) = parts.cut(size) {
-            tasks.push(one.task(chunk, column, Target::Fixed { values }));
-        }
+        let values = parts.cut(size).ok_or_else(|| no_room(chunk))?;
+        tasks.push(one.task(chunk, column, Target::Fixed { values }));
     }
     debug_assert!(parts.is_used_up());
     Ok(Making::Direct { values: slab, offsets: None })
@@ -160,10 +166,9 @@ fn place_runs(
     let _first_offset = offsets_parts.cut(8);
     let mut first_element = 0;
     for (one, count) in fetched.into_iter().zip(counts) {
-        let offsets = offsets_parts.cut(8 * one.entries.len());
-        if let (Some(offsets), Some(values)) = (offsets, values_parts.cut(count * element_size)) {
-            tasks.push(one.task(chunk, column, Target::Run { first_element, offsets, values }));
-        }
+        let offsets = offsets_parts.cut(8 * one.entries.len()).ok_or_else(|| no_room(chunk))?;
+        let values = values_parts.cut(count * element_size).ok_or_else(|| no_room(chunk))?;
+        tasks.push(one.task(chunk, column, Target::Run { first_element, offsets, values }));
         first_element += *count as i64;
     }
     debug_assert!(offsets_parts.is_used_up() && values_parts.is_used_up());

@@ -19,6 +19,17 @@ use crate::tree::Tree;
 /// A finished column.
 pub type Values = Column<Buffer, Buffer>;
 
+/// What one basket took.
+pub(crate) struct Effort {
+    /// 1, or 0 for a basket that was decompressed for the chunk before.
+    pub(crate) baskets: u64,
+    pub(crate) compressed: usize,
+    pub(crate) plain: usize,
+    pub(crate) codec: Codec,
+    pub(crate) decompress_ns: u64,
+    pub(crate) decode_ns: u64,
+}
+
 /// What a column of a chunk has cost.
 #[derive(Debug, Default)]
 pub struct ColumnCost {
@@ -36,13 +47,13 @@ pub struct ColumnCost {
 }
 
 impl ColumnCost {
-    pub(crate) fn add(&self, compressed: usize, plain: usize, codec: Codec, decompress_ns: u64, decode_ns: u64) {
-        self.baskets.fetch_add(1, Ordering::Relaxed);
-        self.compressed_bytes.fetch_add(compressed as u64, Ordering::Relaxed);
-        self.plain_bytes.fetch_add(plain as u64, Ordering::Relaxed);
-        self.decompress_ns.fetch_add(decompress_ns, Ordering::Relaxed);
-        self.decode_ns.fetch_add(decode_ns, Ordering::Relaxed);
-        *lock(&self.codec) = Some(codec);
+    pub(crate) fn add(&self, effort: &Effort) {
+        self.baskets.fetch_add(effort.baskets, Ordering::Relaxed);
+        self.compressed_bytes.fetch_add(effort.compressed as u64, Ordering::Relaxed);
+        self.plain_bytes.fetch_add(effort.plain as u64, Ordering::Relaxed);
+        self.decompress_ns.fetch_add(effort.decompress_ns, Ordering::Relaxed);
+        self.decode_ns.fetch_add(effort.decode_ns, Ordering::Relaxed);
+        *lock(&self.codec) = Some(effort.codec);
     }
 
     /// The codec of its last basket.

@@ -9,7 +9,7 @@ use branchline_storage::limits::{LOCAL_GAP_BYTES, MAX_JOINED_BYTES};
 use branchline_storage::{coalesce, ByteRange, Placement, RangeRead};
 use branchline_trace::Counter;
 
-use crate::basket_source::BasketSource;
+use crate::basket_source::{BasketSource, Carried};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::read_buffers;
@@ -29,6 +29,25 @@ pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
         needed.extend(baskets.map(|basket| Needed { column, basket }));
     }
     Ok(needed)
+}
+
+/// The bytes of these baskets, in their order. Baskets that reach beyond the chunk are left in `carried` for the next
+/// one; those that the chunk before left there are not fetched again.
+pub(crate) fn fetch_carrying(chunk: &Chunk, needed: &[Needed], carried: &mut Carried) -> Result<Vec<BasketSource>> {
+    let before = std::mem::take(carried);
+    let place = |one: &Needed| (chunk.columns[one.column], one.basket);
+    let known = |one: &Needed| before.get(place(one).0, one.basket);
+    let fresh: Vec<Needed> = needed.iter().filter(|one| known(one).is_none()).copied().collect();
+    let mut fetched = fetch(chunk, &fresh)?.into_iter();
+    let missing = || ReadError::new(ReadErrorKind::Internal, chunk.tree.file().path(), "a basket was not fetched");
+    let mut sources = Vec::with_capacity(needed.len());
+    for one in needed {
+        let (branch, index) = place(one);
+        let source = known(one).or_else(|| fetched.next()).ok_or_else(missing)?;
+        let goes_on = chunk.tree.branch(branch).baskets[index].entry_stop > chunk.entries.end;
+        sources.push(if goes_on { carried.keep(branch, index, source) } else { source });
+    }
+    Ok(sources)
 }
 
 /// The bytes of these baskets, in their order.

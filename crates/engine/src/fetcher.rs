@@ -7,10 +7,11 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use crate::assemble::assemble;
+use crate::basket_source::Carried;
 use crate::budget::Budget;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetch::{fetch, needed_baskets};
+use crate::fetch::{fetch_carrying, needed_baskets};
 use crate::file::File;
 use crate::guard::{guarded, MISTAKE};
 use crate::limits;
@@ -81,8 +82,9 @@ impl Fetcher {
         let scratch = tree.largest_basket_bytes(&columns).saturating_mul(self.options.threads.max(1) as u64);
         self.budget.reserve(scratch);
         let bytes_max = self.budget.bytes_free() / limits::CHUNK_MEMORY_SHARE;
+        let mut carried = Carried::default();
         for entries in cut(&tree, &columns, entries, bytes_max, &self.options) {
-            if !self.run_chunk(source_index, &tree, &columns, entries)? {
+            if !self.run_chunk(source_index, &tree, &columns, entries, &mut carried)? {
                 return Ok(Err(Stopped));
             }
         }
@@ -90,7 +92,14 @@ impl Fetcher {
     }
 
     /// Answers false when nobody wants more.
-    fn run_chunk(&self, source_index: usize, tree: &Arc<Tree>, columns: &[usize], entries: Range<u64>) -> Result<bool> {
+    fn run_chunk(
+        &self,
+        source_index: usize,
+        tree: &Arc<Tree>,
+        columns: &[usize],
+        entries: Range<u64>,
+        carried: &mut Carried,
+    ) -> Result<bool> {
         let planned = (tree.memory_per_entry(columns) * (entries.end - entries.start) as f64) as u64;
         if !self.budget.acquire(planned) {
             return Ok(false);
@@ -98,7 +107,7 @@ impl Fetcher {
         let columns = columns.to_vec();
         let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, planned, &self.pool));
         let prepared = needed_baskets(&chunk).and_then(|needed| {
-            let sources = fetch(&chunk, &needed)?;
+            let sources = fetch_carrying(&chunk, &needed, carried)?;
             assemble(&chunk, &needed, sources, &read_counts)
         });
         let tasks = match prepared {
@@ -156,8 +165,10 @@ fn cut(
 ) -> impl Iterator<Item = Range<u64>> {
     let (_, plain) = tree.bytes_per_entry(columns);
     let by_memory = (bytes_max as f64 / tree.memory_per_entry(columns).max(1e-9)) as u64;
-    let by_step = options.step_entries.unwrap_or((options.step_bytes as f64 / plain.max(1e-9)) as u64);
-    let step = by_step.min(by_memory).max(limits::CHUNK_ENTRIES_MIN);
+    let by_bytes = ((options.step_bytes as f64 / plain.max(1e-9)) as u64).min(by_memory);
+    // A step of so many entries is kept to, whatever it takes: the borders of a job's chunks are not to depend on which
+    // columns one of its streams reads.
+    let step = options.step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN);
     let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
     let mut start = entries.start;
     // One by one: what a file says of its entries is not to size a list.

@@ -23,7 +23,7 @@ pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool
     let tasks = assemble(&chunk, &needed, sources, &read_counts)?;
     let mut worker = Worker::new();
     for task in tasks {
-        worker.run(task);
+        worker.run(task, |_, _| ());
     }
     Ok(chunk)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchline_format::compress::Codec;
 use branchline_trace::Counters;
@@ -14,6 +14,8 @@ use crate::file::File;
 /// Time that the decoding threads have spent so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Busy {
+    /// With at least one of them at work.
+    any: Duration,
     decompress_ns: u64,
     decode_ns: u64,
 }
@@ -67,10 +69,46 @@ pub struct FileRecord {
     pub codec: Option<Codec>,
 }
 
+/// How many decoders are at work, and how long at least one of them was.
+#[derive(Debug, Default)]
+struct AtWork {
+    count: usize,
+    since: Option<Instant>,
+    before: Duration,
+}
+
+impl AtWork {
+    fn begin(&mut self) {
+        self.count += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn end(&mut self) {
+        self.count -= 1;
+        if self.count == 0 {
+            self.before += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        }
+    }
+
+    fn any(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// A decoder at work.
+pub(crate) struct DecoderAtWork<'a>(&'a Records);
+
+impl Drop for DecoderAtWork<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.at_work).end();
+    }
+}
+
 /// The records of a stream.
 #[derive(Debug)]
 pub struct Records {
     threads_count: usize,
+    at_work: Mutex<AtWork>,
     decompress_ns: AtomicU64,
     decode_ns: AtomicU64,
     wait: Mutex<Wait>,
@@ -86,6 +124,7 @@ impl Records {
     pub(crate) fn new(threads_count: usize) -> Self {
         Self {
             threads_count,
+            at_work: Mutex::default(),
             decompress_ns: AtomicU64::new(0),
             decode_ns: AtomicU64::new(0),
             wait: Mutex::default(),
@@ -101,26 +140,32 @@ impl Records {
 
     pub(crate) fn busy(&self) -> Busy {
         Busy {
+            any: lock(&self.at_work).any(),
             decompress_ns: self.decompress_ns.load(Ordering::Relaxed),
             decode_ns: self.decode_ns.load(Ordering::Relaxed),
         }
     }
 
-    /// Splits a wait by what the decoders did meanwhile; what they did not work is waiting for data.
+    /// Counts a decoder as at work until the answer is dropped.
+    pub(crate) fn decoder_at_work(&self) -> DecoderAtWork<'_> {
+        lock(&self.at_work).begin();
+        DecoderAtWork(self)
+    }
+
+    /// Splits a wait by what went on in it: while a decoder was at work it went into decompressing and decoding, in
+    /// the ratio of the decoders' times; the rest was waiting for data.
     pub(crate) fn add_wait(&self, waited: Duration, before: &Busy) {
         let now = self.busy();
         let whole_s = waited.as_secs_f64();
-        let per_thread = 1e-9 / self.threads_count as f64;
-        let decompress_s = (now.decompress_ns - before.decompress_ns) as f64 * per_thread;
-        let decode_s = (now.decode_ns - before.decode_ns) as f64 * per_thread;
-        // Work that began before the wait is reported within it, so that the parts may exceed the whole.
-        let scale = (whole_s / (decompress_s + decode_s).max(1e-12)).min(1.0);
-        let (decompress_s, decode_s) = (decompress_s * scale, decode_s * scale);
+        let busy_s = (now.any - before.any).as_secs_f64().min(whole_s);
+        let decompress_ns = (now.decompress_ns - before.decompress_ns) as f64;
+        let decode_ns = (now.decode_ns - before.decode_ns) as f64;
+        let decode_share = decode_ns / (decompress_ns + decode_ns).max(1.0);
         let mut wait = lock(&self.wait);
         wait.whole_s += whole_s;
-        wait.decompress_s += decompress_s;
-        wait.decode_s += decode_s;
-        wait.fetch_s += (whole_s - decompress_s - decode_s).max(0.0);
+        wait.decompress_s += busy_s * (1.0 - decode_share);
+        wait.decode_s += busy_s * decode_share;
+        wait.fetch_s += whole_s - busy_s;
     }
 
     /// A late read: the consumer itself did the work.

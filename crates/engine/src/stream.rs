@@ -219,15 +219,12 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn decode_all(tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
     let mut worker = Worker::new();
     for bundle in tasks {
-        let (mut decompress_ns, mut decode_ns) = (0, 0);
+        let _at_work = records.decoder_at_work();
         for task in bundle {
             if stop.load(Ordering::Acquire) {
                 return; // nobody waits for these any more
             }
-            let times = worker.run(task);
-            decompress_ns += times.0;
-            decode_ns += times.1;
+            worker.run(task, |decompress_ns, decode_ns| records.add_busy(decompress_ns, decode_ns));
         }
-        records.add_busy(decompress_ns, decode_ns);
     }
 }

@@ -10,7 +10,7 @@ use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 
 use crate::basket_source::BasketSource;
-use crate::chunk::{Chunk, Target};
+use crate::chunk::{Chunk, Effort, Target};
 use crate::clock::Clock;
 use crate::error::ReadError;
 use crate::guard::{guarded, MISTAKE};
@@ -36,15 +36,6 @@ pub(crate) struct Task {
     pub(crate) target: Target,
 }
 
-/// What one basket took.
-struct Effort {
-    compressed: usize,
-    plain: usize,
-    codec: Codec,
-    decompress_ns: u64,
-    decode_ns: u64,
-}
-
 /// A thread's own codecs and scratch memory.
 pub(crate) struct Worker {
     decompressor: Decompressor,
@@ -56,10 +47,10 @@ impl Worker {
         Self { decompressor: Decompressor::new(), scratch: Vec::new() }
     }
 
-    /// Decodes a basket and reports to its chunk. Answers with the times of decompressing and decoding.
-    pub(crate) fn run(&mut self, mut task: Task) -> (u64, u64) {
+    /// Decodes a basket and reports to its chunk. The times of decompressing and decoding are told to `spent` before
+    /// the chunk may be finished by it.
+    pub(crate) fn run(&mut self, mut task: Task, spent: impl FnOnce(u64, u64)) {
         let chunk = Arc::clone(&task.chunk);
-        let mut times = (0, 0);
         let order = (task.column, task.basket);
         if !chunk.failed_before(order) {
             let tried = guarded(|| self.try_run(&mut task)).unwrap_or_else(|| {
@@ -68,9 +59,8 @@ impl Worker {
             });
             match tried {
                 Ok(effort) => {
-                    times = (effort.decompress_ns, effort.decode_ns);
-                    let cost = &chunk.costs[task.column];
-                    cost.add(effort.compressed, effort.plain, effort.codec, times.0, times.1);
+                    spent(effort.decompress_ns, effort.decode_ns);
+                    chunk.costs[task.column].add(&effort);
                 }
                 Err(error) => {
                     let named = error.in_object(format!("basket {}", task.basket));
@@ -80,7 +70,6 @@ impl Worker {
         }
         drop(task); // its parts of the buffers go before the chunk may close them
         chunk.task_done();
-        times
     }
 
     fn try_run(&mut self, task: &mut Task) -> FormatResult<Effort> {
@@ -116,18 +105,43 @@ impl Worker {
         work: impl FnOnce(&Plain<'_>) -> FormatResult<T>,
     ) -> FormatResult<(T, Effort)> {
         let mut clock = Clock::start();
-        let (result, plain_size, codec, decompress_ns) = match source {
+        let mut effort = Effort {
+            baskets: 1,
+            compressed: source.stored().len(),
+            plain: 0,
+            codec: Codec::None,
+            decompress_ns: 0,
+            decode_ns: 0,
+        };
+        let result = match source {
+            BasketSource::Embedded(basket) => {
+                effort.plain = basket.data.len();
+                work(&Plain::embedded(basket))?
+            }
             BasketSource::Record(_) => {
                 let record = BasketRecord::parse(source.stored(), entries_count)?;
-                let plain = record.decompress(&mut self.decompressor, &mut self.scratch)?;
-                let decompress_ns = clock.lap_ns();
-                (work(&plain)?, record.plain_size()?, record.codec(), decompress_ns)
+                let bytes = record.decompress(&mut self.decompressor, &mut self.scratch)?;
+                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), clock.lap_ns());
+                work(&record.plain(bytes))?
             }
-            BasketSource::Embedded(basket) => (work(&Plain::embedded(basket))?, basket.data.len(), Codec::None, 0),
+            BasketSource::Shared(basket) => {
+                let record = BasketRecord::parse(&basket.record, entries_count)?;
+                let mut is_first = false;
+                let bytes = basket.plain.get_or_init(|| {
+                    is_first = true;
+                    let mut room = Vec::new();
+                    record.decompress(&mut self.decompressor, &mut room).map(<[u8]>::to_vec)
+                });
+                let bytes = bytes.as_ref().map_err(Clone::clone)?;
+                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), clock.lap_ns());
+                if !is_first {
+                    (effort.baskets, effort.compressed, effort.plain) = (0, 0, 0);
+                }
+                work(&record.plain(bytes))?
+            }
         };
-        let decode_ns = clock.lap_ns();
-        let compressed = source.stored().len();
-        Ok((result, Effort { compressed, plain: plain_size, codec, decompress_ns, decode_ns }))
+        effort.decode_ns = clock.lap_ns();
+        Ok((result, effort))
     }
 }
 

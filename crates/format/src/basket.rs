@@ -72,30 +72,32 @@ impl<'a> BasketRecord<'a> {
         let headers = header.size() * self.head.entries_count;
         let element_size = scalar.stored_size() * dimensions.iter().product::<usize>();
         let bytes = self.data_size().checked_sub(headers)?;
-        (self.stores_bounds() && element_size > 0 && bytes.is_multiple_of(element_size)).then(|| bytes / element_size)
+        let offsets_fit = self.key.object_size - self.data_size() as u64 > 4 * self.head.entries_count as u64;
+        (self.stores_bounds() && offsets_fit && element_size > 0 && bytes.is_multiple_of(element_size))
+            .then(|| bytes / element_size)
     }
 
-    /// Decompresses into `plain`, whose former content is overwritten.
-    pub fn decompress<'p>(&self, decompressor: &mut Decompressor, plain: &'p mut Vec<u8>) -> Result<Plain<'p>>
+    /// Decompresses into `room`, whose former content is overwritten, and answers with all plain bytes of the basket.
+    pub fn decompress<'p>(&self, decompressor: &mut Decompressor, room: &'p mut Vec<u8>) -> Result<&'p [u8]>
     where
         'a: 'p,
     {
         let size = self.plain_size()?;
-        let bytes: &'p [u8] = if self.key.is_compressed() {
-            if plain.len() < size {
-                plain.reserve_exact(size - plain.len());
-                plain.resize(size, 0);
-            }
-            let room = &mut plain[..size];
-            decompressor
-                .decompress_into(self.stored, room)
-                .map_err(|error| FormatError::damaged(0, error.to_string()))?;
-            room
-        } else {
-            self.stored.get(..size).ok_or_else(|| FormatError::damaged(0, "the basket is cut short"))?
-        };
-        let (data, rest) = bytes.split_at(self.data_size().min(size));
-        Ok(Plain {
+        if !self.key.is_compressed() {
+            return self.stored.get(..size).ok_or_else(|| FormatError::damaged(0, "the basket is cut short"));
+        }
+        if room.len() < size {
+            room.resize(size, 0);
+        }
+        let plain = &mut room[..size];
+        decompressor.decompress_into(self.stored, plain).map_err(|error| FormatError::damaged(0, error.to_string()))?;
+        Ok(plain)
+    }
+
+    /// The entries in the plain bytes of the basket.
+    pub fn plain<'p>(&self, bytes: &'p [u8]) -> Plain<'p> {
+        let (data, rest) = bytes.split_at(self.data_size().min(bytes.len()));
+        Plain {
             data,
             offsets: Offsets::Stored {
                 rest,
@@ -104,7 +106,7 @@ impl<'a> BasketRecord<'a> {
             },
             entries_count: self.head.entries_count,
             generates_offsets: self.head.generates_offsets(),
-        })
+        }
     }
 }
 
