@@ -24,6 +24,10 @@ LEARN_ENTRIES = 1000
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
 STEP_MAX_ENTRIES = 50_000_000
 
+# A chunk of a train may take this part of the memory limit: two streams live side by side, each with some chunks in the
+# making, and a chunk takes about twice its plain bytes.
+CHUNK_MEMORY_SHARE = 16
+
 # A worker tells what it has done so often: the terminal is redrawn at this pace, and more would cost CPU time.
 PROGRESS_INTERVAL_S = 0.2
 # Points of the timeline in job.json: one a second for a job of an hour, and never more than this.

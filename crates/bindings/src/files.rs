@@ -113,6 +113,11 @@ impl Tree {
         columns_to_python(py, &*chunk.map_err(|error| to_python(py, &error))?)
     }
 
+    /// Entries at which the baskets of the branch with most bytes begin.
+    fn basket_borders(&self) -> Vec<u64> {
+        self.0.basket_borders()
+    }
+
     /// Bytes per entry of these branches: stored, and after decompression.
     fn bytes_per_entry(&self, indices: Vec<usize>) -> (f64, f64) {
         self.0.bytes_per_entry(&indices)

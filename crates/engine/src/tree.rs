@@ -146,6 +146,13 @@ impl Tree {
         boundaries
     }
 
+    /// Entries at which the baskets of the branch with most bytes in the file begin.
+    pub fn basket_borders(&self) -> Vec<u64> {
+        let size = |branch: &&TBranch| branch.baskets.iter().map(stored_size).sum::<u64>();
+        let largest = self.meta.branches.iter().max_by_key(size);
+        largest.map_or_else(Vec::new, |branch| branch.baskets.iter().map(|basket| basket.entry_start).collect())
+    }
+
     /// Bytes per entry of these branches: stored, and after decompression.
     pub fn bytes_per_entry(&self, columns: &[usize]) -> (f64, f64) {
         let entries = self.entries_count().max(1) as f64;

@@ -17,6 +17,7 @@ class PhaseClock:
         self.begin_s = time.monotonic() if begin_s is None else begin_s
         self.phase = phase
         self._seconds: dict[str, float] = {}
+        self._ended_s: dict[str, float] = {}
         self._since_s = self.begin_s
 
     def switch(self, phase: str) -> str:
@@ -25,6 +26,7 @@ class PhaseClock:
         previous = self.phase
         self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
         self._since_s = now
+        self._ended_s[previous] = now
         self.phase = phase
         return previous
 
@@ -36,6 +38,10 @@ class PhaseClock:
             yield
         finally:
             self.switch(previous)
+
+    def ended_s(self, phase: str) -> float:
+        """When a phase ended last (``time.monotonic``); now, if it never did."""
+        return self._ended_s.get(phase, time.monotonic())
 
     def spent(self, phase: str) -> float:
         """The seconds of one phase, as of the last switch."""

@@ -19,7 +19,7 @@ from branchline.train.share_result import WagonFault, WagonShare
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
 
-UNCHANGING = (type(None), Number, str, bytes, frozenset, tuple)
+UNCHANGING = (type(None), Number, str, bytes, frozenset)
 
 
 class UnreadableColumnError(Exception):
@@ -176,6 +176,8 @@ def _shares_objects(previous: Any, output: Any) -> bool:
     """True if two outputs are, or hold under the same key, one object that can change."""
     if isinstance(output, UNCHANGING):
         return False
+    if isinstance(previous, tuple) and isinstance(output, tuple):
+        return any(_shares_objects(one, other) for one, other in zip(previous, output, strict=False))
     if previous is output:
         return True
     if isinstance(previous, Mapping) and isinstance(output, Mapping):

@@ -113,10 +113,16 @@ class JobRecord:
             job["cpu_s"] += sum(one.cpu_s for one in self.times.values())
 
     def _worker_phases(self, worker: int, run_s: float) -> dict[str, Any]:
-        """The timeline of a worker; what it does not account for it was not there, before its end or after it."""
+        """The timeline of a worker. From its last word to the end of the run it is idle, and one that never said
+        anything is so all the time; what its clock does not tell otherwise is in no phase that has a name.
+        """
         times = self.times.get(worker)
-        phases = dict.fromkeys(PHASES, 0.0) if times is None else dict(times.phases)
-        phases["idle"] += max(0.0, run_s - sum(phases.values()))
+        if times is None:
+            phases = dict.fromkeys(PHASES, 0.0) | {"idle": run_s}
+        else:
+            phases = dict(times.phases)
+            phases["idle"] += min(run_s, max(0.0, self.clock.ended_s("run") - times.until_s))
+        phases["other"] += max(0.0, run_s - sum(phases.values()))
         return {"worker": worker, "host": times.host if times else host(), "wall_s": run_s, **phases}
 
     def _memory_peak_bytes(self) -> int:
@@ -152,7 +158,13 @@ class JobRecord:
 
     def _check_ledger(self, job: dict[str, Any]) -> None:
         """Every event of the dataset has to have been seen exactly once, or it has to be said why not."""
-        if job["errors"] or job["skipped"] or self.interrupted or job["events_expected"] is None:
+        if job["errors"] or job["skipped"] or self.interrupted:
+            return
+        unread = [one["path"] for one in job["dataset"] if one["entries"] is None]
+        if unread:
+            what = f"the train never read {len(unread)} files of its dataset, the first is {unread[0]}"
+            job["errors"].append({"type": "LedgerError", "message": what, "path": unread[0], "traceback": ""})
+        if job["events_expected"] is None:
             return
         if job["events"] != job["events_expected"]:
             what = f"the train saw {job['events']} events where its files hold {job['events_expected']}"

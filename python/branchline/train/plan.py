@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import branchline
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.limits import (
+    CHUNK_MEMORY_SHARE,
     STEP_MAX_ENTRIES,
     SUBJOB_MAX_BYTES,
     SUBJOB_MAX_FILES,
@@ -16,7 +17,7 @@ from branchline.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
-from branchline.tree import ChunkStream, Source, Tree
+from branchline.tree import File, Tree
 
 
 @dataclass(frozen=True)
@@ -73,38 +74,35 @@ def _parts(one: DataFile, count: int) -> Iterator[Share]:
     return (Share((one,), part, count) for part in range(count))
 
 
-def entry_range(share: Share, entries_count: int) -> tuple[int, int]:
-    """The entries of the file of a share that is one part of it."""
+def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int]) -> tuple[int, int]:
+    """The entries of the file of a share that is one part of it.
+
+    The ends of parts are moved to where baskets begin in the branch that holds most bytes, so that few baskets are read
+    for two parts; a file of fewer baskets than parts leaves some parts empty.
+    """
     one = share.files[0]
     stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
     start = min(one.entry_start, stop)
-    length = stop - start
-    return start + length * share.part // share.parts, start + length * (share.part + 1) // share.parts
+    borders = [start, *(entry for entry in basket_borders if start < entry < stop), stop]
+    first, last = (start + (stop - start) * part // share.parts for part in (share.part, share.part + 1))
+    return borders[bisect_left(borders, first)], borders[bisect_left(borders, last)]
 
 
 def open_tree(one: DataFile) -> Tree:
     """The tree of a file, the only one if the dataset names none. Raises what the reading raises."""
-    name = one.tree
-    if name is None:
-        stream = ChunkStream([Source(one.path, None, 0, 1)], [])
-        try:
-            name = next((chunk.tree_name for chunk in stream), None)
-        finally:
-            stream.close()
-    tree: Tree = branchline.open(one.path)[name]
-    return tree
+    return File(one.path).tree(one.tree)
 
 
-def step_entries(tree: Tree, branches: Sequence[str], step_size: int | str) -> int:
+def step_entries(tree: Tree, branches: Sequence[str], step_size: int | str, memory_limit_bytes: int) -> int:
     """How many entries a chunk gets. In bytes the step is measured with the branches that are known at the start, on
     the first file, and holds for the job: a branch that is read later must not move the borders of the chunks, for
-    then results would depend on which worker met it first.
+    then results would depend on which worker met it first. So does the memory limit, of which a chunk gets its share.
     """
     if isinstance(step_size, int):
         if step_size < 1:
             raise BranchlineError(f"a step of {step_size} entries is none", hint='write it like 10000 or "100 MB"')
         return step_size
-    wanted_bytes = parse_bytes(step_size)
+    wanted_bytes = min(parse_bytes(step_size), memory_limit_bytes // CHUNK_MEMORY_SHARE)
     plain_bytes = sum(tree[name].plain_bytes for name in branches)
     if plain_bytes == 0 or tree.entries_count == 0:
         return STEP_MAX_ENTRIES

@@ -100,7 +100,7 @@ class _Train:
             try:
                 tree = open_tree(one)
                 self._check_names(tree, one)
-                return step_entries(tree, self._named, self._step_size)
+                return step_entries(tree, self._named, self._step_size, self._memory_limit_bytes)
             except READ_ERRORS:
                 if not self._skip_bad_files:
                     raise

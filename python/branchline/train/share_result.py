@@ -63,8 +63,9 @@ class JobError:
 
 @dataclass
 class WorkerTimes:
-    """Where the time of a worker went so far, and what it needed."""
+    """Where the time of a worker went so far, and what it needed. ``until_s`` is now by ``time.monotonic``."""
 
+    until_s: float
     host: str
     phases: dict[str, float]
     cpu_s: float

@@ -102,7 +102,8 @@ class Worker:
         files = list(share.files)
         if share.parts > 1:
             try:
-                files = [_part_of(share)]
+                with self._clock.during("plan"):
+                    files = [_part_of(share)]
             except BranchlineError as error:
                 return Opened(subjob, share, files, None, failed=error)
         # To learn, a stream is opened for each file in turn until one of them has events.
@@ -110,15 +111,16 @@ class Worker:
         return Opened(subjob, share, files, stream)
 
     def _stream(self, files: list[DataFile], branches: tuple[str, ...], step: int | str) -> ChunkStream:
-        return ChunkStream(
-            [Source(one.path, one.tree, one.entry_start, one.entry_stop) for one in files],
-            list(branches),
-            step_size=step,
-            threads=self._work.threads,
-            # Two streams live side by side at the border of two sub-jobs.
-            memory_limit=self._work.memory_limit_bytes // 2,
-            skip_bad_files=self._work.skip_bad_files,
-        )
+        with self._clock.during("plan"):
+            return ChunkStream(
+                [Source(one.path, one.tree, one.entry_start, one.entry_stop) for one in files],
+                list(branches),
+                step_size=step,
+                threads=self._work.threads,
+                # Two streams live side by side at the border of two sub-jobs.
+                memory_limit=self._work.memory_limit_bytes // 2,
+                skip_bad_files=self._work.skip_bad_files,
+            )
 
     def _work_on(self, opened: Opened, result: ShareResult) -> Iterator[Message]:
         """Runs the wagons on all chunks of a sub-job; what stops it is noted in the result."""
@@ -219,7 +221,8 @@ class Worker:
     def _learned(self, opened: Opened, position: int, stop: int, entries_count: int) -> Iterator[Message]:
         file = opened.files[position]
         branches = tuple(sorted({*self._work.named_branches, *self._coupling.touched}))
-        step = step_entries(open_tree(file), branches, self._work.step_size)
+        with self._clock.during("plan"):
+            step = step_entries(open_tree(file), branches, self._work.step_size, self._work.memory_limit_bytes)
         opened.files = opened.files[position + 1 :]
         if stop < min(entries_count, file.entry_stop or entries_count):
             opened.files.insert(0, replace(file, entry_start=stop))
@@ -227,9 +230,10 @@ class Worker:
         yield self._note(Learned(branches, step))
 
     def _close(self, stream: ChunkStream, records: ShareRecords, *, skips: bool = True) -> None:
-        stream.close()
-        read = stream.records()
-        records.stream_done(read, stream.skipped if skips else [])
+        with self._clock.during("merge"):
+            stream.close()
+            read = stream.records()
+            records.stream_done(read, stream.skipped if skips else [])
         for name, seconds in read["consumer"].items():
             self._consumer[name] = self._consumer.get(name, 0.0) + seconds
         self._progress = _with_bytes(self._progress, read)
@@ -251,13 +255,14 @@ class Worker:
 
     def _times(self) -> WorkerTimes:
         phases = split_reading(self._clock.seconds(), self._consumer)
-        return WorkerTimes(host(), phases, cpu_s(), memory_peak_bytes())
+        return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes())
 
 
 def _part_of(share: Share) -> DataFile:
     """The file of a share with the entries of its part."""
     file = share.files[0]
-    start, stop = entry_range(share, open_tree(file).entries_count)
+    tree = open_tree(file)
+    start, stop = entry_range(share, tree.entries_count, tree.basket_borders())
     return replace(file, entry_start=start, entry_stop=stop)
 
 

@@ -83,8 +83,15 @@ class File:
             raise UnsupportedBranchError(
                 f"{name} is a {kind}, not a TTree", path=self.path, hint="only TTrees are read yet"
             )
+        return self._named(name)
+
+    def _named(self, name: str) -> Tree:
         with with_near_names(name, self.trees):
             return Tree(self._core.tree(name), self.path)
+
+    def tree(self, name: str | None = None) -> Tree:
+        """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""
+        return Tree(self._core.tree(None), self.path) if name is None else self._named(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         """A tree, or a default."""

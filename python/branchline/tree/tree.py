@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -144,6 +145,11 @@ class Tree:
         keep = name_filter(filter_name)
         return {name: self[name].path for name in wanted if filter_name is None or keep(name)}
 
+    def basket_borders(self) -> list[int]:
+        """Entries at which the baskets of the branch with most bytes begin."""
+        borders: list[int] = self._core.basket_borders()
+        return borders
+
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
         """A range of its entries as a source of a stream, which reads without opening it again."""
         return Source(self.file_path, self.path, entry_start, entry_stop, self._core)
@@ -200,4 +206,5 @@ def _is_kept(path: str, filter_name: Any) -> bool:
 def short_names(paths: Sequence[str]) -> dict[str, str]:
     """Paths under the branches' own names, or under the whole path where two have the same."""
     own = [path.rsplit("/", 1)[-1] for path in paths]
-    return {name if own.count(name) == 1 else path: path for name, path in zip(own, paths, strict=True)}
+    counts = Counter(own)
+    return {name if counts[name] == 1 else path: path for name, path in zip(own, paths, strict=True)}

@@ -47,16 +47,25 @@ def test_sub_jobs_keep_to_their_size(sizes_bytes: list[int | None]) -> None:
             assert size / share.parts <= SUBJOB_MAX_BYTES
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 50), st.integers(0, 10**6))
-def test_parts_of_a_file_cover_its_entries_once(start: int, length: int, parts: int, entries_count: int) -> None:
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.integers(1, 50),
+    st.integers(0, 10**6),
+    st.lists(st.integers(0, 10**6)).map(sorted),
+)
+def test_parts_of_a_file_cover_its_entries_once(
+    start: int, length: int, parts: int, entries_count: int, borders: list[int]
+) -> None:
     size = parts * SUBJOB_MIN_BYTES
     file = DataFile("f.root", entry_start=start, entry_stop=start + length, size_bytes=size)
     shares = cut([file])
-    ranges = [entry_range(share, entries_count) for share in shares]
+    ranges = [entry_range(share, entries_count, borders) for share in shares]
     assert ranges[0][0] == min(start, start + length, entries_count)
     assert ranges[-1][1] == max(ranges[0][0], min(start + length, entries_count))
     for before, after in pairwise(ranges):
         assert before[1] == after[0]
+        assert before[1] in {*borders, ranges[0][0], ranges[-1][1]}
 
 
 def test_labels_name_files() -> None:
