@@ -1,7 +1,7 @@
 //! The thread that runs ahead of the decoders: opens files, cuts them into chunks, fetches and hands out baskets.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
@@ -33,6 +33,8 @@ pub(crate) enum Item {
 
 pub(crate) struct Fetcher {
     pub(crate) sources: Vec<Source>,
+    /// The source of which the consumer wants nothing more.
+    pub(crate) failed_source: Arc<AtomicUsize>,
     pub(crate) options: Options,
     pub(crate) items: Sender<Item>,
     pub(crate) tasks: Sender<Vec<Task>>,
@@ -84,6 +86,9 @@ impl Fetcher {
         let bytes_max = self.budget.bytes_free() / limits::CHUNK_MEMORY_SHARE;
         let mut carried = Carried::default();
         for entries in cut(&tree, &columns, entries, bytes_max, &self.options) {
+            if self.failed_source.load(Ordering::Acquire) == source_index {
+                break;
+            }
             if !self.run_chunk(source_index, &tree, &columns, entries, &mut carried)? {
                 return Ok(Err(Stopped));
             }

@@ -1,7 +1,7 @@
 //! A stream of chunks over many files: one thread opens, plans and fetches ahead, others decode, the consumer takes
 //! the chunks in order.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -100,6 +100,8 @@ pub struct Stream {
     /// Planned bytes of the chunk that the consumer has now.
     in_use: Option<u64>,
     waiting_since: Option<(Instant, Busy)>,
+    /// The last source that failed, whose rest nobody wants.
+    failed_source: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     budget: Arc<Budget>,
@@ -127,8 +129,10 @@ impl Stream {
             let stop = Arc::clone(&stop);
             threads.push(spawn(&format!("decode-{index}"), move || decode_all(&tasks, &records, &stop))?);
         }
+        let failed_source = Arc::new(AtomicUsize::new(usize::MAX));
         let fetcher = Fetcher {
             sources,
+            failed_source: Arc::clone(&failed_source),
             options,
             items: items_in,
             tasks: tasks_in,
@@ -139,10 +143,12 @@ impl Stream {
         };
         threads.push(spawn("fetch", move || fetcher.run())?);
         let items = Some(items);
-        Ok(Self { items, pending: None, in_use: None, waiting_since: None, threads, stop, budget, records, pool })
+        let (pending, in_use, waiting_since) = (None, None, None);
+        Ok(Self { items, pending, in_use, waiting_since, failed_source, threads, stop, budget, records, pool })
     }
 
-    /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on.
+    /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source that
+    /// failed gives nothing more.
     pub fn next(&mut self, timeout: Duration) -> Next {
         if let Some(bytes) = self.in_use.take() {
             self.budget.release(bytes);
@@ -162,7 +168,10 @@ impl Stream {
             let Some(items) = &self.items else { return Next::End };
             match items.recv_timeout(timeout) {
                 Ok(Item::Chunk(chunk)) => self.pending = Some(chunk),
-                Ok(Item::Failed { source_index, error }) => return Next::Failed { source_index, error, chunk: None },
+                Ok(Item::Failed { source_index, error }) => {
+                    let is_new = self.fails(source_index);
+                    return if is_new { Next::Failed { source_index, error, chunk: None } } else { Next::NotYet };
+                }
                 Err(RecvTimeoutError::Timeout) => return Next::NotYet,
                 Err(RecvTimeoutError::Disconnected) => return Next::End,
             }
@@ -173,11 +182,23 @@ impl Stream {
             return Next::NotYet;
         }
         self.in_use = Some(chunk.planned_bytes);
+        let source_index = chunk.source_index;
+        if self.failed_source.load(Ordering::Acquire) == source_index {
+            return Next::NotYet;
+        }
         self.records.add_chunk(&chunk);
         match chunk.error() {
-            Some(error) => Next::Failed { source_index: chunk.source_index, error, chunk: Some(chunk) },
+            Some(error) => {
+                self.fails(source_index);
+                Next::Failed { source_index, error, chunk: Some(chunk) }
+            }
             None => Next::Chunk(chunk),
         }
+    }
+
+    /// Remembers that a source failed; tells whether that is news.
+    fn fails(&self, source_index: usize) -> bool {
+        self.failed_source.swap(source_index, Ordering::AcqRel) != source_index
     }
 
     /// What was read so far and what it cost.

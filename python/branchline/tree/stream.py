@@ -132,7 +132,6 @@ class ChunkStream:
         self._sources = list(sources)
         self._wanted = list(branches or ())
         self._skip_bad_files = skip_bad_files
-        self._bad_sources: set[int] = set()
         self.skipped: list[SkippedFile] = []
         # NumPy's integers are entries too.
         step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
@@ -156,10 +155,9 @@ class ChunkStream:
             item = self._core.next()
             if item is None:
                 raise StopIteration
-            if isinstance(item, tuple):
-                self._failed(*item)
-            elif item.source_index not in self._bad_sources:
+            if not isinstance(item, tuple):
                 return Chunk(item)
+            self._failed(*item)
 
     def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
         source = self._sources[source_index]
@@ -168,9 +166,6 @@ class ChunkStream:
             if isinstance(error, NoSuchKeyError) and error.hint is None:
                 error.hint = _hint_for(source, self._wanted)
             raise error
-        if source_index in self._bad_sources:
-            return
-        self._bad_sources.add(source_index)
         lost = None
         if chunk is not None:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
