@@ -79,6 +79,9 @@ impl Fetcher {
             }
         };
         let columns = select(&tree, &self.options.selection)?;
+        if columns.is_empty() {
+            tree.check_entries_count()?;
+        }
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
         let scratch = tree.largest_basket_bytes(&columns).saturating_mul(self.options.threads.max(1) as u64);

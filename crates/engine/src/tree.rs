@@ -130,6 +130,16 @@ impl Tree {
         Ok(first..last.max(first))
     }
 
+    /// Refuses a number of entries that no branch has: where nothing is read from baskets, nothing else would tell.
+    pub(crate) fn check_entries_count(&self) -> Result<()> {
+        let most = self.meta.branches.iter().map(|branch| branch.entries_count).max().unwrap_or(0);
+        if self.entries_count() <= most {
+            return Ok(());
+        }
+        let message = format!("tree {} says {} entries, its branches have {most}", self.path, self.entries_count());
+        Err(self.error(ReadErrorKind::BadFile, message))
+    }
+
     /// Entries at which baskets of all these branches begin, the last being the end of the tree.
     pub fn common_boundaries(&self, columns: &[usize]) -> Vec<u64> {
         let starts = |index: &usize| self.meta.branches[*index].baskets.iter().map(|basket| basket.entry_start);
