@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use branchline_format::cursor::Cursor;
 use branchline_format::error::Result as FormatResult;
+use branchline_format::file::parse_key_sizes;
 use branchline_format::tree::embedded::EmbeddedBasket;
 
 /// Where the bytes of a basket are in memory.
@@ -39,24 +41,51 @@ pub(crate) struct SharedBasket {
 }
 
 /// The baskets that reach beyond a chunk, by branch and index; the next chunk finds them here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Carried {
-    by_basket: HashMap<(usize, usize), Arc<SharedBasket>>,
+    by_basket: HashMap<(usize, usize), BasketSource>,
+    /// Plain bytes that more of them may take, and that all of them may take.
+    room: u64,
+    room_max: u64,
 }
 
 impl Carried {
+    /// Nothing yet; the plain bytes are kept of so many baskets as fit into `room_max`, of others the stored ones.
+    pub(crate) fn new(room_max: u64) -> Self {
+        Self { by_basket: HashMap::new(), room: room_max, room_max }
+    }
+
+    /// What was left by the chunk before; from now on this is for the next one.
+    pub(crate) fn take(&mut self) -> Self {
+        let next = Self::new(self.room_max);
+        std::mem::replace(self, next)
+    }
+
+    /// Plain bytes that may be kept now.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.room_max - self.room
+    }
+
     pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<BasketSource> {
-        self.by_basket.get(&(branch, basket)).cloned().map(BasketSource::Shared)
+        self.by_basket.get(&(branch, basket)).cloned()
     }
 
     /// Keeps a basket for the next chunk; answers with the form in which both have it.
     pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource) -> BasketSource {
-        let shared = match source {
-            BasketSource::Record(record) => Arc::new(SharedBasket { record, plain: OnceLock::new() }),
-            BasketSource::Shared(shared) => shared,
-            embedded @ BasketSource::Embedded(_) => return embedded,
+        let plain_bytes = match parse_key_sizes(&mut Cursor::new(source.stored())) {
+            Ok(key) if key.object_size > key.stored_size() => key.object_size,
+            _ => 0,
         };
-        self.by_basket.insert((branch, basket), Arc::clone(&shared));
-        BasketSource::Shared(shared)
+        let source = match source {
+            BasketSource::Record(record) if 0 < plain_bytes && plain_bytes <= self.room => {
+                BasketSource::Shared(Arc::new(SharedBasket { record, plain: OnceLock::new() }))
+            }
+            other => other,
+        };
+        if matches!(source, BasketSource::Shared(_)) {
+            self.room = self.room.saturating_sub(plain_bytes);
+        }
+        self.by_basket.insert((branch, basket), source.clone());
+        source
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
 /// The bytes of these baskets, in their order. Baskets that reach beyond the chunk are left in `carried` for the next
 /// one; those that the chunk before left there are not fetched again.
 pub(crate) fn fetch_carrying(chunk: &Chunk, needed: &[Needed], carried: &mut Carried) -> Result<Vec<BasketSource>> {
-    let before = std::mem::take(carried);
+    let before = carried.take();
     let place = |one: &Needed| (chunk.columns[one.column], one.basket);
     let known = |one: &Needed| before.get(place(one).0, one.basket);
     let fresh: Vec<Needed> = needed.iter().filter(|one| known(one).is_none()).copied().collect();

@@ -85,9 +85,9 @@ impl Fetcher {
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
         let scratch = tree.largest_basket_bytes(&columns).saturating_mul(self.options.threads.max(1) as u64);
-        self.budget.reserve(scratch);
+        self.budget.reserve(scratch); // the decoders' own
         let bytes_max = self.budget.bytes_free() / limits::CHUNK_MEMORY_SHARE;
-        let mut carried = Carried::default();
+        let mut carried = Carried::new(bytes_max);
         for entries in cut(&tree, &columns, entries, bytes_max, &self.options) {
             if self.failed_source.load(Ordering::Acquire) == source_index {
                 break;
@@ -95,6 +95,7 @@ impl Fetcher {
             if !self.run_chunk(source_index, &tree, &columns, entries, &mut carried)? {
                 return Ok(Err(Stopped));
             }
+            self.budget.reserve(scratch + carried.kept_bytes());
         }
         Ok(Ok(()))
     }

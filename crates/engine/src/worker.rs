@@ -130,7 +130,8 @@ impl Worker {
                 let bytes = basket.plain.get_or_init(|| {
                     is_first = true;
                     let mut room = Vec::new();
-                    record.decompress(&mut self.decompressor, &mut room).map(<[u8]>::to_vec)
+                    record.decompress(&mut self.decompressor, &mut room)?;
+                    Ok(room)
                 });
                 let bytes = bytes.as_ref().map_err(Clone::clone)?;
                 (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), clock.lap_ns());

@@ -87,6 +87,7 @@ impl<'a> BasketRecord<'a> {
             return self.stored.get(..size).ok_or_else(|| FormatError::damaged(0, "the basket is cut short"));
         }
         if room.len() < size {
+            room.reserve_exact(size - room.len());
             room.resize(size, 0);
         }
         let plain = &mut room[..size];
