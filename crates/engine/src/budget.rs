@@ -35,9 +35,9 @@ impl Budget {
         taken.reserved = taken.reserved.max(bytes.min(self.bytes_max / 2));
     }
 
-    /// Bytes that chunks may take together.
-    pub(crate) fn bytes_free(&self) -> u64 {
-        self.bytes_max - self.taken.lock().unwrap_or_else(PoisonError::into_inner).reserved
+    /// Bytes that chunks may take together, reserved ones included.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
     }
 
     /// Waits until a chunk of so many bytes may be made; one that is larger than the whole budget is made alone.
@@ -90,13 +90,16 @@ mod tests {
 
     #[test]
     fn reserved_bytes_are_kept_from_chunks() {
-        let budget = Budget::new(10, 4);
+        let budget = std::sync::Arc::new(Budget::new(10, 4));
         budget.reserve(3);
         budget.reserve(1);
-        assert_eq!(budget.bytes_free(), 7);
         assert!(budget.acquire(7));
-        budget.reserve(100);
-        assert_eq!(budget.bytes_free(), 5);
+        let waiting = std::sync::Arc::clone(&budget);
+        let waiter = std::thread::spawn(move || waiting.acquire(1));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waiter.is_finished());
+        budget.release(7);
+        assert!(waiter.join().expect("the waiter ends"));
     }
 
     #[test]

@@ -86,7 +86,8 @@ impl Fetcher {
         let entries = source.entry_start.min(stop)..stop;
         let scratch = tree.largest_basket_bytes(&columns).saturating_mul(self.options.threads.max(1) as u64);
         self.budget.reserve(scratch); // the decoders' own
-        let bytes_max = self.budget.bytes_free() / limits::CHUNK_MEMORY_SHARE;
+                                      // Whatever is reserved: where a file is cut may not depend on the files before it or on the number of threads.
+        let bytes_max = self.budget.bytes_max() / limits::CHUNK_MEMORY_SHARE;
         let mut carried = Carried::new(bytes_max);
         for entries in cut(&tree, &columns, entries, bytes_max, &self.options) {
             if self.failed_source.load(Ordering::Acquire) == source_index {

@@ -116,7 +116,9 @@ impl Stream {
         let stop = Arc::new(AtomicBool::new(false));
         let ahead = limits::CHUNKS_AHEAD + threads_count;
         let pooled = options.memory_limit_bytes / limits::POOL_MEMORY_SHARE;
-        let budget = Arc::new(Budget::new(options.memory_limit_bytes - pooled, ahead));
+        // One chunk more than those that count is in memory: a loop still holds the last one when it asks for the next.
+        let chunks = limits::CHUNK_MEMORY_SHARE;
+        let budget = Arc::new(Budget::new((options.memory_limit_bytes - pooled) / (chunks + 1) * chunks, ahead));
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(pooled as usize);
         let (items_in, items) = unbounded::<Item>();
