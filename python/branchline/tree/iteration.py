@@ -176,7 +176,7 @@ def concatenate(
     memory_limit: int | str = "1 GiB",
     skip_bad_files: bool = False,
 ) -> Any:
-    """Branches of many files as one array; the memory limit holds for what is needed beside the result."""
+    """Branches of many files as one array. The parts are joined at the end: there must be room for them twice."""
     parts = iterate(
         files,
         expressions,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from branchline.errors import NoSuchKeyError
+from branchline.limits import parse_bytes
 from branchline.tree.arrays import Library, array_of, check_library, group_of, join
 from branchline.tree.branch import Branch
 from branchline.tree.names import name_filter, with_near_names
@@ -99,8 +100,9 @@ class Tree:
         """Branches (all that can be read) over a range of entries, together.
 
         ``"ak"`` gives a record array, ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame. ``workers`` is
-        the number of decoding threads; the memory limit holds for what is needed beside the result. Raises
-        NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError.
+        the number of decoding threads. Beside the result at most the memory limit is needed, unless what is stored
+        exceeds it: then the parts are joined, and there must be room for them twice. Raises NoSuchKeyError,
+        UnsupportedBranchError, BadFileError, StorageError.
         """
         check_library(library)
         names = self.named(expressions, filter_name)
@@ -162,17 +164,20 @@ class Tree:
         workers: int | None,
         memory_limit: int | str,
     ) -> ColumnParts:
-        """Reads branches over a range of entries, chunk by chunk."""
+        """Reads branches over a range of entries: at once if what is stored of it fits the memory limit, so that the
+        values are decoded where they stay; else chunk by chunk.
+        """
         for path in paths:
             self._core.check_readable(path)
         start, stop = check_entries(entry_start, entry_stop, self.entries_count)
         unique = list(dict.fromkeys(paths))
         if start == stop:
             return ColumnParts([(0, dict(zip(unique, self._core.empty_columns(unique), strict=True)))])
+        stored_bytes = self._core.bytes_per_entry([self._core.find(path) for path in unique])[0] * (stop - start)
         with ChunkStream(
             [self.source(start, stop)],
             unique,
-            step_size="1 TB",
+            step_size=stop - start if stored_bytes <= parse_bytes(memory_limit) else "1 TB",
             threads=check_workers(workers),
             memory_limit=memory_limit,
         ) as stream:
