@@ -36,7 +36,7 @@ def table(tree: Tree) -> str:
     )
     unread = [branch for branch in tree.branches if not branch.readable and not branch.is_group]
     if unread:
-        lines.append(f"{len(unread)} branches cannot be read yet:")
+        lines.append(f"{len(unread)} {'branch' if len(unread) == 1 else 'branches'} cannot be read yet:")
         lines += [f"  {branch.path} ({branch.typename}): {branch.reason}" for branch in unread]
     return "\n".join(line.rstrip() for line in lines)
 
