@@ -21,10 +21,10 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
 
 export PATH := $(abspath $(BIN)):$(PATH)
-# What maturin tells pyo3 about Python. Clippy says the same, or each would make the other build pyo3 again.
-PYO3_CONFIG = $(firstword $(wildcard $(CURDIR)/target/maturin/pyo3-config-*.txt))
-check-rust: export PYO3_BUILD_EXTENSION_MODULE := 1
-check-rust: export PYO3_CONFIG_FILE = $(PYO3_CONFIG)
+# What maturin tells pyo3 about Python, once the extension is built. Clippy says the same, or each would make the other
+# build pyo3 again. Set in the recipe alone: a target's own variables reach what it depends on, too.
+PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
+	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo data test test-rust test-python bench check check-rust check-python peers format lock clean
@@ -58,7 +58,7 @@ check: check-rust check-python ## formatting, lints and types
 
 check-rust: $(STAMPS)/extension
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
+	$(PYO3_AS_MATURIN) cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
 
 check-python: build peers
 	$(BIN)/ruff format --check
