@@ -96,7 +96,7 @@ impl Fetcher {
             if !self.run_chunk(source_index, &tree, &columns, entries, &mut carried)? {
                 return Ok(Err(Stopped));
             }
-            self.budget.reserve(scratch + carried.kept_bytes());
+            self.budget.reserve(scratch.saturating_add(carried.kept_bytes()));
         }
         Ok(Ok(()))
     }
