@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -100,7 +101,10 @@ def run_quietly(
 
 
 def check_out(out: Path, *, force: bool) -> None:
-    """Refuses an output directory that would lose something. Raises BranchlineError."""
+    """Refuses an output directory that would lose something, or that cannot be written to: before the train runs, not
+    after hours of it. Raises BranchlineError, StorageError.
+    """
+    _check_writable(out)
     if not out.exists():
         return
     if not out.is_dir():
@@ -116,6 +120,17 @@ def check_out(out: Path, *, force: bool) -> None:
             path=str(out),
             hint="choose another one, or remove it yourself",
         )
+
+
+def _check_writable(out: Path) -> None:
+    there = next(one for one in (out, *out.absolute().parents) if one.exists())
+    if not there.is_dir():
+        return  # said better by what comes next
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".branchline-", dir=there))
+    except OSError as error:
+        what = f"results cannot be written here: {error.strerror}"
+        raise StorageError(what, path=str(out), hint="choose another directory with -o") from None
 
 
 def write(result: TrainResult, out: Path) -> None:

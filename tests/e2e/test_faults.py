@@ -316,3 +316,13 @@ def test_a_limit_on_the_size_of_files_is_told(wagons: Path, data: Path, tmp_path
 def run_with(before: list[str], folder: Path, wagons: Path, data: Path) -> Any:
     command = [*before, sys.executable, "-m", "branchline.cli", "run", str(wagons), str(data), "-o", "out"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_train_runs(
+    branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path
+) -> None:
+    ended = branchline("run", plain_wagons, data, "-o", "/proc/branchline-out")
+    assert ended.returncode == 1
+    assert "/proc/branchline-out" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "events/s" not in ended.stderr

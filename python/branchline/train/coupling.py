@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from numbers import Number
 from typing import Any
 
+import numpy as np
+
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
@@ -19,7 +21,7 @@ from branchline.train.share_result import WagonFault, WagonShare
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
 
-UNCHANGING = (type(None), Number, str, bytes, frozenset)
+UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
 
 
 class UnreadableColumnError(Exception):

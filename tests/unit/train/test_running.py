@@ -338,3 +338,17 @@ def test_the_job_record_is_complete(run: Run) -> None:
 def test_what_is_wrong_from_the_start_raises(run: Run, settings: dict, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         run(**{"wagons": Spectra(), **settings})
+
+
+def test_truth_values_of_numpy_are_not_taken_for_an_object_returned_twice(run: Run, folder: Path) -> None:
+    """NumPy has one object for each truth value, which every chunk returns."""
+
+    class Seen:
+        name = "seen"
+        branches = ("run",)
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"any": np.bool_(len(events) > 0)}
+
+    result = run([Seen()], folder, step_size=10)
+    assert not result.errors
