@@ -66,7 +66,8 @@ class _Train:
         self._workers_wanted = workers
         self._given_branches = None if branches is None else tuple(branches)
         if (step_size if isinstance(step_size, int) else parse_bytes(step_size)) < 1:
-            raise BranchlineError(f"a step of {step_size} is none", hint='write it like 10000 (entries) or "100 MB"')
+            what = f"{step_size} entries" if isinstance(step_size, int) else step_size
+            raise BranchlineError(f"a step of {what} is none", hint='write it like 10000 (entries) or "100 MB"')
         self._step_size = step_size
         self._memory_limit_bytes = parse_bytes(memory_limit)
         self._skip_bad_files = skip_bad_files
