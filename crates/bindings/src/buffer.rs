@@ -44,7 +44,8 @@ impl Buffer {
 }
 
 /// A column as nested tuples: `("flat", dtype, values)`, `("regular", size, content)`, `("list", offsets, content)`,
-/// `("text", offsets, bytes)` or `("record", names, contents)`.
+/// `("text", offsets, bytes)`, `("record", names, contents, count, class name)`, `("tuple", contents, count)`,
+/// `("option", valid, content)` or `("union", tags, contents)`.
 fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, PyAny>> {
     let tuple = match column {
         Column::Flat { dtype, values } => ("flat", dtype, Buffer(values)).into_pyobject(py)?,
@@ -53,13 +54,22 @@ fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, PyAny>
             ("list", Buffer(offsets), column_to_python(py, *content)?).into_pyobject(py)?
         }
         Column::Text { offsets, bytes } => ("text", Buffer(offsets), Buffer(bytes)).into_pyobject(py)?,
-        Column::Record(members) => {
+        Column::Record { class_name, count, members } => {
             let (names, columns): (Vec<String>, Vec<Values>) = members.into_iter().unzip();
-            let contents: PyResult<Vec<_>> = columns.into_iter().map(|one| column_to_python(py, one)).collect();
-            ("record", names, PyTuple::new(py, contents?)?).into_pyobject(py)?
+            ("record", names, all_to_python(py, columns)?, count, class_name).into_pyobject(py)?
         }
+        Column::Tuple { count, items } => ("tuple", all_to_python(py, items)?, count).into_pyobject(py)?,
+        Column::Option { valid, content } => {
+            ("option", Buffer(valid), column_to_python(py, *content)?).into_pyobject(py)?
+        }
+        Column::Union { tags, contents } => ("union", Buffer(tags), all_to_python(py, contents)?).into_pyobject(py)?,
     };
     Ok(tuple.into_any())
+}
+
+fn all_to_python(py: Python<'_>, columns: Vec<Values>) -> PyResult<Bound<'_, PyTuple>> {
+    let contents: PyResult<Vec<_>> = columns.into_iter().map(|one| column_to_python(py, one)).collect();
+    PyTuple::new(py, contents?)
 }
 
 /// The columns of a finished chunk, which gives them away once.

@@ -35,7 +35,35 @@ pub enum Column<B = Vec<u8>, O = Vec<i64>> {
         bytes: B,
     },
     /// Members side by side.
-    Record(Vec<(String, Column<B, O>)>),
+    Record {
+        /// Class whose behaviour the records have, if any.
+        class_name: Option<String>,
+        /// How many records there are.
+        count: usize,
+        /// Name and values of each member.
+        members: Vec<(String, Column<B, O>)>,
+    },
+    /// Nameless members side by side (pairs, tuples).
+    Tuple {
+        /// How many tuples there are.
+        count: usize,
+        /// Values of each place.
+        items: Vec<Column<B, O>>,
+    },
+    /// Values that may be missing.
+    Option {
+        /// One byte for each: 1 where there is a value, else 0.
+        valid: B,
+        /// Those that are there.
+        content: Box<Column<B, O>>,
+    },
+    /// Values of several types.
+    Union {
+        /// One signed byte for each: which of the contents it is in.
+        tags: B,
+        /// The values of each type, in their order.
+        contents: Vec<Column<B, O>>,
+    },
 }
 
 impl Column {
@@ -47,9 +75,14 @@ impl Column {
             Layout::Arrays { scalar, .. } => Self::list(Self::list(Self::fixed(*scalar, &[]))),
             Layout::Bits { many: false } => Self::fixed(Scalar::U32, &[]),
             Layout::Bits { many: true } => Self::list(Self::fixed(Scalar::U32, &[])),
-            Layout::Members(members) => Self::Record(
-                members.iter().map(|one| (one.name.clone(), Self::fixed(one.scalar, &one.dimensions))).collect(),
-            ),
+            Layout::Members(members) => Self::Record {
+                class_name: None,
+                count: 0,
+                members: members
+                    .iter()
+                    .map(|one| (one.name.clone(), Self::fixed(one.scalar, &one.dimensions)))
+                    .collect(),
+            },
             Layout::Text(_) => Self::Text { offsets: vec![0], bytes: Vec::new() },
             Layout::Nested { item, .. } => Self::of_item(item),
         }
@@ -94,8 +127,21 @@ impl Column {
                 append_offsets(offsets, &more_offsets);
                 bytes.extend_from_slice(&more);
             }
-            (Self::Record(members), Self::Record(more)) => {
+            (Self::Record { count, members, .. }, Self::Record { count: more_count, members: more, .. }) => {
+                *count += more_count;
                 members.iter_mut().zip(more).for_each(|((_, member), (_, more))| member.append(more));
+            }
+            (Self::Tuple { count, items }, Self::Tuple { count: more_count, items: more }) => {
+                *count += more_count;
+                items.iter_mut().zip(more).for_each(|(item, more)| item.append(more));
+            }
+            (Self::Option { valid, content }, Self::Option { valid: more_valid, content: more }) => {
+                valid.extend_from_slice(&more_valid);
+                content.append(*more);
+            }
+            (Self::Union { tags, contents }, Self::Union { tags: more_tags, contents: more }) => {
+                tags.extend_from_slice(&more_tags);
+                contents.iter_mut().zip(more).for_each(|(content, more)| content.append(more));
             }
             _ => debug_assert!(false, "columns of one branch have one form"),
         }
@@ -108,7 +154,10 @@ impl Column {
             Self::Regular { content, .. } => content.size_bytes(),
             Self::List { offsets, content } => 8 * offsets.len() + content.size_bytes(),
             Self::Text { offsets, bytes } => 8 * offsets.len() + bytes.len(),
-            Self::Record(members) => members.iter().map(|(_, member)| member.size_bytes()).sum(),
+            Self::Record { members, .. } => members.iter().map(|(_, member)| member.size_bytes()).sum(),
+            Self::Tuple { items, .. } => items.iter().map(Self::size_bytes).sum(),
+            Self::Option { valid, content } => valid.len() + content.size_bytes(),
+            Self::Union { tags, contents } => tags.len() + contents.iter().map(Self::size_bytes).sum::<usize>(),
         }
     }
 }
@@ -124,8 +173,21 @@ impl<B, O> Column<B, O> {
                 Column::List { offsets, content: Box::new(content.map(bytes, numbers)) }
             }
             Self::Text { offsets, bytes: all } => Column::Text { offsets: numbers(offsets), bytes: bytes(all) },
-            Self::Record(members) => {
-                Column::Record(members.into_iter().map(|(name, member)| (name, member.map(bytes, numbers))).collect())
+            Self::Record { class_name, count, members } => {
+                let members = members.into_iter().map(|(name, member)| (name, member.map(bytes, numbers))).collect();
+                Column::Record { class_name, count, members }
+            }
+            Self::Tuple { count, items } => {
+                let items = items.into_iter().map(|item| item.map(bytes, numbers)).collect();
+                Column::Tuple { count, items }
+            }
+            Self::Option { valid, content } => {
+                Column::Option { valid: bytes(valid), content: Box::new(content.map(bytes, numbers)) }
+            }
+            Self::Union { tags, contents } => {
+                let tags = bytes(tags);
+                let contents = contents.into_iter().map(|content| content.map(bytes, numbers)).collect();
+                Column::Union { tags, contents }
             }
         }
     }

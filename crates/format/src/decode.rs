@@ -211,9 +211,10 @@ fn decode_bits(plain: &Plain<'_>, entries: Range<usize>, many: bool, column: &mu
 }
 
 fn decode_members(plain: &Plain<'_>, entries: Range<usize>, members: &[Member], column: &mut Column) -> Result<()> {
-    let Column::Record(columns) = column else { return Err(no_bounds()) };
+    let Column::Record { count, members: columns, .. } = column else { return Err(no_bounds()) };
     let sizes: Vec<usize> = members.iter().map(|member| entry_size(member.scalar, &member.dimensions)).collect();
     let stride: usize = sizes.iter().sum();
+    *count += entries.len();
     let stored = plain.fixed_range(stride, entries)?;
     for entry in stored.chunks_exact(stride.max(1)) {
         let mut at = 0;

@@ -1,8 +1,11 @@
 """Columns of the engine as arrays of awkward, NumPy, Arrow and pandas.
 
 A column is a nested tuple of buffers: ``("flat", dtype, values)``, ``("regular", size, content)``,
-``("list", offsets, content)``, ``("text", offsets, bytes)`` or ``("record", names, contents)``. Numbers are native,
-offsets are 64-bit. Nothing is copied: an array keeps the buffers alive.
+``("list", offsets, content)``, ``("text", offsets, bytes)``, ``("record", names, contents, count, class name)``,
+``("tuple", contents, count)``, ``("option", valid, content)`` or ``("union", tags, contents)``. Numbers are native,
+offsets are 64-bit, ``valid`` is a byte for each value, 1 where it is there, and ``content`` has only those; ``tags`` is
+a byte for each value, and each of ``contents`` has the values with its tag. Nothing is copied: an array keeps the
+buffers alive.
 """
 
 from __future__ import annotations
@@ -42,8 +45,32 @@ def layout_of(column: Any) -> ak.contents.Content:
         letters = np.frombuffer(column[2], dtype="u1")
         characters = ak.contents.NumpyArray(letters, parameters=CHARACTERS, backend=BACKEND)
         return ak.contents.ListOffsetArray(_offsets(column[1]), characters, parameters=TEXT)
-    names, contents = column[1], column[2]
-    return ak.contents.RecordArray([layout_of(content) for content in contents], list(names))
+    if kind == "option":
+        return _option(column)
+    if kind == "union":
+        return _union(column)
+    if kind == "tuple":
+        return ak.contents.RecordArray([layout_of(item) for item in column[1]], None, length=column[2])
+    _, names, contents, count, class_name = column
+    parameters = {"__record__": class_name} if class_name else None
+    members = [layout_of(content) for content in contents]
+    return ak.contents.RecordArray(members, list(names), length=count, parameters=parameters, backend=BACKEND)
+
+
+def _option(column: Any) -> ak.contents.Content:
+    is_there = np.frombuffer(column[1], dtype="u1")
+    index = np.where(is_there, np.cumsum(is_there, dtype="i8") - 1, -1)
+    return ak.contents.IndexedOptionArray(ak.index.Index64(index), layout_of(column[2]))
+
+
+def _union(column: Any) -> ak.contents.Content:
+    tags = np.frombuffer(column[1], dtype="i1")
+    index = np.empty(len(tags), dtype="i8")
+    for tag in range(len(column[2])):
+        of_tag = tags == tag
+        index[of_tag] = np.arange(np.count_nonzero(of_tag))
+    contents = [layout_of(content) for content in column[2]]
+    return ak.contents.UnionArray(ak.index.Index8(tags), ak.index.Index64(index), contents)
 
 
 def _offsets(buffer: Any) -> ak.index.Index64:
@@ -56,6 +83,11 @@ def _regular(column: Any) -> ak.contents.Content:
     while column[0] == "regular":
         shape.append(column[1])
         column = column[2]
+    if column[0] != "flat":
+        content = layout_of(column)
+        for size in reversed(shape):
+            content = ak.contents.RegularArray(content, size)
+        return content
     values = np.frombuffer(column[2], dtype=column[1])
     return ak.contents.NumpyArray(values.reshape((-1, *shape)), backend=BACKEND)
 
@@ -65,18 +97,22 @@ def numpy_of(column: Any) -> np.ndarray[Any, Any]:
     kind = column[0]
     if kind == "flat":
         return np.frombuffer(column[2], dtype=column[1])
-    if kind == "regular":
+    if kind == "regular" and _is_flat(column):
         return np.asarray(_regular(column).data)
-    if kind == "record":
+    if kind == "record" and column[2] and all(_is_flat(content) for content in column[2]):
         return _structured(column)
     entries = [np.asarray(entry) if kind == "list" and _is_flat(column[2]) else entry for entry in _entries(column)]
     array = np.empty(len(entries), dtype=object)
-    array[:] = entries
+    for index, entry in enumerate(entries):
+        array[index] = entry
     return array
 
 
 def _is_flat(column: Any) -> bool:
-    return column[0] in ("flat", "regular")
+    """Whether it is numbers or fixed arrays of them."""
+    while column[0] == "regular":
+        column = column[2]
+    return bool(column[0] == "flat")
 
 
 def _entries(column: Any) -> list[Any]:
@@ -113,7 +149,7 @@ def _series(column: Any, array: ak.Array) -> Any:
 
     if column[0] == "flat":
         return pandas.Series(numpy_of(column))
-    if column[0] == "record":
+    if column[0] == "record" and all(_is_flat(content) for content in column[2]):
         return ak.to_dataframe(array)
     return pandas.Series(list(array) if column[0] != "text" else ak.to_list(array))
 
