@@ -6,6 +6,7 @@ use branchline_engine::read_now::read_now;
 use branchline_engine::slab::Pool;
 use branchline_engine::{file, tree};
 use branchline_format::layout::Kind;
+use branchline_format::tree::TBranch;
 use branchline_format::type_name::type_name;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -90,12 +91,26 @@ impl Tree {
         self.0.branches().iter().map(|branch| branch.path.clone()).collect()
     }
 
+    /// Of every branch its own name, the index of the branch that it belongs to, and its kind: data, group or unsupported.
+    fn outline(&self) -> Vec<(String, Option<usize>, &'static str)> {
+        let row =
+            |(index, branch): (usize, &TBranch)| (branch.name.clone(), branch.parent, kind_name(self.0.kind(index)));
+        self.0.branches().iter().enumerate().map(row).collect()
+    }
+
+    /// Entries at which the baskets of a branch begin, and its end.
+    fn entry_offsets(&self, index: usize) -> Vec<u64> {
+        let baskets = &self.0.branch(index).baskets;
+        let first = baskets.first().map_or(0, |basket| basket.entry_start);
+        std::iter::once(first).chain(baskets.iter().map(|basket| basket.entry_stop)).collect()
+    }
+
     /// Paths of the branches that can be read.
     fn readable(&self) -> Vec<String> {
         self.0.readable().map(|index| self.0.branch(index).path.clone()).collect()
     }
 
-    /// Index of the branch with this path, or with this name if only one has it.
+    /// Index of the branch with this path, or of the only one that this name may mean.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         self.0.find(name).map_err(|error| to_python(py, &error))
     }
@@ -127,10 +142,9 @@ impl Tree {
     fn branch<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
         let branch = self.0.branch(index);
         let kind = self.0.kind(index);
-        let (kind_name, reason) = match kind {
-            Kind::Group => ("group", None),
-            Kind::Data(_) => ("data", None),
-            Kind::Unsupported { reason, .. } => ("unsupported", Some(reason.as_str())),
+        let reason = match kind {
+            Kind::Unsupported { reason, .. } => Some(reason.as_str()),
+            _ => None,
         };
         let stored: u64 = branch.baskets.iter().map(tree::stored_size).sum();
         let about = PyDict::new(py);
@@ -138,7 +152,7 @@ impl Tree {
         about.set_item("name", &branch.name)?;
         about.set_item("title", &branch.title)?;
         about.set_item("class_name", &branch.class_name)?;
-        about.set_item("kind", kind_name)?;
+        about.set_item("kind", kind_name(kind))?;
         about.set_item("reason", reason)?;
         about.set_item("typename", type_name(kind, branch))?;
         about.set_item("entries_count", branch.entries_count)?;
@@ -147,5 +161,13 @@ impl Tree {
         about.set_item("plain_bytes", branch.plain_bytes.max(stored))?;
         about.set_item("compress", branch.compress)?;
         Ok(about)
+    }
+}
+
+fn kind_name(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Group => "group",
+        Kind::Data(_) => "data",
+        Kind::Unsupported { .. } => "unsupported",
     }
 }

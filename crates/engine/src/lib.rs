@@ -12,6 +12,7 @@ mod fetcher;
 pub mod file;
 mod guard;
 pub mod limits;
+mod names;
 mod read_buffers;
 pub mod read_now;
 pub mod records;

@@ -9,6 +9,7 @@ use branchline_format::tree::{Basket, Place, TBranch, TTree};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::names;
 
 /// A tree whose metadata were read.
 #[derive(Debug)]
@@ -83,19 +84,15 @@ impl Tree {
         (0..self.kinds.len()).filter(|index| matches!(self.kinds[*index], Kind::Data(_)))
     }
 
-    /// Finds a branch by its path, or by its own name if only one has it.
+    /// Finds a branch by its path, or by a shorter name if that means only one.
     pub fn find(&self, name: &str) -> Result<usize> {
         if let Some(index) = self.index_by_path.get(name) {
             return Ok(*index);
         }
-        let mut same: Vec<usize> = (0..self.meta.branches.len())
-            .filter(|index| {
-                let branch = &self.meta.branches[*index];
-                branch.name == name || branch.name.strip_suffix('.') == Some(name)
-            })
-            .collect();
+        let names = self.meta.branches.iter().map(|branch| (branch.path.as_str(), branch.name.as_str()));
+        let mut same = names::candidates(name, names);
         // A split object and its first member may share a name: the one with data is meant.
-        if same.len() > 1 {
+        if same.iter().any(|index| !matches!(self.kinds[*index], Kind::Group)) {
             same.retain(|index| !matches!(self.kinds[*index], Kind::Group));
         }
         match same.as_slice() {
