@@ -131,8 +131,8 @@ class Correlations:
             count_pairs(triggers[shift:], partners[:-shift], weights[shift:], mixed, self.delta_eta_max)
         return {
             "triggers": float(np.sum(ak.num(triggers) * weights)),
-            "same_event": self.histogram(same),
-            "mixed_event": self.histogram(mixed),
+            "same_event": self.histogram(same, "pairs, sum of weights"),
+            "mixed_event": self.histogram(mixed, "mixed pairs, sum of weights"),
         }
 
     def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
@@ -143,15 +143,16 @@ class Correlations:
         bin_area = np.prod([axis.widths[0] for axis in total["same_event"].axes])
         with np.errstate(divide="ignore", invalid="ignore"):
             per_trigger = np.nan_to_num(same / acceptance / total["triggers"] / bin_area, posinf=0.0)
-        return total | {"per_trigger_yield": self.histogram(per_trigger)}
+        label = r"$1/N_{trig}\;\;d^2N/d\Delta\eta\,d\Delta\varphi$"
+        return total | {"per_trigger_yield": self.histogram(per_trigger, label)}
 
-    def histogram(self, counts: np.ndarray) -> hist.Hist:
+    def histogram(self, counts: np.ndarray, label: str) -> hist.Hist:
         filled = (
             hist.Hist.new.Reg(
                 counts.shape[0], -self.delta_eta_max, self.delta_eta_max, name="delta_eta", label=r"$\Delta\eta$"
             )
             .Reg(counts.shape[1], -0.5 * np.pi, 1.5 * np.pi, name="delta_phi", label=r"$\Delta\varphi$")
-            .Double()
+            .Double(label=label)
         )
         filled.view()[:] = counts
         return filled

@@ -6,27 +6,39 @@ mesh, more as their projections.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import boost_histogram
+import matplotlib.font_manager
 import matplotlib.style
 import mplhep
 import numpy
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cbook import is_math_text
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
-from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
+from branchline.report.picture_words import (
+    Title,
+    fit_labels,
+    height_label,
+    inner_bins,
+    label_bins,
+    make_room,
+    remark_on,
+    text,
+    write_remark,
+    write_title,
+)
 from branchline.report.root_file import axis_label, category_labels, is_category
-from branchline.report.texts import one_line
 from branchline.report.whole_files import whole_file
 
 PICTURES = "pictures"
@@ -43,11 +55,16 @@ ERROR_BARS_BINS_MAX = 250
 PROJECTIONS_MAX = 6
 #: Bins of a line, and of each side of a colour mesh; finer ones are no longer seen and cost seconds.
 LINE_BINS_MAX, MESH_BINS_MAX = 2000, 1000
-_LABEL_LENGTH_MAX = 60
 
 #: Colours that the colour blind can tell apart (M. Petroff, arXiv:2107.02270), the darker ones first.
 _COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
 _LINE = "#1b3a5c"
+#: Fonts with many scripts; those that are installed are asked for letters that the style's own font lacks.
+_FALLBACK_FONTS = [
+    name
+    for name in ("DejaVu Sans", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic", "Noto Sans Symbols2", "Symbola")
+    if name in matplotlib.font_manager.get_font_names()
+]
 _STYLE: dict[str, Any] = {
     **mplhep.style.ROOT,
     "figure.figsize": (8.0, 6.0),
@@ -60,10 +77,14 @@ _STYLE: dict[str, Any] = {
     # Drawn by _draw_minor_ticks, many times as fast.
     "xtick.minor.visible": False,
     "ytick.minor.visible": False,
+    # Letters that the first font lacks are taken from the next.
+    "font.family": ["sans-serif", *_FALLBACK_FONTS],
     "font.size": 18,
     "axes.labelsize": "medium",
     "xtick.labelsize": "small",
     "ytick.labelsize": "small",
+    # The first number of one axis must not touch that of the other.
+    "xtick.major.pad": 10,
     "legend.fontsize": "x-small",
     "lines.linewidth": 1.6,
     "axes.linewidth": 1.2,
@@ -84,14 +105,6 @@ _MINOR_TICK: dict[str, Any] = {
 }
 
 
-class Title(NamedTuple):
-    """What stands above a picture: the wagon, the histogram's own name, and a note on the right."""
-
-    wagon: str
-    name: str
-    right: str
-
-
 def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title) -> str | None:
     """Draw one histogram to ``pictures/<path>.svg`` and ``.png``.
 
@@ -101,15 +114,8 @@ def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: T
     if len(histogram.axes) == 0 or 0 in histogram.axes.size:
         return None
     relative = Path(PICTURES, *path[:-1], f"{path[-1]}.svg")
-    with matplotlib.style.context(_STYLE), warnings.catch_warnings():
-        # A letter that the font lacks, errors below zero on a logarithmic scale: the picture is as good as it can be.
-        warnings.simplefilter("ignore", UserWarning)
-        figure = Figure()
-        FigureCanvasAgg(figure)
-        _draw(figure, histogram, title)
-        for panel in figure.axes:
-            _write_powers(panel)
-            _draw_minor_ticks(panel)
+    with styled():
+        figure = draw(histogram, title)
         with whole_file(out_dir / relative) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
         with whole_file(out_dir / relative.with_suffix(".png")) as temporary:
@@ -117,18 +123,41 @@ def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: T
     return str(relative)
 
 
-def _draw(figure: Figure, histogram: Any, title: Title) -> None:
+@contextlib.contextmanager
+def styled() -> Iterator[None]:
+    """Inside the block figures are drawn and saved in the style of the field."""
+    with matplotlib.style.context(_STYLE), warnings.catch_warnings():
+        # A letter that no font has, errors below zero on a logarithmic scale: the picture is as good as it can be.
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def draw(histogram: Any, title: Title) -> Figure:
+    """Return the picture of a histogram that has at least one axis, and each axis a bin."""
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    axes = _draw(figure, histogram)
+    write_remark(axes, remark_on(histogram))
+    for panel in figure.axes:
+        _write_powers(panel)
+        _draw_minor_ticks(panel)
+        fit_labels(panel)
+    make_room(figure)
+    write_title(figure, axes, title)
+    return figure
+
+
+def _draw(figure: Figure, histogram: Any) -> Axes:
+    """Draw by the kinds of the axes; the axes returned are those that the title stands above."""
     numeric = [index for index, axis in enumerate(histogram.axes) if not is_category(axis)]
     categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
     if len(numeric) == 0:
-        axes = _draw_categories(figure, histogram, categories)
-    elif len(numeric) == 1:
-        axes = _draw_lines(figure, histogram, numeric[0], categories)
-    elif len(numeric) == 2:
-        axes = _draw_mesh(figure, histogram, numeric, categories)
-    else:
-        axes = _draw_projections(figure, histogram, numeric)
-    _write_title(figure, axes, title)
+        return _draw_categories(figure, histogram, categories)
+    if len(numeric) == 1:
+        return _draw_lines(figure, histogram, numeric[0], categories)
+    if len(numeric) == 2:
+        return _draw_mesh(figure, histogram, numeric, categories)
+    return _draw_projections(figure, histogram, numeric)
 
 
 # --- what is drawn -------------------------------------------------------------------------------------------------
@@ -150,19 +179,13 @@ def _kept(histogram: Any, kept: list[int]) -> _Bins:
         projected = histogram if kept == list(range(len(histogram.axes))) else histogram.project(*kept)
         means = numpy.where(projected.counts() > 0, _finite(projected.values()), numpy.nan)
         return _Bins(means, numpy.sqrt(numpy.maximum(_finite(projected.variances()), 0)))
-    inner = tuple(_inner(axis) if index in kept else slice(None) for index, axis in enumerate(histogram.axes))
+    inner = tuple(inner_bins(axis) if index in kept else slice(None) for index, axis in enumerate(histogram.axes))
     summed = tuple(index for index in range(len(histogram.axes)) if index not in kept)
     values = histogram.values(flow=True)[inner].sum(axis=summed)
     variances = histogram.variances(flow=True)
     if variances is None:
         return _Bins(_finite(values), None)
     return _Bins(_finite(values), numpy.sqrt(numpy.maximum(_finite(variances[inner].sum(axis=summed)), 0)))
-
-
-def _inner(axis: Any) -> slice:
-    """Return where the axis' own bins stand among those with under- and overflow."""
-    start = 1 if axis.traits.underflow else 0
-    return slice(start, start + len(axis))
 
 
 def _finite(values: numpy.ndarray) -> numpy.ndarray:
@@ -190,7 +213,7 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
             histtype="errorbar" if is_mean else "step",
             color=colour,
             linewidth=1.6,
-            label=_text(label) if label else None,
+            label=text(label) if label else None,
             edges=False,
             flow="none",
         )
@@ -202,9 +225,9 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
         combinations = math.prod(len(histogram.axes[index]) for index in categories)
         if is_mean and combinations > len(lines):
             names += f" ({len(lines)} of {combinations})"
-        axes.legend(title=_text(names) or None, ncols=1 if len(lines) <= 5 else 2, loc="upper right")
-    axes.set_xlabel(_text(axis_label(axis)))
-    axes.set_ylabel(_height_label(histogram, axis, edges))
+        axes.legend(title=text(names) or None, ncols=1 if len(lines) <= 5 else 2, loc="upper right")
+    axes.set_xlabel(text(axis_label(axis)))
+    axes.set_ylabel(height_label(histogram, axis, edges))
     return axes
 
 
@@ -244,9 +267,9 @@ def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> A
     )
     _scale_heights(axes, [bins], headroom=1.15)
     axes.set_xlim(0, len(axis))
-    _label_bins(axes, axis, "x")
-    axes.set_xlabel(_text(axis_label(axis)))
-    axes.set_ylabel(_height_label(histogram))
+    label_bins(axes, axis, "x")
+    axes.set_xlabel(text(axis_label(axis)))
+    axes.set_ylabel(height_label(histogram))
     return axes
 
 
@@ -267,17 +290,17 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06)
     # Its power of ten would run into the note above the mesh.
     bar.ax.yaxis.get_offset_text().set_x(1.5)
-    bar.set_label(_height_label(histogram), fontsize="medium")
+    bar.set_label(height_label(histogram), fontsize="medium")
     for name, axis in (("x", first), ("y", second)):
         if is_category(axis):
-            _label_bins(axes, axis, name)
+            label_bins(axes, axis, name)
         elif _is_logarithmic(axis):
             getattr(axes, f"set_{name}scale")("log")
-    axes.set_xlabel(_text(axis_label(first)))
+    axes.set_xlabel(text(axis_label(first)))
     names = ", ".join(axis_label(histogram.axes[index]) for index in summed)
-    axes.set_ylabel(_text(axis_label(second)))
+    axes.set_ylabel(text(axis_label(second)))
     if summed:
-        axes.text(0.98, 0.97, _text(f"sum over {names}"), transform=axes.transAxes, ha="right", va="top", fontsize=14)
+        axes.text(0.98, 0.97, text(f"sum over {names}"), transform=axes.transAxes, ha="right", va="top", fontsize=14)
     return axes
 
 
@@ -301,8 +324,8 @@ def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axe
         )
         _scale_axis(axes, axis)
         _scale_heights(axes, [bins], headroom=1.15)
-        axes.set_xlabel(_text(axis_label(axis)))
-        axes.set_ylabel(_height_label(histogram))
+        axes.set_xlabel(text(axis_label(axis)))
+        axes.set_ylabel(height_label(histogram))
     return panels[0]
 
 
@@ -335,6 +358,8 @@ def _write_powers(axes: Axes) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         if type(axis.get_major_formatter()) is ScalarFormatter:
             axis.set_major_formatter(_PowerOnTop())
+    # Nearer it touches the last number of the axis.
+    axes.yaxis.OFFSETTEXTPAD = 8
     # On the right it would stand in the axis' label.
     axes.xaxis.get_offset_text().set(x=0, horizontalalignment="left")
 
@@ -393,71 +418,3 @@ def _starts(bins_count: int, bins_max: int) -> numpy.ndarray:
 def _joined(bins: _Bins, starts: numpy.ndarray) -> _Bins:
     errors = None if bins.errors is None else numpy.sqrt(numpy.add.reduceat(bins.errors**2, starts))
     return _Bins(numpy.add.reduceat(bins.values, starts), errors)
-
-
-def _label_bins(axes: Axes, axis: Any, name: str) -> None:
-    """Write the categories at the middles of their bins, slanted when they would touch."""
-    labels = [_text(label) for label in category_labels(axis)]
-    slanted = name == "x" and sum(map(len, labels)) > 50
-    which = getattr(axes, f"{name}axis")
-    which.set_ticks(numpy.arange(len(labels)) + 0.5, labels)
-    which.set_tick_params(which="minor", length=0)
-    if slanted:
-        axes.tick_params(axis="x", rotation=35)
-        for label in axes.get_xticklabels():
-            label.set_horizontalalignment("right")
-
-
-_UNIT = re.compile(r"[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
-
-
-def _height_label(histogram: Any, axis: Any = None, edges: numpy.ndarray | None = None) -> str:
-    """Return what a bin's height means, per width of the bin where all are equal."""
-    own = getattr(histogram, "label", None)
-    if isinstance(own, str) and own:
-        return _text(own)
-    if histogram.kind == boost_histogram.Kind.MEAN:
-        return "Mean"
-    if edges is None or isinstance(axis, boost_histogram.axis.Integer):
-        return "Entries"
-    widths = numpy.diff(edges)
-    if not numpy.allclose(widths, widths[0]):
-        return "Entries / bin"
-    unit = _UNIT.search(axis_label(axis))
-    width = f"{widths[0]:.3g}"
-    return _text(f"Entries / {width} {unit.group(1)}" if unit else f"Entries / {width}")
-
-
-def _text(text: str) -> str:
-    """Return a user's text as matplotlib can draw it: formulas stay formulas, a lone ``$`` is a dollar."""
-    # A formula is not cut, half of one is none.
-    text = one_line(text, 10 * _LABEL_LENGTH_MAX if "$" in text else _LABEL_LENGTH_MAX)
-    if not is_math_text(text):
-        return text
-    try:
-        MathTextParser("agg").parse(text)
-    except ValueError:
-        return text.replace("$", r"\$")
-    return text
-
-
-def _write_title(figure: Figure, axes: Axes, title: Title) -> None:
-    """Write wagon and histogram above the frame on the left, and the note on the right."""
-    # The power of ten of the axis would stand where the title begins.
-    axes.yaxis.get_offset_text().set_x(-0.14)
-    left = axes.text(
-        0, 1.015, _text(title.wagon), transform=axes.transAxes, fontweight="bold", fontsize=18, va="bottom"
-    )
-    axes.annotate(
-        _text(title.name),
-        (1, 0),
-        xycoords=left,
-        xytext=(6, 0),
-        textcoords="offset points",
-        fontstyle="italic",
-        fontsize=15,
-        va="bottom",
-    )
-    # The second of several panels stands on the right; a second one beside a mesh is its colour bar.
-    right = figure.axes[1] if len(figure.axes) > 2 else axes
-    right.text(1, 1.015, _text(title.right), transform=right.transAxes, ha="right", va="bottom", fontsize=14)

@@ -121,12 +121,14 @@ class _Writing:
         if not self._histograms:
             return
         # Matplotlib takes a second to load, which a job without histograms need not pay.
-        from branchline.report.pictures import Title, write_picture
+        from branchline.report.picture_words import Title, remark_on
+        from branchline.report.pictures import write_picture
 
         for part, row in self._histograms[:PICTURES_MAX]:
             title = Title(part.wagon, part.title, counted(events_count, "event"))
             try:
                 row["picture"] = write_picture(self.out_dir, part.path, part.value, title)
+                row["note"] = row["note"] or remark_on(part.value) or None
             except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError) as error:
                 # A histogram that cannot be drawn is still a result: it stands in the files, and here is why.
                 row["note"] = f"no picture: {type(error).__name__}: {error}"

@@ -10,7 +10,8 @@ import hist
 import numpy
 import pytest
 
-from branchline.report.pictures import Title, write_picture
+from branchline.report.picture_words import Title
+from branchline.report.pictures import write_picture
 
 TITLE = Title("spectra", "pt", "60 000 events")
 

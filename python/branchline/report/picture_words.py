@@ -1,0 +1,225 @@
+"""What is written on the pictures of histograms: the meaning of a bin's height, titles, categories; and room for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import boost_histogram
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.cbook import is_math_text
+from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
+from matplotlib.text import Text
+
+from branchline.report.root_file import axis_label, category_labels
+from branchline.report.texts import one_line
+
+_LABEL_LENGTH_MAX = 60
+#: A category's name at the axis; longer ones would take the room of the histogram.
+_CATEGORY_LENGTH_MAX = 26
+#: Letters of all categories beside each other that fit without being slanted; room for one line when they are.
+_LEVEL_LETTERS_MAX, _SLANTED_POINTS, _UPRIGHT_POINTS_MIN = 50, 22.0, 6.5
+#: A text that is too long for its place is made smaller down to this part of its size, then cut.
+_SMALLEST = 0.65
+#: Share of the figure left free at its edges.
+_EDGE = 0.012
+
+_UNIT = re.compile(r"[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
+
+
+class Title(NamedTuple):
+    """What stands above a picture: the wagon, the histogram's own name, and a note on the right."""
+
+    wagon: str
+    name: str
+    right: str
+
+
+def text(written: str) -> str:
+    """Return a user's text as matplotlib can draw it: formulas stay formulas, a lone ``$`` is a dollar."""
+    # A formula is not cut, half of one is none.
+    shown = one_line(written, 10 * _LABEL_LENGTH_MAX if "$" in written else _LABEL_LENGTH_MAX)
+    if not is_math_text(shown):
+        return shown
+    try:
+        MathTextParser("agg").parse(shown)
+    except ValueError:
+        return shown.replace("$", r"\$")
+    return shown
+
+
+# --- the height of a bin ---------------------------------------------------------------------------------------------
+
+
+def height_label(histogram: Any, axis: Any = None, edges: numpy.ndarray | None = None) -> str:
+    """Return what a bin's height means: in its author's words, else by its storage and per width of the bin.
+
+    The author's words are the histogram's ``label``, or ``label`` and ``unit`` in its ``metadata``.
+    """
+    own = _own_label(histogram)
+    if own:
+        return text(own)
+    if histogram.kind == boost_histogram.Kind.MEAN:
+        return "Mean"
+    word = _content(histogram)
+    if edges is None or isinstance(axis, boost_histogram.axis.Integer):
+        return word
+    widths = numpy.diff(edges)
+    if not numpy.allclose(widths, widths[0], rtol=1e-6, atol=0):
+        return f"{word} / bin"
+    unit = _UNIT.search(axis_label(axis))
+    width = _number(float(widths[0]))
+    if unit is None:
+        return f"{word} / bin" if width == "1" else f"{word} / {width}"
+    return text(f"{word} / {width} {unit.group(1)}")
+
+
+def _own_label(histogram: Any) -> str:
+    # boost_histogram warns when it is asked for metadata that nobody has set.
+    label, metadata = getattr(histogram, "label", None), getattr(histogram, "__dict__", {}).get("metadata")
+    if isinstance(label, str) and label.strip():
+        return label
+    if isinstance(metadata, str):
+        return metadata.strip()
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("label"), str):
+        return ""
+    unit = metadata.get("unit")
+    return f"{metadata['label']} [{unit}]" if isinstance(unit, str) and unit else str(metadata["label"])
+
+
+def _content(histogram: Any) -> str:
+    """Tell what was added up: entries of weight one, weights, or - without squared weights - nobody can tell."""
+    values, variances = histogram.values(flow=True), histogram.variances(flow=True)
+    if histogram.storage_type is boost_histogram.storage.Weight:
+        return "Entries" if numpy.array_equal(values, variances) else "Sum of weights"
+    finite = values[numpy.isfinite(values)]
+    return "Entries" if numpy.array_equal(finite, numpy.round(finite)) else "Content"
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits, as a power of ten where it is long."""
+    written = f"{value:.3g}"
+    mantissa, _, exponent = written.partition("e")
+    return rf"${mantissa}\times 10^{{{int(exponent)}}}$" if exponent else written
+
+
+# --- titles, categories, remarks --------------------------------------------------------------------------------------
+
+
+def write_title(figure: Figure, axes: Axes, title: Title) -> None:
+    """Write wagon and histogram above the frame on the left, and the note on the right."""
+    # The power of ten of the axis would stand where the title begins.
+    axes.yaxis.get_offset_text().set_x(-0.14)
+    # The second of several panels stands on the right; a second one beside a mesh is its colour bar.
+    last = figure.axes[1] if len(figure.axes) > 2 else axes
+    above: dict[str, Any] = {"va": "bottom", "fontsize": 14}
+    right = last.text(1, 1.015, text(title.right), transform=last.transAxes, ha="right", **above)
+    room = _right_of(last) - _left_of(axes) - _width(right) - 12
+    left = axes.text(0, 1.015, text(title.wagon), transform=axes.transAxes, fontweight="bold", fontsize=18, va="bottom")
+    _fit(left, 0.6 * room if title.name else room)
+    name = axes.annotate(
+        text(title.name),
+        (1, 0),
+        xycoords=left,
+        xytext=(6, 0),
+        textcoords="offset points",
+        fontstyle="italic",
+        fontsize=15,
+        va="bottom",
+    )
+    _fit(name, room - _width(left) - 12)
+
+
+def remark_on(histogram: Any) -> str:
+    """Tell what a picture cannot show: bins that are not numbers, and why there is nothing in it."""
+    filled = histogram.counts(flow=True) if histogram.kind == boost_histogram.Kind.MEAN else None
+    values = histogram.values(flow=True)
+    odd = ~numpy.isfinite(values) if filled is None else ~numpy.isfinite(values) & (filled > 0)
+    if odd.any():
+        several = f"{odd.sum()} bins are" if odd.sum() > 1 else "1 bin is"
+        return f"{several} not a finite number"
+    contents = values if filled is None else filled
+    if not contents.any():
+        return "no entries"
+    inner = tuple(inner_bins(axis) for axis in histogram.axes)
+    return "" if contents[inner].any() else "all entries lie outside of the axes"
+
+
+def inner_bins(axis: Any) -> slice:
+    """Return where the axis' own bins stand among those with under- and overflow."""
+    start = 1 if axis.traits.underflow else 0
+    return slice(start, start + len(axis))
+
+
+def write_remark(axes: Axes, remark: str) -> None:
+    """Write what is odd about a histogram into its picture."""
+    axes.text(0.03, 0.95, remark, transform=axes.transAxes, va="top", fontsize=14, color="#a01f18")
+
+
+def label_bins(axes: Axes, axis: Any, name: str) -> None:
+    """Write the categories at the middles of their bins: slanted when they would touch, upright when they are many."""
+    labels = [text(one_line(label, _CATEGORY_LENGTH_MAX)) for label in category_labels(axis)]
+    which = getattr(axes, f"{name}axis")
+    box = axes.get_window_extent()
+    room = (box.width if name == "x" else box.height) * 72 / axes.figure.dpi / len(labels)
+    every = max(1, int(numpy.ceil(_UPRIGHT_POINTS_MIN / room)))
+    which.set_ticks(numpy.arange(0, len(labels), every) + 0.5, labels[::every])
+    which.set_tick_params(which="both", length=0)
+    which.set_tick_params(labelsize=min(14.0, max(_UPRIGHT_POINTS_MIN, 0.9 * room)))
+    if name == "x" and sum(map(len, labels)) > _LEVEL_LETTERS_MAX:
+        slanted = room > _SLANTED_POINTS
+        axes.tick_params(axis="x", rotation=35 if slanted else 90)
+        for label in axes.get_xticklabels():
+            label.set(ha="right" if slanted else "center", rotation_mode="anchor" if slanted else "default")
+
+
+# --- room ------------------------------------------------------------------------------------------------------------
+
+
+def fit_labels(axes: Axes) -> None:
+    """Make the labels of both axes fit along them."""
+    box = axes.get_window_extent()
+    _fit(axes.xaxis.label, box.width)
+    _fit(axes.yaxis.label, box.height)
+
+
+def make_room(figure: Figure) -> None:
+    """Move the edges of the panels inwards until nothing that is written leaves the picture."""
+    box = figure.get_tightbbox()
+    margins = figure.subplotpars
+    width, height = figure.get_size_inches()
+    left = margins.left + max(0.0, _EDGE - box.x0 / width)
+    bottom = margins.bottom + max(0.0, _EDGE - box.y0 / height)
+    right = margins.right - max(0.0, box.x1 / width - 1 + _EDGE)
+    figure.subplots_adjust(left=min(left, 0.5), bottom=min(bottom, 0.6), right=max(right, 0.6))
+
+
+def _fit(artist: Text, room: float) -> None:
+    """Make a text smaller, and cut it if need be, until it is at most ``room`` pixels long."""
+    long, written = _width(artist), artist.get_text()
+    if long <= room or not written:
+        return
+    artist.set_fontsize(float(artist.get_fontsize()) * max(_SMALLEST, room / long))
+    if _width(artist) > room and is_math_text(written):
+        # Half of a formula is none, so it is written as its author typed it.
+        written = written.replace("$", "")
+        artist.set_text(written)
+    if _width(artist) > room:
+        artist.set_text(one_line(written, max(4, int(len(written) * room / _width(artist)))))
+
+
+def _width(artist: Text) -> float:
+    """Return the length of a text in pixels, along its line."""
+    box = artist.get_window_extent()
+    return float(box.height if artist.get_rotation() == 90 else box.width)
+
+
+def _left_of(axes: Axes) -> float:
+    return float(axes.get_window_extent().x0)
+
+
+def _right_of(axes: Axes) -> float:
+    return float(axes.get_window_extent().x1)
