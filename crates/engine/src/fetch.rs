@@ -82,7 +82,7 @@ fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<BasketSource>>
     file.counters().add(Counter::GapBytes, plan.gap_bytes);
     let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_buffers::read_of).collect();
     file.read_ranges(&mut reads)?;
-    let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read.bytes)).collect();
+    let joined: Vec<Bytes> = reads.into_iter().map(read_buffers::share).collect();
     let source = |place: &Placement| {
         let start = place.offset as usize;
         BasketSource::Record(joined[place.range].slice(start..start + place.length as usize))

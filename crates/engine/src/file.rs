@@ -185,10 +185,10 @@ impl MetadataReader<'_> {
 
     fn read(&mut self, ranges: Vec<ByteRange>) -> Result<()> {
         let mut reads: Vec<RangeRead> =
-            ranges.into_iter().filter(|range| range.length > 0).map(RangeRead::new).collect();
+            ranges.into_iter().filter(|range| range.length > 0).map(read_buffers::read_of).collect();
         self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
         for read in reads {
-            self.held.add(read.range.offset, read_buffers::share(read.bytes));
+            self.held.add(read.range.offset, read_buffers::share(read));
         }
         Ok(())
     }

@@ -28,9 +28,10 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     }
 }
 
-/// Bytes that are given back with their last share.
-pub(crate) fn share(bytes: Vec<u8>) -> Bytes {
-    Bytes::from_owner(Shared(bytes))
+/// The bytes of a read, given back with their last share.
+pub(crate) fn share(read: RangeRead) -> Bytes {
+    let (buffer, start) = read.into_buffer();
+    Bytes::from_owner(Shared(buffer)).slice(start..)
 }
 
 struct Shared(Vec<u8>);

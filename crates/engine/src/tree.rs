@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::tree::{Basket, Place, TBranch, TTree};
@@ -18,14 +18,13 @@ pub struct Tree {
     path: String,
     meta: TTree,
     kinds: Vec<Kind>,
-    index_by_path: HashMap<String, usize>,
+    /// Filled when a branch is looked for the first time: whoever reads all of them looks for none.
+    index_by_path: OnceLock<HashMap<String, usize>>,
 }
 
 impl Tree {
     pub(crate) fn new(file: Arc<File>, path: String, meta: TTree, kinds: Vec<Kind>) -> Self {
-        let index_by_path =
-            meta.branches.iter().enumerate().map(|(index, branch)| (branch.path.clone(), index)).collect();
-        Self { file, path, meta, kinds, index_by_path }
+        Self { file, path, meta, kinds, index_by_path: OnceLock::new() }
     }
 
     /// The file that it is in.
@@ -86,7 +85,9 @@ impl Tree {
 
     /// Finds a branch by its path, or by a shorter name if that means only one.
     pub fn find(&self, name: &str) -> Result<usize> {
-        if let Some(index) = self.index_by_path.get(name) {
+        let indices =
+            || self.meta.branches.iter().enumerate().map(|(index, branch)| (branch.path.clone(), index)).collect();
+        if let Some(index) = self.index_by_path.get_or_init(indices).get(name) {
             return Ok(*index);
         }
         let names = self.meta.branches.iter().map(|branch| (branch.path.as_str(), branch.name.as_str()));

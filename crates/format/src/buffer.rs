@@ -74,7 +74,7 @@ impl<'a> ObjectBuffer<'a> {
         };
         if tag & CLASS_MASK == 0 {
             if let Some(end) = end {
-                self.cursor.seek(end)?;
+                self.cursor.skip_to(end)?;
             }
             return Ok(if tag == 0 { Pointer::Null } else { Pointer::Seen(u64::from(tag)) });
         }
@@ -146,7 +146,7 @@ impl<'a> ObjectBuffer<'a> {
     /// Moves behind an object that began with a pointer.
     pub fn finish_pointer(&mut self, end: Option<usize>) -> Result<()> {
         match end {
-            Some(end) => self.cursor.seek(end),
+            Some(end) => self.cursor.skip_to(end),
             None => Ok(()),
         }
     }

@@ -38,6 +38,12 @@ macro_rules! numbers {
     )*};
 }
 
+/// Text of a file; bytes that are not UTF-8 are replaced.
+pub fn text_of(bytes: &[u8]) -> String {
+    // Nearly all of it is valid, which is found out faster at once than piece by piece.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), str::to_owned)
+}
+
 impl<'a> Cursor<'a> {
     /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -82,18 +88,14 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.position
     }
 
-    /// The whole slice that the cursor walks over.
-    pub fn whole(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// Moves to an absolute position within the slice.
-    pub fn seek(&mut self, position: usize) -> Result<()> {
-        if position > self.bytes.len() {
-            return Err(self.truncated(position - self.position));
-        }
-        self.position = position;
-        Ok(())
+    /// Steps over everything up to a position, which may not lie behind what was read: bytes that could be read again
+    /// and again would be read for ever.
+    pub fn skip_to(&mut self, position: usize) -> Result<()> {
+        let size = position.checked_sub(self.position).ok_or_else(|| {
+            let message = format!("an object ends at {position}, before its members do");
+            FormatError::damaged(self.position as u64, message)
+        })?;
+        self.skip(size)
     }
 
     /// Steps over `size` bytes.
@@ -145,14 +147,14 @@ impl<'a> Cursor<'a> {
 
     /// A TString as text; bytes that are not UTF-8 are replaced.
     pub fn string(&mut self) -> Result<String> {
-        Ok(String::from_utf8_lossy(self.string_bytes()?).into_owned())
+        Ok(text_of(self.string_bytes()?))
     }
 
     /// A C string up to its zero byte.
     pub fn c_string(&mut self) -> Result<String> {
         let rest = &self.bytes[self.position..];
         let size = rest.iter().position(|byte| *byte == 0).ok_or_else(|| self.truncated(rest.len() + 1))?;
-        let text = String::from_utf8_lossy(&rest[..size]).into_owned();
+        let text = text_of(&rest[..size]);
         self.position += size + 1;
         Ok(text)
     }
@@ -181,7 +183,7 @@ impl<'a> Cursor<'a> {
     /// Moves to the end of an object whose header was read, wherever its fields ended.
     pub fn finish(&mut self, header: VersionHeader) -> Result<()> {
         match header.end {
-            Some(end) => self.seek(end),
+            Some(end) => self.skip_to(end),
             None => Ok(()),
         }
     }
@@ -192,5 +194,22 @@ impl<'a> Cursor<'a> {
             self.position as u64,
             format!("{wanted} bytes wanted, {} left", self.remaining()),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_cannot_end_before_its_members() {
+        // A byte count of 4, version 1, and a member of four bytes where two are left.
+        let bytes = [0x40, 0, 0, 4, 0, 1, 0, 0, 0, 7, 0, 0];
+        let mut cursor = Cursor::new(&bytes);
+        let header = cursor.version_header().unwrap();
+        assert_eq!(cursor.u32().unwrap(), 7);
+        let error = cursor.finish(header).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Damaged, "{error}");
+        assert_eq!(cursor.position(), 10);
     }
 }

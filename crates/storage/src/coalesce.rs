@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::{ByteRange, RangeRead};
+use crate::ByteRange;
 
 /// The ranges to read instead of the wanted ones, and where in them each wanted one lies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,15 +24,6 @@ pub struct Placement {
     pub offset: u64,
     /// The wanted length.
     pub length: u64,
-}
-
-impl Placement {
-    /// The bytes of the wanted range, out of the reads of the joined ranges; `None` if they were not read.
-    pub fn slice<'a>(&self, reads: &'a [RangeRead]) -> Option<&'a [u8]> {
-        let start = usize::try_from(self.offset).ok()?;
-        let end = start.checked_add(usize::try_from(self.length).ok()?)?;
-        reads.get(self.range)?.bytes.get(start..end)
-    }
 }
 
 /// Joins wanted ranges that overlap or lie at most `gap_bytes` apart into ranges of at most `max_bytes`.

@@ -46,26 +46,21 @@ impl LocalFile {
         usize::try_from(range.length).map_err(|_| StorageError::no_memory(&self.path, range))
     }
 
-    /// Fills `bytes` with exactly the bytes of `range` and returns the number of system calls. Nothing is zeroed
-    /// before it is read, but the part by which a buffer grows within the capacity it had.
-    fn fill(&self, range: ByteRange, bytes: &mut Vec<u8>) -> Result<u64> {
+    /// Reads exactly the bytes of the range and returns the number of system calls. Nothing is zeroed before it is
+    /// read, but the part by which a buffer grows within the capacity it had.
+    fn fill(&self, read: &mut RangeRead) -> Result<u64> {
+        let range = read.range;
         let length = self.checked_length(range)?;
-        let reused = bytes.capacity() > length;
-        if reused {
-            bytes.resize(length, 0);
-        } else {
-            bytes.clear();
-            bytes.try_reserve_exact(length).map_err(|_| StorageError::no_memory(&self.path, range))?;
-        }
+        let reused = read.prepare(length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
         let mut filled = 0;
         let mut calls_count = 0;
         while filled < length {
             let at = range.offset + filled as u64;
             calls_count += 1;
             let result = if reused {
-                pread(&self.file, &mut bytes[filled..], at)
+                pread(&self.file, &mut read.room()[filled..], at)
             } else {
-                pread(&self.file, spare_capacity(bytes), at)
+                pread(&self.file, spare_capacity(read.buffer_mut()), at)
             };
             match result {
                 Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
@@ -74,8 +69,8 @@ impl LocalFile {
                 Err(error) => return Err(StorageError::not_read(&self.path, range, &error.into())),
             }
         }
-        // An allocator may give more capacity than was asked for, and then more is read.
-        bytes.truncate(length);
+        // The buffer has a little more capacity than was asked for, and then more is read.
+        read.truncate(length);
         Ok(calls_count)
     }
 }
@@ -96,7 +91,7 @@ impl Store for LocalFile {
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let mut effort = ReadEffort::default();
         for read in reads {
-            effort.calls_count += self.fill(read.range, &mut read.bytes)?;
+            effort.calls_count += self.fill(read)?;
             effort.read_bytes += read.range.length;
         }
         Ok(effort)

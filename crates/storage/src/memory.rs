@@ -41,9 +41,12 @@ impl Store for Memory {
             let slice = self
                 .slice(read)
                 .ok_or_else(|| StorageError::truncated(&self.path, read.range, self.bytes.len() as u64))?;
-            read.bytes.clear();
-            read.bytes.try_reserve_exact(slice.len()).map_err(|_| StorageError::no_memory(&self.path, read.range))?;
-            read.bytes.extend_from_slice(slice);
+            let reused = read.prepare(slice.len()).ok_or_else(|| StorageError::no_memory(&self.path, read.range))?;
+            if reused {
+                read.room().copy_from_slice(slice);
+            } else {
+                read.buffer_mut().extend_from_slice(slice);
+            }
             effort.calls_count += 1;
             effort.read_bytes += slice.len() as u64;
         }

@@ -1,6 +1,6 @@
 //! What every store can do.
 
-use crate::{ByteRange, RangeRead, Result};
+use crate::{RangeRead, Result};
 
 /// One file at one place, opened for reading. Several threads may read from it at the same time.
 pub trait Store: Send + Sync {
@@ -16,14 +16,6 @@ pub trait Store: Send + Sync {
     /// Reads every range into its own buffer, each exactly filled, or fails: a range that reaches behind the end
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
-
-    /// Reads one range into a new buffer.
-    fn read_range(&self, range: ByteRange) -> Result<Vec<u8>> {
-        let mut read = [RangeRead::new(range)];
-        self.read_ranges(&mut read)?;
-        let [read] = read;
-        Ok(read.bytes)
-    }
 }
 
 /// What a read cost at the store that did it.

@@ -2,11 +2,12 @@
 
 use crate::error::{FormatError, Result};
 
-use super::members::{Members, Number, Pointers, Text};
+use super::members::{Members, Number, NumberArray, Numbers, Pointers, Text};
+use super::program::Basic;
 use super::walk::Walker;
 
 /// TTree::Streamer for versions up to 4.
-pub(super) fn read_tree(walker: &mut Walker<'_>, into: &mut Members) -> Result<()> {
+pub(super) fn read_tree<'b>(walker: &mut Walker<'b, '_>, into: &mut Members<'b>) -> Result<()> {
     walker.read_class("TNamed", into)?;
     for base in ["TAttLine", "TAttFill", "TAttMarker"] {
         walker.read_class(base, &mut Members::default())?;
@@ -24,7 +25,7 @@ pub(super) fn read_tree(walker: &mut Walker<'_>, into: &mut Members) -> Result<(
 }
 
 /// TBranch::Streamer for versions 6 to 9 (ROOT 2.26 to 4.00); older ones were not met.
-pub(super) fn read_branch(walker: &mut Walker<'_>, version: i16, into: &mut Members) -> Result<()> {
+pub(super) fn read_branch<'b>(walker: &mut Walker<'b, '_>, version: i16, into: &mut Members<'b>) -> Result<()> {
     if version <= 5 {
         return Err(FormatError::unsupported(format!("TBranch version {version}, older than ROOT 3")));
     }
@@ -57,23 +58,13 @@ pub(super) fn read_branch(walker: &mut Walker<'_>, version: i16, into: &mut Memb
     walker.pointers(Pointers::Baskets, into)?;
     let cursor = &mut walker.buffer.cursor;
     let count = cursor.checked_count(i64::from(max_baskets), 12)?;
-    let mut bytes = Vec::with_capacity(count);
-    let mut entry = Vec::with_capacity(count);
-    let mut seek = Vec::with_capacity(count);
+    into.set_number(Number::MaxBaskets, count as i64);
     cursor.skip(1)?;
-    for _ in 0..count {
-        bytes.push(i64::from(cursor.i32()?));
-    }
+    into.set_array(NumberArray::Sizes, Numbers::new(cursor.take(4 * count)?, Basic::I32));
     cursor.skip(1)?;
-    for _ in 0..count {
-        entry.push(i64::from(cursor.i32()?));
-    }
-    let wide_seeks = cursor.u8()? == 2;
-    for _ in 0..count {
-        seek.push(if wide_seeks { cursor.i64()? } else { i64::from(cursor.i32()?) });
-    }
-    let file_name = cursor.string()?;
-    into.set_text(Text::FileName, file_name);
-    Walker::set_baskets(into, bytes, entry, seek);
+    into.set_array(NumberArray::FirstEntries, Numbers::new(cursor.take(4 * count)?, Basic::I32));
+    let seek = if cursor.u8()? == 2 { Basic::I64 } else { Basic::I32 };
+    into.set_array(NumberArray::Seeks, Numbers::new(cursor.take(seek.size() * count)?, seek));
+    into.set_text(Text::FileName, cursor.string_bytes()?);
     Ok(())
 }

@@ -1,5 +1,11 @@
 //! The members of TTree, TBranch and TLeaf objects that are wanted, and room for their values.
 
+use std::rc::Rc;
+
+use crate::cursor::{text_of, Cursor};
+
+use super::program::Basic;
+
 /// Whole numbers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -132,24 +138,50 @@ pub fn wanted(name: &str) -> Option<Wanted> {
     })
 }
 
-/// A TTree, TBranch or TLeaf as it was streamed, with its wanted members.
+/// A variable array of whole numbers as it lies in the buffer: a branch has room for more baskets than it has.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Numbers<'a> {
+    stored: &'a [u8],
+    basic: Basic,
+}
+
+impl<'a> Numbers<'a> {
+    /// The numbers in these bytes.
+    pub fn new(stored: &'a [u8], basic: Basic) -> Self {
+        Self { stored, basic }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.stored.len() / self.basic.size()
+    }
+
+    /// One of them; none behind the last.
+    pub fn get(&self, index: usize) -> Option<i64> {
+        let size = self.basic.size();
+        let raw = self.stored.get(index.checked_mul(size)?..)?;
+        self.basic.read(&mut Cursor::new(raw)).ok()
+    }
+}
+
+/// A TTree, TBranch or TLeaf as it was streamed, with its wanted members, which stay in the buffer.
 #[derive(Debug, Clone, Default)]
-pub struct Members {
+pub struct Members<'a> {
     /// Its class.
-    pub class_name: String,
+    pub class_name: Rc<str>,
     numbers: [i64; NUMBERS_COUNT],
-    arrays: [Vec<i64>; ARRAYS_COUNT],
-    texts: [String; TEXTS_COUNT],
+    arrays: [Numbers<'a>; ARRAYS_COUNT],
+    texts: [&'a [u8]; TEXTS_COUNT],
     pointers: [Vec<u64>; POINTER_ARRAYS_COUNT],
     links: [u64; LINKS_COUNT],
     /// Baskets that were written together with the branch: index in fBaskets and their bytes.
     pub embedded: Vec<(usize, super::embedded::EmbeddedBasket)>,
 }
 
-impl Members {
+impl<'a> Members<'a> {
     /// Nothing known yet but the class.
-    pub fn of_class(class_name: &str) -> Self {
-        Self { class_name: class_name.to_string(), ..Self::default() }
+    pub fn of_class(class_name: Rc<str>) -> Self {
+        Self { class_name, ..Self::default() }
     }
 
     /// A whole number; 0 when the class had no such member.
@@ -157,19 +189,24 @@ impl Members {
         self.numbers[which as usize]
     }
 
-    /// Takes an array out.
-    pub fn take_array(&mut self, which: NumberArray) -> Vec<i64> {
-        std::mem::take(&mut self.arrays[which as usize])
+    /// An array.
+    pub fn array(&self, which: NumberArray) -> Numbers<'a> {
+        self.arrays[which as usize]
     }
 
-    /// A string.
-    pub fn text(&self, which: Text) -> &str {
-        &self.texts[which as usize]
+    /// A string; bytes that are not UTF-8 are replaced.
+    pub fn text(&self, which: Text) -> String {
+        text_of(self.texts[which as usize])
     }
 
     /// Object numbers that an array of pointers holds.
     pub fn pointers(&self, which: Pointers) -> &[u64] {
         &self.pointers[which as usize]
+    }
+
+    /// Takes the object numbers of an array of pointers out.
+    pub fn take_pointers(&mut self, which: Pointers) -> Vec<u64> {
+        std::mem::take(&mut self.pointers[which as usize])
     }
 
     /// Object number that a pointer holds; 0 for null.
@@ -183,12 +220,12 @@ impl Members {
     }
 
     /// Sets an array.
-    pub fn set_array(&mut self, which: NumberArray, value: Vec<i64>) {
+    pub fn set_array(&mut self, which: NumberArray, value: Numbers<'a>) {
         self.arrays[which as usize] = value;
     }
 
     /// Sets a string.
-    pub fn set_text(&mut self, which: Text, value: String) {
+    pub fn set_text(&mut self, which: Text, value: &'a [u8]) {
         self.texts[which as usize] = value;
     }
 

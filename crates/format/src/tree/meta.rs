@@ -132,20 +132,19 @@ pub enum Place {
 pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
     let (tree, mut objects) = walk_tree(bytes, key_size, class_name, infos)?;
     let mut builder = Builder {
-        branches: Vec::new(),
-        index_by_id: HashMap::new(),
-        ids: Vec::new(),
-        leaf_owner: HashMap::new(),
+        branches: Vec::with_capacity(objects.count() / 2),
+        objects_of: Vec::with_capacity(objects.count() / 2),
+        branch_of: vec![None; objects.count()],
         paths_room: bytes.len().saturating_mul(PATHS_FACTOR_MAX),
     };
     for id in tree.pointers(Pointers::Branches) {
         builder.add(*id, None, &mut objects, 0)?;
     }
-    builder.link(&objects);
+    builder.link(&mut objects);
     number_repeated_paths(&mut builder.branches);
     Ok(TTree {
-        name: tree.text(Text::Name).to_string(),
-        title: tree.text(Text::Title).to_string(),
+        name: tree.text(Text::Name),
+        title: tree.text(Text::Title),
         entries_count: u64::try_from(tree.number(Number::Entries)).unwrap_or(0),
         branches: builder.branches,
     })
@@ -153,80 +152,84 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
 
 struct Builder {
     branches: Vec<TBranch>,
-    index_by_id: HashMap<u64, usize>,
-    ids: Vec<u64>,
-    leaf_owner: HashMap<u64, usize>,
+    /// Of each branch the object that it was made from, and the objects of its leaves.
+    objects_of: Vec<(usize, Vec<usize>)>,
+    /// Of each object the branch that it is or, for a leaf, that it belongs to.
+    branch_of: Vec<Option<usize>>,
     /// Bytes that more paths may take.
     paths_room: usize,
 }
 
 impl Builder {
-    fn add(&mut self, id: u64, parent: Option<usize>, objects: &mut Objects, depth: usize) -> Result<()> {
-        if depth > DEPTH_MAX || self.index_by_id.contains_key(&id) {
-            return Err(FormatError::damaged(0, "a branch belongs to itself"));
-        }
-        let Some(members) = objects.get_mut(id) else {
+    fn add(&mut self, id: u64, parent: Option<usize>, objects: &mut Objects<'_>, depth: usize) -> Result<()> {
+        let Some(object) = objects.find(id) else {
             return Err(FormatError::damaged(0, format!("branch number {id} is not there")));
         };
-        let children = members.pointers(Pointers::Branches).to_vec();
-        let leaf_ids = members.pointers(Pointers::Leaves).to_vec();
+        if depth > DEPTH_MAX || self.branch_of[object].is_some() {
+            return Err(FormatError::damaged(0, "a branch belongs to itself"));
+        }
+        let members = objects.at(object);
+        let children = members.take_pointers(Pointers::Branches);
+        let leaf_ids = members.take_pointers(Pointers::Leaves);
         let mut branch = new_branch(members)?;
         branch.parent = parent;
         branch.has_children = !children.is_empty();
         branch.path = match parent {
-            Some(parent) => format!("{}/{}", self.branches[parent].path, branch.name),
+            Some(parent) => [&self.branches[parent].path, "/", &branch.name].concat(),
             None => branch.name.clone(),
         };
         let too_long = || FormatError::damaged(0, "the names of the branches are too long");
         self.paths_room = self.paths_room.checked_sub(branch.path.len()).ok_or_else(too_long)?;
         let index = self.branches.len();
-        for leaf_id in leaf_ids {
-            if let Some(leaf) = objects.get(leaf_id) {
-                branch.leaves.push(new_leaf(leaf));
-                self.leaf_owner.insert(leaf_id, index);
-            }
+        let leaves: Vec<usize> = leaf_ids.into_iter().filter_map(|id| objects.find(id)).collect();
+        for leaf in &leaves {
+            branch.leaves.push(new_leaf(objects.at(*leaf)));
+            self.branch_of[*leaf] = Some(index);
         }
+        self.branch_of[object] = Some(index);
         self.branches.push(branch);
-        self.index_by_id.insert(id, index);
-        self.ids.push(id);
+        self.objects_of.push((object, leaves));
         children.into_iter().try_for_each(|child| self.add(child, Some(index), objects, depth + 1))
     }
 
     /// Fills in the branches that count others, which may come later in the tree.
-    fn link(&mut self, objects: &Objects) {
-        for index in 0..self.branches.len() {
-            let Some(members) = objects.get(self.ids[index]) else { continue };
-            let count = self.index_by_id.get(&members.link(Link::BranchCount)).copied();
-            let count2 = self.index_by_id.get(&members.link(Link::BranchCount2)).copied();
-            if let Some(element) = &mut self.branches[index].element {
-                (element.count, element.count2) = (count, count2);
+    fn link(&mut self, objects: &mut Objects<'_>) {
+        for (branch, (object, leaves)) in self.branches.iter_mut().zip(&self.objects_of) {
+            let members = objects.at(*object);
+            let counts = [Link::BranchCount, Link::BranchCount2].map(|which| members.link(which));
+            if let Some(element) = &mut branch.element {
+                [element.count, element.count2] = counts.map(|id| self.branch_of[objects.find(id)?]);
             }
-            let leaf_ids = members.pointers(Pointers::Leaves).iter().filter(|id| objects.get(**id).is_some());
-            for (leaf, leaf_id) in self.branches[index].leaves.iter_mut().zip(leaf_ids) {
-                let count_id = objects.get(*leaf_id).map_or(0, |members| members.link(Link::LeafCount));
-                leaf.count_name = objects.get(count_id).map(|counter| counter.text(Text::Name).to_string());
-                leaf.count_branch = self.leaf_owner.get(&count_id).copied();
+            for (leaf, object) in branch.leaves.iter_mut().zip(leaves) {
+                let count_id = objects.at(*object).link(Link::LeafCount);
+                let Some(counter) = objects.find(count_id) else { continue };
+                leaf.count_name = Some(objects.at(counter).text(Text::Name));
+                leaf.count_branch = self.branch_of[counter];
             }
         }
     }
 }
 
 fn number_repeated_paths(branches: &mut [TBranch]) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    for branch in branches {
-        let count = seen.entry(branch.path.clone()).or_insert(0);
+    let mut seen: HashMap<&str, usize> = HashMap::with_capacity(branches.len());
+    let mut repeated = Vec::new();
+    for (index, branch) in branches.iter().enumerate() {
+        let count = seen.entry(&branch.path).or_insert(0);
         *count += 1;
         if *count > 1 {
-            branch.path = format!("{}#{count}", branch.path);
+            repeated.push((index, *count));
         }
+    }
+    for (index, count) in repeated {
+        branches[index].path = format!("{}#{count}", branches[index].path);
     }
 }
 
-fn new_leaf(members: &Members) -> TLeaf {
+fn new_leaf(members: &Members<'_>) -> TLeaf {
     TLeaf {
-        name: members.text(Text::Name).to_string(),
-        title: members.text(Text::Title).to_string(),
-        class_name: members.class_name.clone(),
+        name: members.text(Text::Name),
+        title: members.text(Text::Title),
+        class_name: members.class_name.to_string(),
         length: members.number(Number::Len),
         is_unsigned: members.number(Number::IsUnsigned) != 0,
         count_name: None,
@@ -234,12 +237,12 @@ fn new_leaf(members: &Members) -> TLeaf {
     }
 }
 
-fn new_branch(members: &mut Members) -> Result<TBranch> {
+fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
     let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
-    let has_class = matches!(members.class_name.as_str(), "TBranchElement" | "TBranchObject" | "TBranchSTL");
+    let has_class = matches!(&*members.class_name, "TBranchElement" | "TBranchObject" | "TBranchSTL");
     let element = has_class.then(|| ElementBranch {
-        class_name: members.text(Text::ClassName).to_string(),
-        clones_name: members.text(Text::ClonesName).to_string(),
+        class_name: members.text(Text::ClassName),
+        clones_name: members.text(Text::ClonesName),
         checksum: members.number(Number::CheckSum) as u32,
         class_version: members.number(Number::ClassVersion) as i32,
         id: members.number(Number::Id) as i32,
@@ -250,9 +253,9 @@ fn new_branch(members: &mut Members) -> Result<TBranch> {
     });
     let mut branch = TBranch {
         path: String::new(),
-        name: members.text(Text::Name).to_string(),
-        title: members.text(Text::Title).to_string(),
-        class_name: members.class_name.clone(),
+        name: members.text(Text::Name),
+        title: members.text(Text::Title),
+        class_name: members.class_name.to_string(),
         parent: None,
         has_children: false,
         leaves: Vec::new(),
@@ -260,7 +263,7 @@ fn new_branch(members: &mut Members) -> Result<TBranch> {
         plain_bytes: size(Number::TotBytes),
         compressed_bytes: size(Number::ZipBytes),
         compress: members.number(Number::Compress),
-        file_name: members.text(Text::FileName).to_string(),
+        file_name: members.text(Text::FileName),
         baskets: Vec::new(),
         element,
     };
@@ -269,10 +272,10 @@ fn new_branch(members: &mut Members) -> Result<TBranch> {
 }
 
 /// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.
-fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
-    let first_entries = members.take_array(NumberArray::FirstEntries);
-    let seeks = members.take_array(NumberArray::Seeks);
-    let sizes = members.take_array(NumberArray::Sizes);
+fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
+    let first_entries = members.array(NumberArray::FirstEntries);
+    let seeks = members.array(NumberArray::Seeks);
+    let sizes = members.array(NumberArray::Sizes);
     let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
     let first = members.number(Number::FirstEntry);
     let entries_count = members.number(Number::Entries);
@@ -282,15 +285,15 @@ fn new_baskets(members: &mut Members) -> Result<Vec<Basket>> {
     let mut stop_before = 0;
     let known = embedded.keys().copied().max().unwrap_or(0).max(seeks.len());
     for index in 0..=written.min(known) {
-        let seek = seeks.get(index).copied().unwrap_or(0);
-        let size = sizes.get(index).copied().unwrap_or(0);
+        let seek = seeks.get(index).unwrap_or(0);
+        let size = sizes.get(index).unwrap_or(0);
         let place = match embedded.remove(&index) {
             Some(basket) if basket.has_data && basket.entries_count > 0 => Place::Embedded(Arc::new(basket)),
             _ if seek > 0 && size > 0 => Place::File { seek: seek as u64, size: size as u64 },
             _ => continue,
         };
-        let entry_start = first_entries.get(index).copied().unwrap_or(0);
-        let next = first_entries.get(index + 1).copied().filter(|_| index < written);
+        let entry_start = first_entries.get(index).unwrap_or(0);
+        let next = first_entries.get(index + 1).filter(|_| index < written);
         let entry_stop = match &place {
             Place::Embedded(basket) => entry_start.saturating_add(basket.entries_count as i64),
             Place::File { .. } => next.unwrap_or(last_entry),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::streamer::{ClassInfo, ClassInfos, Element};
 
@@ -25,7 +26,7 @@ pub enum Step {
     /// A TObject.
     TObject,
     /// A base class or member object with a version header of its own.
-    Base(String),
+    Base(ClassId),
     /// A basic value of this type code.
     Value(Wanted, Basic),
     /// A string.
@@ -39,9 +40,10 @@ pub enum Step {
 }
 
 /// How a number is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Basic {
+    #[default]
     I8,
     U8,
     I16,
@@ -79,6 +81,21 @@ impl Basic {
             Self::I64 | Self::F64 => 8,
         }
     }
+
+    /// Reads one value; of a number with a fraction what is in front of it.
+    pub fn read(self, cursor: &mut Cursor<'_>) -> Result<i64> {
+        Ok(match self {
+            Self::I8 => i64::from(cursor.i8()?),
+            Self::U8 => i64::from(cursor.u8()?),
+            Self::I16 => i64::from(cursor.i16()?),
+            Self::U16 => i64::from(cursor.u16()?),
+            Self::I32 => i64::from(cursor.i32()?),
+            Self::U32 => i64::from(cursor.u32()?),
+            Self::I64 => cursor.i64()?,
+            Self::F32 => cursor.f32()? as i64,
+            Self::F64 => cursor.f64()? as i64,
+        })
+    }
 }
 
 /// The steps of a class.
@@ -100,34 +117,64 @@ impl Program {
     }
 }
 
+/// A class that was met: its place in [`Programs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassId(usize);
+
 /// Programs by class and version, compiled when first needed.
 #[derive(Debug)]
 pub struct Programs<'a> {
     infos: &'a ClassInfos,
-    compiled: HashMap<String, Vec<(i32, Rc<Program>)>>,
+    classes: Vec<Class>,
+    by_name: HashMap<Rc<str>, ClassId>,
+}
+
+#[derive(Debug)]
+struct Class {
+    name: Rc<str>,
+    /// A class has one version in a file, or few.
+    programs: Vec<(i32, Rc<Program>)>,
 }
 
 impl<'a> Programs<'a> {
     /// Nothing compiled yet.
     pub fn new(infos: &'a ClassInfos) -> Self {
-        Self { infos, compiled: HashMap::new() }
+        Self { infos, classes: Vec::new(), by_name: HashMap::new() }
+    }
+
+    /// The number of a class.
+    pub fn class(&mut self, name: &str) -> ClassId {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let name: Rc<str> = name.into();
+        let class = ClassId(self.classes.len());
+        self.classes.push(Class { name: Rc::clone(&name), programs: Vec::new() });
+        self.by_name.insert(name, class);
+        class
+    }
+
+    /// The name of a class.
+    pub fn name(&self, class: ClassId) -> &Rc<str> {
+        &self.classes[class.0].name
     }
 
     /// The program of a class in this version, or none when nobody describes it.
-    pub fn get(&mut self, class_name: &str, version: i32) -> Result<Option<Rc<Program>>> {
-        let known = self.compiled.get(class_name).into_iter().flatten();
-        if let Some((_, program)) = known.into_iter().find(|(of, _)| *of == version) {
+    pub fn get(&mut self, class: ClassId, version: i32) -> Result<Option<Rc<Program>>> {
+        let known = &self.classes[class.0].programs;
+        if let Some((_, program)) = known.iter().find(|(of, _)| *of == version) {
             return Ok(Some(Rc::clone(program)));
         }
+        let name = Rc::clone(self.name(class));
         let own;
         let described = match version {
             // A foreign class has no version of its own; the file describes it once.
-            ..=0 => self.infos.find(class_name, version, 0),
-            _ => self.infos.get(class_name, version),
+            ..=0 => self.infos.find(&name, version, 0),
+            _ => self.infos.get(&name, version),
         };
         let info = match described {
             Some(info) => info,
-            None => match builtin::class_info(class_name) {
+            None => match builtin::class_info(&name) {
                 Some(info) => {
                     own = info;
                     &own
@@ -135,38 +182,52 @@ impl<'a> Programs<'a> {
                 None => return Ok(None),
             },
         };
-        let program = Rc::new(compile(info)?);
-        self.compiled.entry(class_name.to_string()).or_default().push((version, Rc::clone(&program)));
+        let program = Rc::new(self.compile(info)?);
+        self.classes[class.0].programs.push((version, Rc::clone(&program)));
         Ok(Some(program))
     }
-}
 
-fn compile(info: &ClassInfo) -> Result<Program> {
-    let mut steps: Vec<Step> = Vec::new();
-    for element in &info.elements {
-        let step = compile_element(element).map_err(|error| error.in_object(format!("class {}", info.name)))?;
-        match (steps.last_mut(), &step) {
-            (Some(Step::Skip(before)), Step::Skip(more)) => *before += more,
-            _ => steps.push(step),
+    fn compile(&mut self, info: &ClassInfo) -> Result<Program> {
+        let mut steps: Vec<Step> = Vec::new();
+        for element in &info.elements {
+            let step = self.step(element).map_err(|error| error.in_object(format!("class {}", info.name)))?;
+            match (steps.last_mut(), &step) {
+                (Some(Step::Skip(before)), Step::Skip(more)) => *before = before.saturating_add(*more),
+                _ => steps.push(step),
+            }
+        }
+        let unwanted = |step: &&Step| {
+            matches!(
+                step,
+                Step::Skip(_) | Step::SkipString | Step::SkipObject | Step::SkipPointer | Step::SkipArray(..)
+            )
+        };
+        let wanted_count = steps.len() - steps.iter().rev().take_while(unwanted).count();
+        Ok(Program { steps, wanted_count })
+    }
+
+    fn step(&mut self, element: &Element) -> Result<Step> {
+        match element.type_code {
+            0 if element.name == "TObject" => Ok(Step::TObject),
+            66 => Ok(Step::TObject),
+            0 => Ok(Step::Base(self.class(&element.name))),
+            67 => Ok(Step::Base(self.class("TNamed"))),
+            61 | 62 if element.type_name == IO_FEATURES => Ok(Step::Base(self.class(IO_FEATURES))),
+            _ => member_step(element),
         }
     }
-    let unwanted = |step: &&Step| {
-        matches!(step, Step::Skip(_) | Step::SkipString | Step::SkipObject | Step::SkipPointer | Step::SkipArray(..))
-    };
-    let wanted_count = steps.len() - steps.iter().rev().take_while(unwanted).count();
-    Ok(Program { steps, wanted_count })
 }
 
-fn compile_element(element: &Element) -> Result<Step> {
+/// The class of TBranch::fIOFeatures, whose bits are wanted.
+const IO_FEATURES: &str = "ROOT::TIOFeatures";
+
+fn member_step(element: &Element) -> Result<Step> {
     const POINTER_ARRAY: i32 = 40;
     const FIXED_ARRAY: i32 = 20;
     let keep = wanted(&element.name);
     let code = element.type_code;
     let unknown = || FormatError::unsupported(format!("member {} of type code {code}", element.name));
     Ok(match code {
-        0 if element.name == "TObject" => Step::TObject,
-        66 => Step::TObject,
-        0 | 67 => Step::Base(if code == 67 { "TNamed".to_string() } else { element.name.clone() }),
         1..=19 => {
             let basic = Basic::of_type_code(code).ok_or_else(unknown)?;
             match keep {
@@ -195,7 +256,6 @@ fn compile_element(element: &Element) -> Result<Step> {
         },
         61 | 62 => match keep {
             Some(Wanted::Pointers(_)) => Step::Pointers(keep.ok_or_else(unknown)?),
-            _ if element.type_name == "ROOT::TIOFeatures" => Step::Base(element.type_name.clone()),
             _ => Step::SkipObject,
         },
         63 | 64 | 69 | 70 => match keep {

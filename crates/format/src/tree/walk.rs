@@ -1,97 +1,140 @@
 //! Walks over the streamed TTree with its branches and leaves, and collects their wanted members.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
-use super::embedded::read_embedded;
+use super::embedded::{read_embedded, EmbeddedBasket};
 use super::legacy;
-use super::members::{Link, Members, Number, NumberArray, Pointers, Text, Wanted};
-use super::program::{Basic, Programs, Step};
+use super::members::{Link, Members, Numbers, Pointers, Text, Wanted};
+use super::program::{Basic, ClassId, Programs, Step};
 
 /// Branches within branches, and classes within classes, deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
+/// Bytes of a branch or of its leaf in a buffer are at least about so many.
+const OBJECT_BYTES: usize = 512;
 /// TBranch versions up to this one were streamed by hand (TBranch::Streamer).
 const BRANCH_BY_HAND: i16 = 9;
 /// TTree versions up to this one were streamed by hand (TTree::Streamer).
 const TREE_BY_HAND: i16 = 4;
+/// The larger of the two.
+const BY_HAND_MAX: i16 = BRANCH_BY_HAND;
 
-/// The objects of a tree by the number under which the buffer knows them.
-#[derive(Debug, Default)]
-pub struct Objects {
-    by_id: HashMap<u64, Members>,
-    baskets: HashMap<u64, super::embedded::EmbeddedBasket>,
+/// The objects of a tree by the number under which the buffer knows them: where they lie in it, so that each comes
+/// with a larger number than those before.
+#[derive(Debug)]
+pub struct Objects<'a> {
+    ids: Vec<u64>,
+    members: Vec<Members<'a>>,
+    baskets: HashMap<u64, EmbeddedBasket>,
 }
 
-impl Objects {
-    /// An object, if it is there.
-    pub fn get(&self, id: u64) -> Option<&Members> {
-        self.by_id.get(&id)
+impl<'a> Objects<'a> {
+    /// None yet of a buffer of so many bytes.
+    fn of_buffer(bytes: usize) -> Self {
+        let expected = bytes / OBJECT_BYTES;
+        Self { ids: Vec::with_capacity(expected), members: Vec::with_capacity(expected), baskets: HashMap::new() }
     }
 
-    /// Takes an object out.
-    pub fn get_mut(&mut self, id: u64) -> Option<&mut Members> {
-        self.by_id.get_mut(&id)
+    /// How many there are; they are counted from 0 in the order of the buffer.
+    pub fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Which object has this number, if it is there.
+    pub fn find(&self, id: u64) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
+    }
+
+    /// An object.
+    pub fn at(&mut self, index: usize) -> &mut Members<'a> {
+        &mut self.members[index]
+    }
+
+    /// Keeps a place for the next object, whose members come when those of the objects in it have come.
+    fn announce(&mut self, id: u64) -> Result<usize> {
+        if self.ids.last().is_some_and(|last| *last >= id) {
+            return Err(FormatError::damaged(id, "an object lies before the one that came before it"));
+        }
+        self.ids.push(id);
+        self.members.push(Members::default());
+        Ok(self.ids.len() - 1)
     }
 }
 
 /// Reads the plain bytes of a TTree record.
-pub fn walk_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<(Members, Objects)> {
+pub fn walk_tree<'a>(
+    bytes: &'a [u8],
+    key_size: u64,
+    class_name: &str,
+    infos: &ClassInfos,
+) -> Result<(Members<'a>, Objects<'a>)> {
     let mut walker = Walker {
         buffer: ObjectBuffer::new(bytes, key_size),
         programs: Programs::new(infos),
-        objects: Objects::default(),
+        objects: Objects::of_buffer(bytes.len()),
         depth: 0,
     };
-    let mut tree = Members::of_class(class_name);
+    let mut tree = Members::of_class(class_name.into());
     walker.read_class(class_name, &mut tree)?;
     Ok((tree, walker.objects))
 }
 
-/// The walk in progress; `legacy` continues it for classes that were streamed by hand.
-pub(super) struct Walker<'a> {
-    pub(super) buffer: ObjectBuffer<'a>,
-    programs: Programs<'a>,
-    objects: Objects,
+/// The walk in progress over the buffer `'b`; `legacy` continues it for classes that were streamed by hand.
+pub(super) struct Walker<'b, 'i> {
+    pub(super) buffer: ObjectBuffer<'b>,
+    programs: Programs<'i>,
+    objects: Objects<'b>,
     depth: usize,
 }
 
-impl Walker<'_> {
+impl<'b> Walker<'b, '_> {
     /// Reads an object of this class from its version header on.
-    pub(super) fn read_class(&mut self, class_name: &str, into: &mut Members) -> Result<()> {
+    pub(super) fn read_class(&mut self, class_name: &str, into: &mut Members<'b>) -> Result<()> {
+        let class = self.programs.class(class_name);
+        self.read_object(class, into)
+    }
+
+    fn read_object(&mut self, class: ClassId, into: &mut Members<'b>) -> Result<()> {
         if self.depth >= DEPTH_MAX {
             return Err(FormatError::damaged(self.buffer.cursor.position() as u64, "objects are nested in a loop"));
         }
         self.depth += 1;
         let header = self.buffer.cursor.version_header()?;
-        let result = self.read_body(class_name, header, into).and_then(|()| self.buffer.cursor.finish(header));
+        let result = self.read_body(class, header, into).and_then(|()| self.buffer.cursor.finish(header));
         self.depth -= 1;
-        result.map_err(|error| if self.depth == 0 { error.in_object(class_name) } else { error })
+        result.map_err(|error| if self.depth == 0 { error.in_object(self.programs.name(class)) } else { error })
     }
 
-    fn read_body(&mut self, class_name: &str, header: VersionHeader, into: &mut Members) -> Result<()> {
-        match class_name {
-            "TBranch" if header.version <= BRANCH_BY_HAND => return legacy::read_branch(self, header.version, into),
-            "TTree" if header.version <= TREE_BY_HAND => return legacy::read_tree(self, into),
-            _ => {}
+    fn read_body(&mut self, class: ClassId, header: VersionHeader, into: &mut Members<'b>) -> Result<()> {
+        if header.version <= BY_HAND_MAX {
+            match &**self.programs.name(class) {
+                "TBranch" if header.version <= BRANCH_BY_HAND => {
+                    return legacy::read_branch(self, header.version, into)
+                }
+                "TTree" if header.version <= TREE_BY_HAND => return legacy::read_tree(self, into),
+                _ => {}
+            }
         }
         if header.version <= 0 && header.end.is_some() {
             self.buffer.cursor.skip(4)?; // the checksum of a foreign class
         }
-        match self.programs.get(class_name, i32::from(header.version))? {
+        match self.programs.get(class, i32::from(header.version))? {
             Some(program) => self.run(program.steps(header.end.is_some()), into),
             None if header.end.is_some() => Ok(()), // nothing of it is wanted
             None => Err(FormatError::unsupported(format!(
-                "class {class_name} version {} is not described in the file",
+                "class {} version {} is not described in the file",
+                self.programs.name(class),
                 header.version
             ))),
         }
     }
 
-    fn run(&mut self, steps: &[Step], into: &mut Members) -> Result<()> {
+    fn run(&mut self, steps: &[Step], into: &mut Members<'b>) -> Result<()> {
         for step in steps {
             match step {
                 Step::Skip(size) => self.buffer.cursor.skip(*size)?,
@@ -104,13 +147,13 @@ impl Walker<'_> {
                     }
                 }
                 Step::TObject => self.buffer.skip_tobject()?,
-                Step::Base(class_name) => self.read_class(class_name, into)?,
+                Step::Base(class) => self.read_object(*class, into)?,
                 Step::Value(Wanted::Number(which), basic) => {
-                    let value = self.basic(*basic)?;
+                    let value = basic.read(&mut self.buffer.cursor)?;
                     into.set_number(*which, value);
                 }
                 Step::Text(Wanted::Text(which)) => {
-                    let text = self.buffer.cursor.string()?;
+                    let text = self.buffer.cursor.string_bytes()?;
                     into.set_text(*which, text);
                 }
                 Step::Array(Wanted::Array(which), basic, count) => {
@@ -136,21 +179,6 @@ impl Walker<'_> {
         self.buffer.cursor.finish(header)
     }
 
-    fn basic(&mut self, basic: Basic) -> Result<i64> {
-        let cursor = &mut self.buffer.cursor;
-        Ok(match basic {
-            Basic::I8 => i64::from(cursor.i8()?),
-            Basic::U8 => i64::from(cursor.u8()?),
-            Basic::I16 => i64::from(cursor.i16()?),
-            Basic::U16 => i64::from(cursor.u16()?),
-            Basic::I32 => i64::from(cursor.i32()?),
-            Basic::U32 => i64::from(cursor.u32()?),
-            Basic::I64 => cursor.i64()?,
-            Basic::F32 => cursor.f32()? as i64,
-            Basic::F64 => cursor.f64()? as i64,
-        })
-    }
-
     /// A variable array begins with one byte: 0 for an absent one. Answers with how many elements follow.
     pub(super) fn array_count(&mut self, count: i64, element_size: usize) -> Result<Option<usize>> {
         let present = self.buffer.cursor.u8()?;
@@ -160,13 +188,13 @@ impl Walker<'_> {
         self.buffer.cursor.checked_count(count, element_size).map(Some)
     }
 
-    fn array(&mut self, count: i64, basic: Basic) -> Result<Vec<i64>> {
-        let Some(count) = self.array_count(count, basic.size())? else { return Ok(Vec::new()) };
-        (0..count).map(|_| self.basic(basic)).collect()
+    fn array(&mut self, count: i64, basic: Basic) -> Result<Numbers<'b>> {
+        let Some(count) = self.array_count(count, basic.size())? else { return Ok(Numbers::default()) };
+        Ok(Numbers::new(self.buffer.cursor.take(count * basic.size())?, basic))
     }
 
     /// Reads a TObjArray of branches, leaves or baskets.
-    pub(super) fn pointers(&mut self, which: Pointers, into: &mut Members) -> Result<()> {
+    pub(super) fn pointers(&mut self, which: Pointers, into: &mut Members<'b>) -> Result<()> {
         let (header, count) = self.buffer.tobjarray()?;
         let mut ids = Vec::new();
         for index in 0..count {
@@ -184,7 +212,7 @@ impl Walker<'_> {
     }
 
     /// Reads one wanted pointer.
-    pub(super) fn link(&mut self, which: Link, into: &mut Members) -> Result<()> {
+    pub(super) fn link(&mut self, which: Link, into: &mut Members<'b>) -> Result<()> {
         let id = self.pointer()?;
         into.set_link(which, id.unwrap_or(0));
         Ok(())
@@ -201,25 +229,18 @@ impl Walker<'_> {
             let basket = read_embedded(&mut self.buffer.cursor)?;
             self.objects.baskets.insert(id, basket);
         } else if class_name.starts_with("TBranch") || class_name.starts_with("TLeaf") {
-            let mut members = Members::of_class(&class_name);
+            let index = self.objects.announce(id)?;
+            let mut members = Members::of_class(Rc::clone(&class_name));
             self.read_class(&class_name, &mut members).map_err(|error| {
                 let name = members.text(Text::Name);
                 error.in_object(format!("{class_name} {name}"))
             })?;
-            self.objects.by_id.insert(id, members);
+            *self.objects.at(index) = members;
         } else if end.is_none() {
             let position = self.buffer.cursor.position() as u64;
             return Err(FormatError::damaged(position, format!("a {class_name} without recorded length")));
         }
         self.buffer.finish_pointer(end)?;
         Ok(Some(id))
-    }
-
-    /// Sets the arrays of a branch that was streamed by hand.
-    pub(super) fn set_baskets(into: &mut Members, bytes: Vec<i64>, entry: Vec<i64>, seek: Vec<i64>) {
-        into.set_number(Number::MaxBaskets, bytes.len() as i64);
-        into.set_array(NumberArray::Sizes, bytes);
-        into.set_array(NumberArray::FirstEntries, entry);
-        into.set_array(NumberArray::Seeks, seek);
     }
 }

@@ -53,16 +53,6 @@ fn ranges_behind_the_largest_offset_overflow_nothing() {
     check(&wanted, &plan, u64::MAX, u64::MAX).unwrap();
 }
 
-#[test]
-fn a_slice_holds_the_wanted_bytes() {
-    let wanted = ranges(&[(6, 2), (1, 3), (4, 0)]);
-    let plan = coalesce(&wanted, 10, 100);
-    let reads = [RangeRead::reusing(plan.ranges[0], b"bcdefgh".to_vec())];
-    let slices: Vec<_> = plan.placements.iter().map(|placement| placement.slice(&reads)).collect();
-    assert_eq!(slices, [Some(&b"gh"[..]), Some(b"bcd"), Some(b"")]);
-    assert_eq!(plan.placements[0].slice(&[]), None);
-}
-
 /// What every plan must keep, whatever was wanted.
 fn check(wanted: &[ByteRange], plan: &Plan, gap_bytes: u64, max_bytes: u64) -> Result<(), String> {
     let end = |range: &ByteRange| u128::from(range.offset) + u128::from(range.length);
