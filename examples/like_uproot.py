@@ -15,8 +15,9 @@ with uproot.open(path) as file:
     tree = file["events"]
     tree.show()
     print(tree.num_entries, "events with", len(tree.keys()), "branches")
-    arrays = tree.arrays(["px", "py", "charge"], entry_stop=100)
+    arrays = tree.arrays(["pt", "charge"], cut="status > 0", aliases={"pt": "hypot(px, py)"}, entry_stop=100)
     print("mean charge of the first 100 events:", ak.mean(ak.sum(arrays.charge, axis=1)))
+    print("hardest particle of the first 100 events:", ak.max(arrays.pt), "GeV")
     print("energies as NumPy:", tree["ptHat"].array(library="np")[:3])
 
 total = 0

@@ -1,39 +1,81 @@
 """Reads ROOT files of collision events once, for every analysis step, and says where the time went."""
 
+from typing import Any
+
+from branchline import errors as exceptions
 from branchline._core import __version__
 from branchline.dataset import Dataset
 from branchline.errors import (
     BadFileError,
     BranchlineError,
+    BranchlineWarning,
     DatasetError,
+    ExpressionError,
+    KeyInFileError,
     MissingFileError,
     NoSuchKeyError,
+    NotHereError,
+    OptionError,
+    SkippedFileWarning,
     StorageError,
+    UnreadableBranchWarning,
     UnsupportedBranchError,
     WagonError,
 )
 from branchline.running import run
 from branchline.train import TrainResult, forecast
-from branchline.tree import Branch, File, Tree, concatenate, iterate, open
+from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
 
 __all__ = [
     "BadFileError",
     "Branch",
     "BranchlineError",
+    "BranchlineWarning",
     "Dataset",
     "DatasetError",
+    "Directory",
+    "ExpressionError",
     "File",
+    "KeyInFileError",
     "MissingFileError",
     "NoSuchKeyError",
+    "OptionError",
+    "SkippedFileWarning",
     "StorageError",
     "TrainResult",
     "Tree",
+    "UnreadableBranchWarning",
     "UnsupportedBranchError",
     "WagonError",
     "__version__",
     "concatenate",
+    "exceptions",
     "forecast",
     "iterate",
+    "num_entries",
     "open",
     "run",
 ]
+
+# What scripts look for in uproot's module, and what does the same here.
+_INSTEAD = {
+    "dask": "branchline.iterate reads in steps, branchline.run spreads a job over processes",
+    "lazy": "branchline.iterate reads in steps, a wagon of branchline.run reads what it touches",
+    "recreate": "write with uproot; Branchline reads",
+    "create": "write with uproot; Branchline reads",
+    "update": "write with uproot; Branchline reads",
+    "TTree": "branchline.Tree",
+    "TBranch": "branchline.Branch",
+    "ReadOnlyFile": "branchline.File",
+    "ReadOnlyDirectory": "branchline.Directory",
+    "interpretation": "branches have one interpretation, which is theirs; convert the arrays that are read",
+    "AsDtype": "branches have one interpretation, which is theirs; convert the arrays that are read",
+    "AsJagged": "branches have one interpretation, which is theirs; convert the arrays that are read",
+    "AsObjects": "branches have one interpretation, which is theirs; convert the arrays that are read",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _INSTEAD:
+        raise NotHereError(f"branchline has no {name}", hint=_INSTEAD[name])
+    raise AttributeError(f"module 'branchline' has no attribute {name!r}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class BranchlineError(Exception):
     """Base of all errors of Branchline.
@@ -47,8 +50,24 @@ class NoSuchKeyError(BranchlineError, KeyError):
     """The file has no such object, or the tree no such branch; the message has the nearest names."""
 
 
+# The same under uproot's name, so that the `except` of a script moves over.
+KeyInFileError = NoSuchKeyError
+
+
 class UnsupportedBranchError(BranchlineError, NotImplementedError):
     """The branch holds a kind of value that is not read yet; the message names its class."""
+
+
+class OptionError(BranchlineError, ValueError):
+    """An option is not there, or cannot have this value; nothing was read."""
+
+
+class ExpressionError(BranchlineError, ValueError):
+    """An expression or a cut is not valid, or cannot be computed from the values of its branches."""
+
+
+class NotHereError(BranchlineError, AttributeError):
+    """Something that uproot has and Branchline has not; the message says what does the same."""
 
 
 class DatasetError(BranchlineError):
@@ -61,3 +80,25 @@ class WagonError(BranchlineError):
 
 class MemoryLimitError(BranchlineError):
     """A single piece of work does not fit into the memory limit."""
+
+
+class BranchlineWarning(UserWarning):
+    """Base of all warnings of Branchline."""
+
+
+class UnreadableBranchWarning(BranchlineWarning):
+    """Branches that cannot be read were left out of what was asked for as a whole; the message names them."""
+
+
+class SkippedFileWarning(BranchlineWarning):
+    """A file was left out, as was asked for."""
+
+
+def warn(message: str, category: type[BranchlineWarning]) -> None:
+    """Warns at the line that called into Branchline, whatever is between."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level + 1)

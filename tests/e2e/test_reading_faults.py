@@ -124,10 +124,10 @@ def test_a_flipped_bit_is_told_with_its_basket(
     tree = branchline.open(path)["events"]
     values = whole[codec].values
     assert tree["energy"].array().tolist() == values.energy.tolist()
-    assert tree["label"].array(0, 3000).tolist() == values.label[:3000].tolist()
-    assert tree["label"].array(6000).tolist() == values.label[6000:].tolist()
+    assert tree["label"].array(entry_stop=3000).tolist() == values.label[:3000].tolist()
+    assert tree["label"].array(entry_start=6000).tolist() == values.label[6000:].tolist()
     with pytest.raises(branchline.BadFileError, match="basket 1"):
-        tree["label"].array(5999)
+        tree["label"].array(entry_start=5999)
 
 
 def test_without_a_codec_the_bytes_are_taken_as_they_are(whole: dict[str, Sample], tmp_path: Path) -> None:
@@ -219,6 +219,6 @@ def test_a_file_that_shrinks_while_it_is_read_is_told(tmp_path: Path) -> None:
             tree.extend({"x": np.zeros(100_000)})
     tree = branchline.open(path)["events"]
     os.truncate(path, 3_000_000)
-    assert tree["x"].array(0, 100_000).tolist() == [0.0] * 100_000
+    assert tree["x"].array(entry_stop=100_000).tolist() == [0.0] * 100_000
     with pytest.raises(branchline.BadFileError, match=r"shrinking\.root"):
         tree["x"].array()

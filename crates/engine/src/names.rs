@@ -20,11 +20,13 @@ pub fn candidates<'a>(name: &str, branches: impl Iterator<Item = (&'a str, &'a s
     if !ends.is_empty() || pieces.is_empty() {
         return ends;
     }
-    let plain = matching(&|path, _| self::pieces(path).ends_with(&pieces));
+    // `x[3]` is no name for `x[5]`, nor for `x`.
+    let fits = |path: &str| dimensions(name).is_empty() || dimensions(path) == dimensions(name);
+    let plain = matching(&|path, _| fits(path) && self::pieces(path).ends_with(&pieces));
     if !plain.is_empty() {
         return plain;
     }
-    matching(&|path, _| is_within(&pieces, &self::pieces(path)))
+    matching(&|path, _| fits(path) && is_within(&pieces, &self::pieces(path)))
 }
 
 /// The pieces of a chain between slashes and dots, without dimensions and repeated prefixes.
@@ -32,7 +34,8 @@ fn pieces(path: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut parent = "";
     for own in path.split('/') {
-        let own = without_dimensions(own);
+        let own = &own[..own.len() - dimensions(own).len()];
+        let own = own.strip_suffix('.').unwrap_or(own);
         let repeated = repeated_prefix(parent, own);
         pieces.extend(own[repeated..].split('.').filter(|piece| !piece.is_empty()));
         parent = own;
@@ -40,12 +43,13 @@ fn pieces(path: &str) -> Vec<&str> {
     pieces
 }
 
-fn without_dimensions(name: &str) -> &str {
-    let mut name = name;
-    while let Some((before, _)) = name.strip_suffix(']').and_then(|open| open.rsplit_once('[')) {
-        name = before;
+/// The dimensions at the end of a name, such as `[2][3]`.
+fn dimensions(name: &str) -> &str {
+    let mut before = name;
+    while let Some((shorter, _)) = before.strip_suffix(']').and_then(|open| open.rsplit_once('[')) {
+        before = shorter;
     }
-    name.strip_suffix('.').unwrap_or(name)
+    &name[before.len()..]
 }
 
 /// Bytes of the pieces with their dots that a name has in common with that of its parent, its last piece excepted.
@@ -111,6 +115,9 @@ mod tests {
         assert_eq!(found("Header.fName"), ["Header./Header.Base/Header.fName"]);
         assert_eq!(found("Header/fName"), ["Header./Header.Base/Header.fName"]);
         assert_eq!(found("matrix"), ["matrix[2][3]"]);
+        for name in ["Tracks.fP[3]", "Tracks[5]", "matrix[3]", "matrix[2]"] {
+            assert_eq!(found(name), [] as [&str; 0], "{name}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 """Files, trees and branches, and the arrays that come out of them."""
 
 from branchline.tree.branch import Branch
+from branchline.tree.directory import Directory
 from branchline.tree.file import File, open
-from branchline.tree.iteration import Report, concatenate, iterate
+from branchline.tree.iteration import Report, concatenate, iterate, num_entries
 from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source
 from branchline.tree.tree import Tree
 
@@ -10,6 +11,7 @@ __all__ = [
     "Branch",
     "Chunk",
     "ChunkStream",
+    "Directory",
     "File",
     "Report",
     "SkippedFile",
@@ -17,5 +19,6 @@ __all__ = [
     "Tree",
     "concatenate",
     "iterate",
+    "num_entries",
     "open",
 ]

@@ -1,22 +1,45 @@
-"""Branch: one column of a tree."""
+"""Branch: one column of a tree, or a group of columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from branchline.tree.arrays import Library
+import awkward as ak
+import numpy as np
+
+from branchline.errors import OptionError
+from branchline.tree.branches import Branches
+from branchline.tree.libraries import library_of
+from branchline.tree.options import check_reading_options
+from branchline.tree.reading import read
+from branchline.tree.stream import check_entries
 
 if TYPE_CHECKING:
+    from branchline.tree.file import File
     from branchline.tree.tree import Tree
 
 _CODECS = {1: "zlib", 2: "lzma", 3: "old CS", 4: "lz4", 5: "zstd"}
 
 
-class Branch:
-    """A column of a tree, or a group of columns."""
+@dataclass(frozen=True)
+class Compression:
+    """The setting that a branch was written with: ZLIB, LZMA, LZ4, ZSTD or OLD, and its level."""
 
-    def __init__(self, tree: Tree, about: dict[str, Any]) -> None:
+    name: str
+    level: int
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.level})"
+
+
+class Branch(Branches):
+    """A column of a tree, or a group of columns. As a mapping it holds the branches below it."""
+
+    def __init__(self, tree: Tree, number: int, about: dict[str, Any]) -> None:
         self._tree = tree
+        self._number = number
         self._about = about
         self.path: str = about["path"]
         self.name: str = about["name"]
@@ -31,13 +54,46 @@ class Branch:
     def __repr__(self) -> str:
         return f"<Branch {self.path} {self.typename!r} of {self._tree.name}>"
 
-    def __len__(self) -> int:
-        return self.entries_count
-
     @property
     def tree(self) -> Tree:
         """The tree that it belongs to."""
         return self._tree
+
+    @property
+    def number(self) -> int:
+        """Its number in the tree, a parent before its children."""
+        return self._number
+
+    @property
+    def index(self) -> int:
+        """Its position among the branches right below its parent."""
+        return self._tree.outline.children(self._tree.outline.parents[self._number]).index(self._number)
+
+    @property
+    def file(self) -> File:
+        """The file that it is in."""
+        return self._tree.file
+
+    @property
+    def parent(self) -> Branches:
+        """The branch that it is right below, or the tree."""
+        parent = self._tree.outline.parents[self._number]
+        return self._tree if parent is None else self._tree.branch(parent)
+
+    @property
+    def top_level(self) -> bool:
+        """Whether no other branch is above it."""
+        return self._tree.outline.parents[self._number] is None
+
+    @property
+    def object_path(self) -> str:
+        """Where it is in the file, as uproot writes it."""
+        return f"{self._tree.object_path}:{self._tree.outline.chain(self._number)}"
+
+    @property
+    def cache_key(self) -> str:
+        """A text that no other branch of any file has."""
+        return f"{self._tree.cache_key}:{self.path}"
 
     @property
     def num_entries(self) -> int:
@@ -53,6 +109,16 @@ class Branch:
     def uncompressed_bytes(self) -> int:
         """Bytes after decompression, under uproot's name."""
         return self.plain_bytes
+
+    @property
+    def compression_ratio(self) -> float:
+        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        return self.plain_bytes / self.compressed_bytes if self.compressed_bytes else 1.0
+
+    @property
+    def entry_offsets(self) -> list[int]:
+        """Entries at which its baskets begin, and its end."""
+        return self._tree.entry_offsets(self._number)
 
     @property
     def readable(self) -> bool:
@@ -75,28 +141,62 @@ class Branch:
             return "none" if self.compressed_bytes >= self.plain_bytes else None
         return _CODECS.get(setting // 100, "zlib")
 
-    def keys(self) -> list[str]:
-        """Paths of the branches below it, relative to it."""
-        prefix = self.path + "/"
-        return [path.removeprefix(prefix) for path in self._tree.keys() if path.startswith(prefix)]
+    @property
+    def compression(self) -> Compression | None:
+        """The setting that it was written with, as uproot tells it; None for no compression."""
+        algorithm, level = divmod(self._about["compress"], 100)
+        if self._about["compress"] <= 0 or level == 0 or algorithm == 0:
+            return None
+        return Compression(_CODECS.get(algorithm, "zlib").upper().removesuffix(" CS"), level)
 
-    def __getitem__(self, name: str) -> Branch:
-        return self._tree[f"{self.path}/{name}"]
+    @property
+    def interpretation(self) -> ak.types.Type | None:
+        """What each of its entries becomes, as a type of awkward; None if it cannot be read."""
+        return None if self.reason is not None else self.array(entry_stop=0).type.content
 
     def array(
         self,
+        interpretation: Any = None,
         entry_start: int | None = None,
         entry_stop: int | None = None,
         *,
-        library: Library = "ak",
+        decompression_executor: Any = None,
+        interpretation_executor: Any = None,
+        array_cache: Any = "inherit",
+        library: str = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Any:
-        """The values of a range of entries (all of them): one array of ``library``.
+        """The values of a range of entries (all of them): one array of ``library``. A branch that only groups others
+        gives records of these.
 
-        Raises UnsupportedBranchError, BadFileError, StorageError.
+        The ``interpretation`` is always its own. Executors and caches of uproot are accepted and not used. Raises
+        OptionError, UnsupportedBranchError, BadFileError, StorageError.
         """
-        if entry_stop is None and self.entries_count < self._tree.entries_count:
+        del decompression_executor, interpretation_executor, array_cache
+        library = library_of(library)
+        check_reading_options(None, ak_add_doc)
+        self._check_interpretation(interpretation)
+        if entry_stop is None and 0 < self.entries_count < self._tree.entries_count:
             entry_stop = self.entries_count  # the branch ends before its tree
-        parts = self._tree.column_parts([self.path], entry_start, entry_stop, workers, memory_limit)
-        return parts.single(self.path, library)
+        selection = self._tree.selection([self.path])
+        limits = check_entries(entry_start, entry_stop, self._tree.entries_count)
+        return read(self._tree, selection, limits, workers, memory_limit).single(library, ak_add_doc, self)
+
+    def _check_interpretation(self, interpretation: Any) -> None:
+        if isinstance(interpretation, int | np.integer):
+            raise OptionError(
+                f"{interpretation} is no interpretation",
+                hint="entries are limited by entry_start=... and entry_stop=...",
+            )
+        if interpretation is not None and interpretation != self.interpretation:
+            raise OptionError(
+                f"branch {self.path} cannot be read as {interpretation!r}",
+                path=self._tree.file_path,
+                hint=f"it holds {self.typename}; convert the array that is read",
+            )
+
+    def __array__(self, *arguments: Any, **options: Any) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = self.array(library="np")
+        return np.array(array, *arguments, **options) if arguments or options else array

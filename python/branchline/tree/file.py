@@ -3,38 +3,62 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from branchline import _core
-from branchline.errors import NoSuchKeyError, UnsupportedBranchError
+from branchline.errors import OptionError
+from branchline.tree.directory import Directory, not_read
+from branchline.tree.entries import Entries, Entry
 from branchline.tree.names import with_near_names
+from branchline.tree.options import check_opening_options
 from branchline.tree.tree import Tree
+
+# A tree behind a file whose name ends as those of ROOT files do, or behind any other.
+ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def split_location(location: str) -> tuple[str, str | None]:
     """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it."""
-    path, colon, tree = location.rpartition(":")
-    if not colon or not path or tree.startswith("//") or os.path.exists(location):
+    if os.path.exists(location):
         return location, None
-    return path, tree
+    found = ROOT_FILE_AND_TREE.fullmatch(location)
+    path, tree = found.groups() if found else (location.rpartition(":")[0], location.rpartition(":")[2])
+    if not path or (not found and (tree.startswith("//") or ".root" in tree)):
+        return location, None
+    return path, tree or None
 
 
-def open(location: str | os.PathLike[str]) -> Any:  # noqa: A001 - uproot's name, so that scripts move over
-    """Opens ``file.root`` (a File) or ``file.root:tree`` (a Tree).
+def open(location: Any, **options: Any) -> Any:  # noqa: A001 - uproot's name, so that scripts move over
+    """Opens ``file.root`` (a File), or ``file.root:tree`` or ``{"file.root": "tree"}`` (a Tree).
 
-    Raises MissingFileError, BadFileError, StorageError, NoSuchKeyError.
+    The options of uproot that say how it reads and what it keeps are accepted and not used. Raises MissingFileError,
+    BadFileError, StorageError, NoSuchKeyError, OptionError.
     """
-    path, tree = split_location(os.fspath(location))
+    check_opening_options(options)
+    if isinstance(location, Mapping) and len(location) == 1:
+        path, tree = next(iter(location.items()))
+        path = os.fspath(path)
+    elif isinstance(location, str | os.PathLike):
+        path, tree = split_location(os.fspath(location))
+    else:
+        raise OptionError(
+            f"{type(location).__name__} cannot be opened",
+            hint='give a path, "file.root:tree", or {"file.root": "tree"}',
+        )
     file = File(path)
     return file if tree is None else file[tree]
 
 
-class File:
-    """An open ROOT file: ``file["tree"]`` is a Tree."""
+class File(Directory):
+    """An open ROOT file: ``file["tree"]`` is a Tree, ``file["folder"]`` a Directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._core = _core.File(os.fspath(path))
+        self._path = ""
+        self._entries_found: Entries | None = None
+        self._is_closed = False
         self.path: str = self._core.path
         self.size_bytes: int = self._core.size_bytes
 
@@ -44,58 +68,56 @@ class File:
     def __enter__(self) -> File:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Lets go of the file; trees that are open still read."""
+        self._is_closed = True
 
-    def keys(self, *, cycle: bool = True) -> list[str]:
-        """Names of all objects, those in directories too, with their cycles as ``name;1``."""
-        return [f"{path};{number}" if cycle else path for path, number, _, _ in self._core.keys()]
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
 
-    def classnames(self) -> dict[str, str]:
-        """Classes of all objects."""
-        return {f"{path};{cycle}": class_name for path, cycle, class_name, _ in self._core.keys()}
+    @property
+    def file(self) -> File:
+        """The file itself."""
+        return self
 
-    def trees(self) -> list[str]:
-        """Paths of the trees."""
-        paths: list[str] = self._core.tree_paths()
-        return paths
+    @property
+    def root_version(self) -> str:
+        """The version of ROOT that wrote it, as ``6.32/02``."""
+        return "{}.{:02d}/{:02d}".format(*self.root_version_tuple)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+    @property
+    def root_version_tuple(self) -> tuple[int, int, int]:
+        """The version of ROOT that wrote it."""
+        version = self._core.root_version % 1_000_000
+        return version // 10_000, version // 100 % 100, version % 100
 
-    def __contains__(self, name: object) -> bool:
-        names = {*self.keys(), *self.keys(cycle=False)}
-        return name in names
+    @property
+    def entries(self) -> Entries:
+        """Its keys, those in directories too."""
+        if self._entries_found is None:
+            self._entries_found = Entries(self._core.keys(), self._core.tree_paths())
+        return self._entries_found
 
-    def __getitem__(self, name: str) -> Any:
-        """A tree, or with ``tree/branch`` a branch of one.
+    def directory_of(self, path: str) -> Directory:
+        """The directory that an object is in."""
+        directory = path.rpartition("/")[0]
+        entry = self.entries.find(directory)
+        while directory and (entry is None or not entry.is_directory):
+            directory = directory.rpartition("/")[0]
+            entry = self.entries.find(directory)
+        return Directory(self, directory) if directory else self
 
-        Raises NoSuchKeyError with the nearest names, UnsupportedBranchError for another kind of object.
-        """
-        for tree in self.trees():
-            if name.startswith(f"{tree}/") and name.split(";")[0] not in self.trees():
-                return self[tree][name.removeprefix(f"{tree}/")]
-        if name not in self.trees() and name.split(";")[0] not in self.trees() and name in self:
-            kind = {path.split(";")[0]: kind for path, kind in self.classnames().items()}[name.split(";")[0]]
-            raise UnsupportedBranchError(
-                f"{name} is a {kind}, not a TTree", path=self.path, hint="only TTrees are read yet"
-            )
-        return self._named(name)
-
-    def _named(self, name: str) -> Tree:
-        with with_near_names(name, self.trees):
-            return Tree(self._core.tree(name), self.path)
+    def object_of(self, entry: Entry) -> Any:
+        """The object of a key. Raises UnsupportedBranchError for a class that is not read, and what opening raises."""
+        if entry.is_directory:
+            return Directory(self, entry.path)
+        if not entry.is_tree:
+            raise not_read(entry, self.path)
+        return Tree(self._core.tree(f"{entry.path};{entry.cycle}"), self, entry.cycle)
 
     def tree(self, name: str | None = None) -> Tree:
         """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""
-        return Tree(self._core.tree(None), self.path) if name is None else self._named(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """A tree, or a default."""
-        try:
-            return self[name]
-        except NoSuchKeyError:
-            return default
+        with with_near_names(name or "", self.trees):
+            return Tree(self._core.tree(name), self)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import functools
+import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from branchline.errors import NoSuchKeyError
+from branchline.errors import NoSuchKeyError, OptionError
 
 NEAR_NAMES = 4
+# ``/pattern/`` with flags of `re` behind it.
+REGULAR = re.compile(r"/(.*)/([iLmsux]*)", re.DOTALL)
+WILDCARDS = frozenset("*?[")
+
+NameFilter = Callable[[str], bool]
 
 
 @contextmanager
@@ -36,17 +43,45 @@ def near_names_hint(name: str, names: Sequence[str]) -> str | None:
     return f"there are {', '.join(names[:NEAR_NAMES])}{', ...' if len(names) > NEAR_NAMES else ''}" if names else None
 
 
-def name_filter(wanted: Any) -> Callable[[str], bool]:
-    """A test of names as uproot's ``filter_name`` takes it: a name, a glob, ``/regex/``, a function, or several."""
+def name_filter(wanted: Any, option: str = "filter_name") -> NameFilter | None:
+    """A test of names as uproot's filters take it: a name, a glob, ``/regex/i``, a function, or several of these.
+
+    None keeps all and gives None. A pattern is matched from the beginning of the name, a glob as a whole. Raises
+    OptionError.
+    """
     if wanted is None:
-        return lambda _: True
+        return None
     if callable(wanted):
         return lambda name: bool(wanted(name))
     if isinstance(wanted, str):
-        if len(wanted) > 1 and wanted.startswith("/") and wanted.rstrip("i").endswith("/"):
-            flags = re.IGNORECASE if wanted.endswith("i") else 0
-            pattern = re.compile(wanted.rstrip("i")[1:-1], flags)
-            return lambda name: pattern.match(name) is not None
-        return lambda name: name == wanted or fnmatch.fnmatchcase(name, wanted)
-    tests = [name_filter(one) for one in wanted]
-    return lambda name: any(test(name) for test in tests)
+        return pattern(wanted) or functools.partial(operator.eq, wanted)
+    if isinstance(wanted, Iterable) and not isinstance(wanted, bytes):
+        tests = [name_filter(one, option) or _any_name for one in wanted]
+        return lambda name: any(test(name) for test in tests)
+    raise OptionError(
+        f"{option} cannot be {wanted!r}",
+        hint='give a name, "wild*cards", "/regular expression/i", a function, or a list',
+    )
+
+
+def _any_name(_: str) -> bool:
+    return True
+
+
+def pattern(text: str) -> NameFilter | None:
+    """The test of a ``/regular expression/`` or of a text with wildcards; None for a name. Raises OptionError."""
+    regular = REGULAR.fullmatch(text)
+    if regular is not None:
+        try:
+            compiled = re.compile(regular[1], functools.reduce(operator.or_, map(_flag, regular[2]), re.NOFLAG))
+        except (re.error, ValueError, OverflowError) as error:
+            raise OptionError(f"{text!r} is no regular expression: {error}") from None
+        return lambda name: compiled.match(name) is not None
+    if WILDCARDS.isdisjoint(text):
+        return None
+    # A name with brackets is itself too.
+    return lambda name: name == text or fnmatch.fnmatchcase(name, text)
+
+
+def _flag(letter: str) -> re.RegexFlag:
+    return re.RegexFlag[letter.upper()]

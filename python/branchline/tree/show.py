@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,19 +23,19 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes:.1f} {UNITS[-1]}"
 
 
-def table(tree: Tree) -> str:
+def table(tree: Tree, branches: Sequence[Branch]) -> str:
     """The lines of the table, with a line of totals and one that names what is not read."""
-    rows = [HEAD, *(_row(branch) for branch in tree.branches)]
+    rows = [HEAD, *(_row(branch) for branch in branches)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    compressed = sum(branch.compressed_bytes for branch in tree.branches)
-    plain = sum(branch.plain_bytes for branch in tree.branches)
+    compressed = sum(branch.compressed_bytes for branch in branches)
+    plain = sum(branch.plain_bytes for branch in branches)
     lines.append(
-        f"{tree.path}: {tree.entries_count} entries, {len(tree.branches)} branches, "
+        f"{tree.path}: {tree.entries_count} entries, {len(branches)} branches, "
         f"{size_text(compressed)} compressed, {size_text(plain)} plain"
     )
-    unread = [branch for branch in tree.branches if not branch.readable and not branch.is_group]
+    unread = [branch for branch in branches if not branch.readable and not branch.is_group]
     if unread:
         lines.append(f"{len(unread)} {'branch' if len(unread) == 1 else 'branches'} cannot be read yet:")
         lines += [f"  {branch.path} ({branch.typename}): {branch.reason}" for branch in unread]
@@ -42,11 +43,12 @@ def table(tree: Tree) -> str:
 
 
 def _row(branch: Branch) -> tuple[str, ...]:
-    depth = branch.path.count("/")
+    outline = branch.tree.outline
+    parent = outline.parents[branch.number]
     typename = branch.typename
     if len(typename) > TYPE_WIDTH_MAX:
         typename = typename[: TYPE_WIDTH_MAX - 3] + "..."
-    name = "  " * depth + branch.path.rsplit("/", 1)[-1]
+    name = "  " * outline.depth(branch.number) + outline.path_from(branch.number, parent)
     if branch.is_group:
         return (name, typename, "", "", "", "", "")
     factor = branch.plain_bytes / branch.compressed_bytes if branch.compressed_bytes else 1.0

@@ -11,17 +11,18 @@ import numpy as np
 from branchline._core import Stream
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, NoSuchKeyError, StorageError
 from branchline.limits import parse_bytes
-from branchline.tree.arrays import array_of, group_of
+from branchline.tree.arrays import layout_of, record_of
+from branchline.tree.libraries import array_of, group_of
 from branchline.tree.names import with_near_names
 
-SKIPPABLE = (BadFileError, MissingFileError, StorageError)
+SKIPPABLE: tuple[type[BaseException], ...] = (BadFileError, MissingFileError, StorageError)
 
 
 @dataclass(frozen=True)
 class Source:
     """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
 
-    ``open_tree`` is the engine's handle of a tree that is open already and need not be opened again.
+    ``open_tree`` is a Tree that is open already and need not be opened again.
     """
 
     path: str
@@ -31,7 +32,7 @@ class Source:
     open_tree: Any = None
 
     def _for_core(self) -> tuple[Any, int, int | None]:
-        tree = (self.path, self.tree) if self.open_tree is None else self.open_tree
+        tree = (self.path, self.tree) if self.open_tree is None else self.open_tree.core
         return tree, self.entry_start, self.entry_stop
 
 
@@ -66,6 +67,12 @@ class Chunk:
     def __repr__(self) -> str:
         return f"<Chunk {self.path}:{self.tree_name} entries {self.entry_start} to {self.entry_stop}>"
 
+    def unreadable(self) -> list[str]:
+        """Paths of the branches of the tree that cannot be read."""
+        tree = self._core.tree()
+        rows = zip(tree.paths(), tree.outline(), strict=True)
+        return [path for path, (_, _, kind) in rows if kind == "unsupported"]
+
     @property
     def all_branches(self) -> list[str]:
         """Names of all branches of the tree that can be read."""
@@ -97,13 +104,13 @@ class Chunk:
         """A branch as an array of ``len(chunk)`` entries, made once."""
         key = (name, library)
         if key not in self._arrays:
-            self._arrays[key] = array_of(self.column(name), library)
+            self._arrays[key] = array_of(layout_of(self.column(name)), library)
         return self._arrays[key]
 
     def arrays(self, library: str = "ak", names: Sequence[str] | None = None) -> Any:
         """Several branches together (those that were read, if none are named)."""
         wanted = self.branches if names is None else names
-        return group_of({name: self.column(name) for name in wanted}, len(self), library)
+        return group_of(record_of({name: self.column(name) for name in wanted}, len(self)), library)
 
     def release(self) -> None:
         """Lets go of the columns; arrays that somebody still holds stay valid."""
@@ -116,7 +123,8 @@ class ChunkStream:
 
     ``branches`` None means all that can be read. ``step_size`` is bytes after decompression ("100 MB") or entries (an
     int), ``memory_limit`` what chunks in the making and in use may take together. Errors of a source raise at its place
-    in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead.
+    in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
+    ``allow_missing`` one without the tree or a branch.
     """
 
     def __init__(
@@ -128,10 +136,11 @@ class ChunkStream:
         threads: int = 1,
         memory_limit: int | str = "1 GiB",
         skip_bad_files: bool = False,
+        allow_missing: bool = False,
     ) -> None:
         self._sources = list(sources)
         self._wanted = list(branches or ())
-        self._skip_bad_files = skip_bad_files
+        self._skippable = (SKIPPABLE if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
         self.skipped: list[SkippedFile] = []
         # NumPy's integers are entries too.
         step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
@@ -161,7 +170,7 @@ class ChunkStream:
 
     def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
         source = self._sources[source_index]
-        if not self._skip_bad_files or not isinstance(error, SKIPPABLE):
+        if not isinstance(error, self._skippable):
             self.close()
             if isinstance(error, NoSuchKeyError) and error.hint is None:
                 error.hint = _hint_for(source, self._wanted)

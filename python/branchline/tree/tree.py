@@ -1,215 +1,159 @@
-"""Tree: our handle on a TTree."""
+"""Tree: our handle on a tree of a file."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from branchline.errors import NoSuchKeyError
-from branchline.limits import parse_bytes
-from branchline.tree.arrays import Library, array_of, check_library, group_of, join
 from branchline.tree.branch import Branch
-from branchline.tree.names import name_filter, with_near_names
-from branchline.tree.show import table
-from branchline.tree.stream import ChunkStream, Source, check_entries, check_workers
+from branchline.tree.branches import Branches
+from branchline.tree.outline import Outline
+from branchline.tree.stream import Source
+
+if TYPE_CHECKING:
+    from branchline.tree.directory import Directory
+    from branchline.tree.file import File
 
 
-class Tree:
-    """Columns of events in a file. ``tree["branch"]`` is a Branch; reading is done by ``arrays`` and ``iterate``."""
+class Tree(Branches):
+    """Columns of events in a file. ``tree["branch"]`` is a Branch; reading is done by ``arrays`` and ``iterate``.
 
-    def __init__(self, core: Any, path: str) -> None:
-        self._core = core
-        self.file_path = path
+    ``core`` is the engine's handle.
+    """
+
+    def __init__(self, core: Any, file: File, cycle: int | None = None) -> None:
+        self.core = core
+        self.file = file
+        self.file_path: str = file.path
         self.path: str = core.path
         self.name: str = self.path.rsplit("/", 1)[-1]
         self.title: str = core.title
         self.entries_count: int = core.entries_count
-        self._paths: list[str] = core.paths()
+        self.told_unreadable: set[str] = set()
+        self._cycle = cycle
+        self._outline: Outline | None = None
         self._branches: dict[int, Branch] = {}
 
     def __repr__(self) -> str:
-        return f"<Tree {self.path!r} of {self.file_path}: {len(self._paths)} branches, {self.entries_count} entries>"
+        count = len(self.outline.paths)
+        return f"<Tree {self.path!r} of {self.file_path}: {count} branches, {self.entries_count} entries>"
 
-    def __len__(self) -> int:
-        return self.entries_count
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file; the tree still reads."""
+
+    @property
+    def tree(self) -> Tree:
+        """The tree itself."""
+        return self
+
+    @property
+    def number(self) -> None:
+        """None, for it is no branch."""
+        return
+
+    @property
+    def outline(self) -> Outline:
+        """Which branches there are, and which belong to which."""
+        if self._outline is None:
+            self._outline = Outline(self.core)
+        return self._outline
+
+    @property
+    def parent(self) -> Directory:
+        """The directory that it is in."""
+        return self.file.directory_of(self.path)
 
     @property
     def num_entries(self) -> int:
         """Entries, under uproot's name."""
         return self.entries_count
 
-    def keys(self, *, filter_name: Any = None, recursive: bool = True) -> list[str]:
-        """Paths of the branches, a parent before its children."""
-        keep = name_filter(filter_name)
-        paths = self._paths if recursive else [path for path in self._paths if "/" not in path]
-        return [path for path in paths if keep(path) or keep(path.rsplit("/", 1)[-1])]
-
-    def values(self) -> list[Branch]:
-        """The branches."""
-        return [self._branch(index) for index in range(len(self._paths))]
-
-    def items(self) -> list[tuple[str, Branch]]:
-        """Paths and branches."""
-        return list(zip(self._paths, self.values(), strict=True))
-
-    def typenames(self) -> dict[str, str]:
-        """C++ types of the branches."""
-        return {path: branch.typename for path, branch in self.items()}
+    @property
+    def object_path(self) -> str:
+        """Where it is in the file, as uproot writes it: ``/folder/tree;1``."""
+        return f"/{self.path}" if self._cycle is None else f"/{self.path};{self._cycle}"
 
     @property
-    def branches(self) -> list[Branch]:
-        """The branches."""
-        return self.values()
+    def cache_key(self) -> str:
+        """A text that no other tree of any file has."""
+        return f"{self.file_path}:{self.object_path}"
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Expressions that the file has names for; none are read yet."""
+        return {}
 
-    def __contains__(self, name: object) -> bool:
-        try:
-            self[str(name)]
-        except NoSuchKeyError:
-            return False
-        return True
+    @property
+    def compressed_bytes(self) -> int:
+        """Bytes of all branches in the file."""
+        return sum(branch.compressed_bytes for branch in self.values())
 
-    def __getitem__(self, name: str) -> Branch:
-        """A branch by its path, or by its name if only one has it. Raises NoSuchKeyError."""
-        with with_near_names(name, self._core.paths):
-            return self._branch(self._core.find(name))
+    @property
+    def uncompressed_bytes(self) -> int:
+        """Bytes of all branches after decompression."""
+        return sum(branch.plain_bytes for branch in self.values())
 
-    def _branch(self, index: int) -> Branch:
+    @property
+    def compression_ratio(self) -> float:
+        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        compressed = self.compressed_bytes
+        return self.uncompressed_bytes / compressed if compressed else 1.0
+
+    def branch(self, index: int) -> Branch:
+        """A branch by its number, a parent before its children."""
         if index not in self._branches:
-            self._branches[index] = Branch(self, self._core.branch(index))
+            self._branches[index] = Branch(self, index, self.core.branch(index))
         return self._branches[index]
 
-    def show(self, *, file: Any = None) -> None:
-        """Prints branch, type, entries, baskets, compressed and plain size of every branch."""
-        print(table(self), file=file)
+    def index_of(self, name: str) -> int | None:
+        """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
+        try:
+            index: int = self.core.find(name)
+        except NoSuchKeyError as error:
+            if error.hint is not None:  # it says which there are
+                raise
+            return None
+        return index
 
-    def arrays(
-        self,
-        expressions: str | Sequence[str] | None = None,
-        entry_start: int | None = None,
-        entry_stop: int | None = None,
-        *,
-        filter_name: Any = None,
-        library: Library = "ak",
-        workers: int | None = None,
-        memory_limit: int | str = "1 GiB",
-    ) -> Any:
-        """Branches (all that can be read) over a range of entries, together.
+    def has_no(self, name: str) -> str:
+        """What to say of a branch that is not there."""
+        return f"tree {self.path} has no branch {name!r}"
 
-        ``"ak"`` gives a record array, ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame. ``workers`` is
-        the number of decoding threads. Beside the result at most the memory limit is needed, unless what is stored
-        exceeds it: then the parts are joined, and there must be room for them twice. Raises NoSuchKeyError,
-        UnsupportedBranchError, BadFileError, StorageError.
-        """
-        check_library(library)
-        names = self.named(expressions, filter_name)
-        parts = self.column_parts(list(names.values()), entry_start, entry_stop, workers, memory_limit)
-        return parts.group(names, library)
+    def check_readable(self, path: str) -> None:
+        """Raises what reading a branch would raise: UnsupportedBranchError."""
+        self.core.check_readable(path)
 
-    def iterate(
-        self,
-        expressions: str | Sequence[str] | None = None,
-        *,
-        filter_name: Any = None,
-        step_size: int | str = "100 MB",
-        entry_start: int | None = None,
-        entry_stop: int | None = None,
-        library: Library = "ak",
-        workers: int | None = None,
-        memory_limit: int | str = "1 GiB",
-        report: bool = False,
-    ) -> Iterator[Any]:
-        """Branches in steps of entries (an int) or bytes (as "100 MB"). As uproot's ``iterate``."""
-        from branchline.tree.iteration import steps
+    def empty_columns(self, paths: list[str]) -> list[Any]:
+        """Columns of no entries, which have their types all the same."""
+        columns: list[Any] = self.core.empty_columns(paths)
+        return columns
 
-        check_library(library)
-        start, stop = check_entries(entry_start, entry_stop, self.entries_count)
-        names = self.named(expressions, filter_name)
-        return steps(
-            [self.source(start, stop)],
-            list(names.values()),
-            lambda _: names,
-            step_size=step_size,
-            library=library,
-            workers=workers,
-            memory_limit=memory_limit,
-            report=report,
-        )
-
-    def named(self, expressions: str | Sequence[str] | None, filter_name: Any = None) -> dict[str, str]:
-        """Field names and the paths that they stand for; the names are those asked for, else the branches' own."""
-        if expressions is None:
-            return short_names([path for path in self._core.readable() if _is_kept(path, filter_name)])
-        wanted = [expressions] if isinstance(expressions, str) else list(expressions)
-        keep = name_filter(filter_name)
-        return {name: self[name].path for name in wanted if filter_name is None or keep(name)}
+    def entry_offsets(self, index: int) -> list[int]:
+        """Entries at which the baskets of a branch begin, and its end; one number if it has none."""
+        offsets: list[int] = self.core.entry_offsets(index)
+        return offsets
 
     def basket_borders(self) -> list[int]:
         """Entries at which the baskets of the branch with most bytes begin."""
-        borders: list[int] = self._core.basket_borders()
+        borders: list[int] = self.core.basket_borders()
         return borders
+
+    def stored_bytes_per_entry(self, paths: list[str]) -> float:
+        """Bytes in the file for an entry of these branches together."""
+        stored: float = self.core.bytes_per_entry([self.core.find(path) for path in paths])[0]
+        return stored
+
+    def plain_bytes_per_entry(self, paths: list[str]) -> float:
+        """Bytes after decompression for an entry of these branches together."""
+        plain: float = self.core.bytes_per_entry([self.core.find(path) for path in paths])[1]
+        return plain
 
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
         """A range of its entries as a source of a stream, which reads without opening it again."""
-        return Source(self.file_path, self.path, entry_start, entry_stop, self._core)
-
-    def column_parts(
-        self,
-        paths: Sequence[str],
-        entry_start: int | None,
-        entry_stop: int | None,
-        workers: int | None,
-        memory_limit: int | str,
-    ) -> ColumnParts:
-        """Reads branches over a range of entries: at once if what is stored of it fits the memory limit, so that the
-        values are decoded where they stay; else chunk by chunk.
-        """
-        for path in paths:
-            self._core.check_readable(path)
-        start, stop = check_entries(entry_start, entry_stop, self.entries_count)
-        unique = list(dict.fromkeys(paths))
-        if start == stop:
-            return ColumnParts([(0, dict(zip(unique, self._core.empty_columns(unique), strict=True)))])
-        stored_bytes = self._core.bytes_per_entry([self._core.find(path) for path in unique])[0] * (stop - start)
-        with ChunkStream(
-            [self.source(start, stop)],
-            unique,
-            step_size=stop - start if stored_bytes <= parse_bytes(memory_limit) else "1 TB",
-            threads=check_workers(workers),
-            memory_limit=memory_limit,
-        ) as stream:
-            return ColumnParts([(len(chunk), {path: chunk.column(path) for path in unique}) for chunk in stream])
-
-
-class ColumnParts:
-    """The columns of the chunks of one reading, joined when an array is wanted."""
-
-    def __init__(self, parts: list[tuple[int, dict[str, Any]]]) -> None:
-        self._parts = parts
-
-    def single(self, path: str, library: str) -> Any:
-        """One branch."""
-        return join([array_of(columns[path], library) for _, columns in self._parts], library)
-
-    def group(self, names: dict[str, str], library: str) -> Any:
-        """Several branches under these names."""
-        groups = []
-        for entries_count, columns in self._parts:
-            named = {name: columns[path] for name, path in names.items()}
-            groups.append(group_of(named, entries_count, library))
-        return join(groups, library)
-
-
-def _is_kept(path: str, filter_name: Any) -> bool:
-    keep = name_filter(filter_name)
-    return keep(path) or keep(path.rsplit("/", 1)[-1])
-
-
-def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Paths under the branches' own names, or under the whole path where two have the same."""
-    own = [path.rsplit("/", 1)[-1] for path in paths]
-    counts = Counter(own)
-    return {name if counts[name] == 1 else path: path for name, path in zip(own, paths, strict=True)}
+        return Source(self.file_path, self.path, entry_start, entry_stop, self)

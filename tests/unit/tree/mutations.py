@@ -171,8 +171,8 @@ def read_all(path: Path, step_size: int | str, outcomes: Counter[str]) -> None:
     for name in file.trees():
         try:
             tree = file[name]
-            tree.show(file=io.StringIO())
-            readable = [branch.path for branch in tree.branches if branch.readable]
+            tree.show(stream=io.StringIO())
+            readable = [branch.path for branch in tree.values() if branch.readable]
         except BranchlineError as error:
             count(error, outcomes)
             continue
@@ -188,7 +188,7 @@ def read_all(path: Path, step_size: int | str, outcomes: Counter[str]) -> None:
         for one in readable[:BRANCHES_MAX]:
             try:
                 stop = min(tree[one].entries_count, 1_000_000)
-                check_value(tree[one].array(0, stop), min(stop, tree.entries_count), one)
+                check_value(tree[one].array(entry_stop=stop), min(stop, tree.entries_count), one)
                 outcomes["values"] += 1
             except BranchlineError as error:
                 count(error, outcomes)

@@ -43,10 +43,10 @@ def test_a_range_of_entries_is_that_of_a_slice(sample: Sample, tree: Any, limits
     assert ak.array_equal(read, wanted[read.fields])
     assert read.type.content == wanted[read.fields].type.content
     for name in read.fields:
-        assert ak.array_equal(tree[name].array(*limits), wanted[name]), name
-        assert len(tree[name].array(*limits, library="np")) == len(wanted)
-        assert len(tree[name].array(*limits, library="arrow")) == len(wanted)
-        assert len(tree[name].array(*limits, library="pd")) == len(wanted)
+        assert ak.array_equal(tree[name].array(None, *limits), wanted[name]), name
+        assert len(tree[name].array(None, *limits, library="np")) == len(wanted)
+        assert len(tree[name].array(None, *limits, library="arrow")) == len(wanted)
+        assert len(tree[name].array(None, *limits, library="pd")) == len(wanted)
 
 
 def test_numpy_has_arrays_of_numbers_and_objects_for_the_rest(sample: Sample, tree: Any) -> None:

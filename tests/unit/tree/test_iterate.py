@@ -35,7 +35,7 @@ def test_steps_of_any_size_by_any_workers_give_the_same_values(sample: Sample, s
 
 def test_steps_of_bytes_end_where_clusters_do(sample: Sample) -> None:
     tree = branchline.open(sample.location)
-    plain = sum(branch.plain_bytes for branch in tree.branches) / 100
+    plain = sum(branch.plain_bytes for branch in tree.values()) / 100
     sizes = [len(part) for part in tree.iterate(step_size=f"{int(41 * plain)} B")]
     assert sizes == [40, 25, 35]
     assert all(len(part) * plain < 21 * plain for part in tree.iterate(step_size=f"{int(20 * plain)} B"))

@@ -15,6 +15,7 @@ import branchline
 from branchline.tree import ChunkStream, Source
 
 ENTRIES = 30
+LEFT_OUT = pytest.mark.filterwarnings("ignore::branchline.UnreadableBranchWarning")
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +79,10 @@ WANTED = {
 @pytest.mark.parametrize("limits", [(None, None), (3, 20), (29, 30), (-2, None)])
 def test_containers_and_texts_come_in_every_library(tree: Any, name: str, limits: tuple[Any, Any]) -> None:
     wanted = WANTED[name][slice(*limits)]
-    assert tree[name].array(*limits).tolist() == wanted
-    assert tree[name].array(*limits, library="arrow").to_pylist() == wanted
-    assert ak.to_list(list(tree[name].array(*limits, library="np"))) == wanted
-    assert ak.to_list(list(tree[name].array(*limits, library="pd"))) == wanted
+    assert tree[name].array(None, *limits).tolist() == wanted
+    assert tree[name].array(None, *limits, library="arrow").to_pylist() == wanted
+    assert ak.to_list(list(tree[name].array(None, *limits, library="np"))) == wanted
+    assert ak.to_list(list(tree[name].array(None, *limits, library="pd"))) == wanted
 
 
 def test_a_leaf_list_is_a_record(tree: Any) -> None:
@@ -96,6 +97,7 @@ def test_a_leaf_list_is_a_record(tree: Any) -> None:
     assert tree.typenames()["point"] == "struct {float x; int32_t n; bool flag}"
 
 
+@LEFT_OUT
 @pytest.mark.parametrize("library", ["ak", "np", "arrow", "pd"])
 def test_everything_that_is_readable_comes_together(tree: Any, library: Any) -> None:
     read = tree.arrays(library=library)
@@ -123,9 +125,14 @@ def test_a_name_that_two_branches_have_is_ambiguous(tree: Any) -> None:
     assert "first/fCoordinates/fCoordinates.fX, second/fCoordinates/fCoordinates.fX" in str(caught.value)
 
 
-def test_a_group_holds_no_data_of_its_own(tree: Any) -> None:
-    with pytest.raises(branchline.UnsupportedBranchError, match="below it"):
-        tree["first"].array()
+def test_a_group_comes_as_records_of_the_branches_below_it(tree: Any) -> None:
+    read = tree["first"].array(entry_start=3, entry_stop=5)
+    names = ["fCoordinates.fX", "fCoordinates.fY", "fCoordinates.fZ", "fCoordinates.fT"]
+    wanted = [dict(zip(names, (entry, 0, 0, entry), strict=True)) for entry in (3, 4)]
+    assert read.tolist() == [{"fCoordinates": entry} for entry in wanted]
+    assert tree.arrays("first", entry_start=3, entry_stop=5)["first"].tolist() == read.tolist()
+    # All of what is below it was not asked for: it comes as one.
+    assert tree.arrays(filter_name="second").fields == ["second"]
 
 
 def test_a_branch_that_is_not_read_is_listed_and_told_by_its_class(path: Path, tree: Any) -> None:
@@ -174,6 +181,49 @@ def test_a_late_read_of_what_is_not_read_is_told(path: Path) -> None:
             assert "whole" not in chunk.all_branches
 
 
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree of which one branch has its baskets in another file, which is not there."""
+    root = import_root()
+    if root is None:
+        missing("ROOT (the package `root` of PyPI)")
+    path = tmp_path_factory.mktemp("elsewhere") / "main.root"
+    file = root.TFile.Open(str(path), "RECREATE")
+    tree = root.TTree("events", "")
+    value = array("i", [7])
+    for name in ("here", "also_here", "elsewhere"):
+        tree.Branch(name, value, f"{name}/I")
+    tree.GetBranch("elsewhere").SetFile(str(path.with_name("other.root")))
+    tree.Fill()
+    file.Write()
+    file.Close()
+    return path
+
+
+def test_one_warning_names_the_branches_that_are_left_out(elsewhere: Path) -> None:
+    tree = branchline.open(elsewhere)["events"]
+    with pytest.warns(branchline.UnreadableBranchWarning, match="1 branch of events .* left out: elsewhere") as caught:
+        assert tree.arrays().fields == ["here", "also_here"]
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert str(elsewhere) in str(caught[0].message)
+    assert tree.arrays().fields == tree.arrays(filter_name="*here*").fields == ["here", "also_here"]
+    for read in (lambda: next(branchline.iterate(elsewhere)), lambda: branchline.concatenate([elsewhere] * 2)):
+        with pytest.warns(branchline.UnreadableBranchWarning, match="elsewhere") as caught:
+            assert read().fields == ["here", "also_here"]
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+
+def test_what_is_asked_for_by_name_is_not_left_out(elsewhere: Path) -> None:
+    tree = branchline.open(elsewhere)["events"]
+    for asked in ("elsewhere", ["here", "elsewhere"], "here + elsewhere"):
+        with pytest.raises(branchline.UnsupportedBranchError, match="another file"):
+            tree.arrays(asked)
+    assert tree.arrays("here").fields == ["here"]
+
+
+@LEFT_OUT
 @pytest.mark.parametrize("step", [1, 4, 11, "1 kB", "300 B"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_steps_across_small_baskets_give_the_same_values(tree: Any, step: Any, workers: int) -> None:

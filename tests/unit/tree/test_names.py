@@ -22,7 +22,8 @@ def tree(sample: Sample) -> Any:
 
 def test_branches_are_listed_in_the_order_of_the_file(tree: Any) -> None:
     assert tree.keys() == NAMES
-    assert list(tree) == NAMES
+    assert [branch.name for branch in tree] == [branch.name for branch in tree.branches] == NAMES
+    assert len(tree) == len(NAMES)
     assert [branch.name for branch in tree.values()] == NAMES
     assert [name for name, _ in tree.items()] == NAMES
     assert "hits" in tree
@@ -57,7 +58,31 @@ def test_expressions_are_read_in_the_order_asked_for(sample: Sample, tree: Any) 
     assert tree.arrays(["label", "number"]).fields == ["label", "number"]
     assert next(tree.iterate(["label", "number"])).fields == ["label", "number"]
     assert next(branchline.iterate(sample.location, ["label", "number"])).fields == ["label", "number"]
-    assert tree.arrays(["label", "number"], filter_name="l*").fields == ["label"]
+    # As with uproot, filters are for what was not asked for by name.
+    assert tree.arrays(["label", "number"], filter_name="l*").fields == ["label", "number"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ("*hits", ["n_hits", "hits"]),
+        ("/.*(gy|el)$/", ["energy", "label"]),
+        (["label", "num*"], ["label", "number"]),
+        ("n[_u]*", ["number", "n_hits"]),
+    ],
+)
+def test_a_pattern_among_expressions_stands_for_all_that_it_matches(
+    sample: Sample, tree: Any, wanted: Any, names: list[str]
+) -> None:
+    assert tree.arrays(wanted).fields == names
+    assert next(tree.iterate(wanted)).fields == names
+    assert next(branchline.iterate(sample.location, wanted)).fields == names
+
+
+@pytest.mark.parametrize("pattern", ["x*", "/x.*/", "[q]*"])
+def test_a_pattern_that_matches_nothing_is_told(tree: Any, pattern: str) -> None:
+    with pytest.raises(branchline.NoSuchKeyError, match="no branch of events matches"):
+        tree.arrays(["number", pattern])
 
 
 @pytest.mark.parametrize("name", ["hitz", "Energy", "is_god"])
@@ -94,7 +119,7 @@ def test_a_branch_tells_what_uproot_tells(tmp_path: Any, codec: str) -> None:
             branch, other = tree[name], by_uproot[name]
             assert branch.path == branch.name == other.name
             assert branch.title == other.title
-            assert branch.entries_count == branch.num_entries == len(branch) == other.num_entries == 800
+            assert branch.entries_count == branch.num_entries == other.num_entries == 800
             assert branch.baskets_count == branch.num_baskets == other.num_baskets == 2
             assert branch.compressed_bytes == other.compressed_bytes
             assert branch.plain_bytes == branch.uncompressed_bytes == other.uncompressed_bytes
@@ -114,5 +139,5 @@ def test_the_table_shows_every_branch_with_its_sizes(tree: Any, capsys: pytest.C
     assert "float[]" in rows["hits"]
     assert "100 entries, 7 branches" in lines[-1]
     into = io.StringIO()
-    tree.show(file=into)
+    tree.show(stream=into)
     assert into.getvalue().splitlines() == lines

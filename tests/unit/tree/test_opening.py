@@ -39,7 +39,7 @@ def test_a_file_is_opened_by_path_and_by_url(sample: Sample, location) -> None:
 def test_a_tree_is_opened_by_path_and_name(sample: Sample, folders: Path, prefix: str) -> None:
     tree = branchline.open(f"{prefix}{sample.location}")
     assert isinstance(tree, Tree)
-    assert (tree.name, len(tree), tree.num_entries) == ("events", 100, 100)
+    assert (tree.name, tree.entries_count, tree.num_entries) == ("events", 100, 100)
     assert branchline.open(f"{prefix}{folders}:run/inner/hits").entries_count == 4
     assert branchline.open(Path(f"{folders}:run/events;1")).entries_count == 3
 
@@ -74,6 +74,25 @@ def test_keys_have_cycles_and_reach_into_directories(folders: Path) -> None:
     assert "run/events" in file
     assert "run/events;1" in file
     assert "run/events;3" not in file
+
+
+def test_a_directory_is_a_mapping_of_what_is_in_it(folders: Path) -> None:
+    file = branchline.open(folders)
+    run = file["run"]
+    assert isinstance(run, branchline.Directory)
+    assert run.keys(recursive=False, cycle=False) == ["events", "inner", "histogram"]
+    assert run.trees() == ["events", "inner/hits"]
+    assert run["inner"]["hits"].entries_count == run["inner/hits"].entries_count == 4
+    assert run["inner"]["hits"].parent.object_path == run["inner"].object_path
+    assert run["inner"].parent.object_path == "/run/"
+    assert run.parent.object_path == "/"
+    assert file.parent is None
+    assert "inner/hits" in run
+    assert "top" not in run
+    with pytest.raises(branchline.NoSuchKeyError, match=r"'event' in /run/.*did you mean events"):
+        run["event"]
+    with pytest.raises(branchline.NoSuchKeyError, match="histogram is a TH1D and has nothing in it"):
+        file["run/histogram/x"]
 
 
 def test_the_newest_cycle_is_read_unless_another_is_named(folders: Path) -> None:

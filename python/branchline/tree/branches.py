@@ -1,0 +1,347 @@
+"""What a tree and a branch have in common: they are mappings of the branches below them, which are read together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from branchline.errors import NoSuchKeyError, OptionError
+from branchline.limits import parse_bytes
+from branchline.tree.libraries import library_of
+from branchline.tree.names import name_filter, with_near_names
+from branchline.tree.options import check_reading_options
+from branchline.tree.reading import read
+from branchline.tree.selection import Selection, Selector
+from branchline.tree.show import table
+from branchline.tree.stream import check_entries
+
+if TYPE_CHECKING:
+    from branchline.tree.branch import Branch
+    from branchline.tree.tree import Tree
+
+BranchFilter = Callable[["Branch"], Any]
+
+
+class Branches(ABC):
+    """A mapping of branches by their paths relative to it; by iteration it gives those right below it.
+
+    The filters are those of uproot: ``filter_name`` and ``filter_typename`` take a name, a text with wildcards, a
+    ``/regular expression/i``, a function, or several of these; ``filter_branch`` is a function of a Branch.
+    """
+
+    @property
+    @abstractmethod
+    def tree(self) -> Tree:
+        """The tree, which a tree is itself."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int | None:
+        """The number of the branch in the tree, a parent before its children; None for the tree."""
+
+    # Which branches there are
+
+    def indices(
+        self,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        *,
+        recursive: bool = True,
+    ) -> list[int]:
+        """Numbers in the tree of the branches below this one that the filters keep. Raises OptionError."""
+        outline = self.tree.outline
+        found = list(outline.below(self.number) if recursive else outline.children(self.number))
+        named = name_filter(filter_name)
+        if named is not None:
+            found = [one for one in found if self._is_named(one, named)]
+        typed = name_filter(filter_typename, "filter_typename")
+        if typed is not None:
+            found = [one for one in found if typed(self.tree.branch(one).typename)]
+        if filter_branch is not None:
+            if not callable(filter_branch):
+                raise OptionError(f"filter_branch cannot be {filter_branch!r}", hint="give a function of a Branch")
+            found = [one for one in found if _is_kept(filter_branch(self.tree.branch(one)))]
+        return found
+
+    def _is_named(self, index: int, test: Callable[[str], bool]) -> bool:
+        outline = self.tree.outline
+        name, path = outline.names[index], outline.path_from(index, self.number)
+        return bool(test(name) or (path != name and test(path)) or test(f"/{path}"))
+
+    def iteritems(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        recursive: bool = True,
+        full_paths: bool = True,
+        ignore_duplicates: bool = False,
+    ) -> Iterator[tuple[str, Branch]]:
+        """Names and branches; paths with ``full_paths``, which are unique, else the branches' own names."""
+        seen = set()
+        for index in self.indices(filter_name, filter_typename, filter_branch, recursive=recursive):
+            key = self._key(index, full_paths=full_paths)
+            if not ignore_duplicates or key not in seen:
+                yield key, self.tree.branch(index)
+            seen.add(key)
+
+    def _key(self, index: int, *, full_paths: bool) -> str:
+        outline = self.tree.outline
+        return outline.path_from(index, self.number) if full_paths else outline.names[index]
+
+    def items(self, **filters: Any) -> list[tuple[str, Branch]]:
+        """What ``iteritems`` gives, as a list."""
+        return list(self.iteritems(**filters))
+
+    def keys(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        recursive: bool = True,
+        full_paths: bool = True,
+        ignore_duplicates: bool = False,
+    ) -> list[str]:
+        """Paths of the branches (their own names without ``full_paths``), a parent before its children."""
+        indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
+        keys = [self._key(index, full_paths=full_paths) for index in indices]
+        return list(dict.fromkeys(keys)) if ignore_duplicates else keys
+
+    def iterkeys(self, **filters: Any) -> Iterator[str]:
+        """What ``keys`` gives, one by one."""
+        return iter(self.keys(**filters))
+
+    def values(self, **filters: Any) -> list[Branch]:
+        """The branches, with the filters of ``iteritems``."""
+        return [branch for _, branch in self.iteritems(**filters)]
+
+    def itervalues(self, **filters: Any) -> Iterator[Branch]:
+        """What ``values`` gives, one by one."""
+        return (branch for _, branch in self.iteritems(**filters))
+
+    def typenames(self, **filters: Any) -> dict[str, str]:
+        """C++ types of the branches, with the filters of ``iteritems``."""
+        return dict(self.itertypenames(**filters))
+
+    def itertypenames(self, **filters: Any) -> Iterator[tuple[str, str]]:
+        """What ``typenames`` gives, pair by pair."""
+        return ((key, branch.typename) for key, branch in self.iteritems(**filters))
+
+    @property
+    def branches(self) -> list[Branch]:
+        """The branches right below this one."""
+        return [self.tree.branch(index) for index in self.tree.outline.children(self.number)]
+
+    def __iter__(self) -> Iterator[Branch]:
+        return iter(self.branches)
+
+    def __len__(self) -> int:
+        return len(self.tree.outline.children(self.number))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
+    # One of them
+
+    def find(self, name: str) -> int | None:
+        """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
+        outline = self.tree.outline
+        chain, asked = outline.chain(self.number), name.lstrip("/")
+        index = self.tree.index_of(f"{chain}/{asked}" if chain else asked)
+        if index is None or not outline.is_below(index, self.number):
+            return None
+        is_exact = outline.path_from(index, self.number) == asked
+        return index if is_exact or not name.startswith("/") else None
+
+    def __getitem__(self, name: str | int) -> Branch:
+        """A branch by its path, by a shorter name that means only one, or by its position among those right below.
+
+        Raises NoSuchKeyError with the nearest names.
+        """
+        if isinstance(name, str):
+            with with_near_names(name, self.keys):
+                index = self.find(name)
+                if index is None:
+                    raise NoSuchKeyError(self.tree.has_no(name), path=self.tree.file_path)
+            return self.tree.branch(index)
+        try:
+            return self.branches[name]
+        except (TypeError, IndexError):
+            what = f"{self.tree.path} has {len(self)} branches here, and no {name!r}"
+            raise NoSuchKeyError(what, path=self.tree.file_path, hint="give a name, or a smaller number") from None
+
+    def get(self, name: str | int, default: Any = None) -> Any:
+        """A branch, or a default."""
+        try:
+            return self[name]
+        except NoSuchKeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str | int) and self.get(name) is not None
+
+    # What is in them
+
+    def show(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        recursive: bool = True,
+        full_paths: bool = True,
+        name_width: int | None = None,
+        typename_width: int | None = None,
+        interpretation_width: int | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Prints branch, type, entries, baskets, compressed and plain size of every branch that the filters keep.
+
+        ``full_paths`` and the widths of uproot's table are taken and not needed: names are indented below their
+        parents, and columns are as wide as what is in them.
+        """
+        del full_paths, name_width, typename_width, interpretation_width
+        indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
+        print(table(self.tree, [self.tree.branch(index) for index in indices]), file=stream)
+
+    def selection(
+        self,
+        expressions: str | Sequence[str] | None,
+        cut: str | None = None,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        aliases: Mapping[str, str] | None = None,
+    ) -> Selection:
+        """The fields that ``arrays`` gives."""
+        kept: list[int] = []
+        if expressions is None:
+            kept = self.indices(filter_name, filter_typename, filter_branch)
+            if not kept and self.number is not None and len(self) == 0:
+                kept = [self.number]
+        return Selector(self, aliases).select(expressions, cut, kept)
+
+    def arrays(
+        self,
+        expressions: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        aliases: Mapping[str, str] | None = None,
+        language: Any = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        decompression_executor: Any = None,
+        interpretation_executor: Any = None,
+        array_cache: Any = "inherit",
+        library: str = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+        how: Any = None,
+        workers: int | None = None,
+        memory_limit: int | str = "1 GiB",
+    ) -> Any:
+        """Branches, and what is computed from them, over a range of entries, together.
+
+        ``expressions`` are names, expressions such as ``"sqrt(px**2 + py**2)"`` over branches and ``aliases``, and
+        patterns as in a filter; None means all that can be read and that the filters keep, and one warning names those
+        that cannot be. ``cut`` is an expression, of which only what is true is kept. ``"ak"`` gives a record array,
+        ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame; ``how`` may be ``dict``, ``list``, ``tuple``
+        or ``"zip"``. With ``ak_add_doc`` awkward arrays carry the branches' titles.
+
+        ``workers`` is the number of decoding threads. Beside the result at most the memory limit is needed, unless what
+        is stored exceeds it: then the parts are joined, and there must be room for them twice. The executors and caches
+        of uproot are accepted and not used. Raises NoSuchKeyError, ExpressionError, OptionError,
+        UnsupportedBranchError, BadFileError, StorageError.
+        """
+        del decompression_executor, interpretation_executor, array_cache
+        library = library_of(library)
+        check_reading_options(language, ak_add_doc)
+        selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
+        limits = check_entries(entry_start, entry_stop, self.tree.entries_count)
+        together = read(self.tree, selection, limits, workers, memory_limit)
+        return together.group(library, how, doc=ak_add_doc, under=self)
+
+    def iterate(
+        self,
+        expressions: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        aliases: Mapping[str, str] | None = None,
+        language: Any = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        step_size: int | str = "100 MB",
+        decompression_executor: Any = None,
+        interpretation_executor: Any = None,
+        library: str = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+        how: Any = None,
+        report: bool = False,
+        workers: int | None = None,
+        memory_limit: int | str = "1 GiB",
+    ) -> Iterator[Any]:
+        """What ``arrays`` gives, in steps of entries (an int) or of bytes (as "100 MB"), which end where the tree's
+        clusters do; with ``report`` in pairs with a Report of where a step comes from.
+        """
+        from branchline.tree.iteration import Steps
+
+        del decompression_executor, interpretation_executor
+        library = library_of(library)
+        check_reading_options(language, ak_add_doc)
+        start, stop = check_entries(entry_start, entry_stop, self.tree.entries_count)
+        selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
+        steps = Steps([self.tree.source(start, stop)], selection, library, how, doc=ak_add_doc, under=self)
+        return steps.run(step_size=step_size, workers=workers, memory_limit=memory_limit, report=report)
+
+    def num_entries_for(
+        self,
+        memory_size: int | str,
+        expressions: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        aliases: Mapping[str, str] | None = None,
+        language: Any = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+    ) -> int:
+        """Entries that take about so many bytes after decompression, by the sizes of their baskets; 1 or more."""
+        check_reading_options(language)
+        check_entries(entry_start, entry_stop, self.tree.entries_count)
+        selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
+        plain_per_entry = self.tree.plain_bytes_per_entry(selection.paths())
+        return max(1, round(parse_bytes(memory_size) / plain_per_entry)) if plain_per_entry else 1
+
+    def common_entry_offsets(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: BranchFilter | None = None,
+        recursive: bool = True,
+    ) -> list[int]:
+        """Entries at which baskets of all these branches begin or end; a branch without baskets does not count."""
+        indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
+        if self.number is not None:
+            indices.insert(0, self.number)
+        offsets = [set(own) for index in indices if len(own := self.tree.entry_offsets(index)) > 1]
+        return sorted(set.intersection(*offsets)) if offsets else [0]
+
+
+def _is_kept(answer: Any) -> bool:
+    if answer is not None and not isinstance(answer, int | np.bool_):
+        raise OptionError(f"filter_branch gave {answer!r}", hint="it gives True for the branches to keep, else False")
+    return bool(answer)

@@ -1,0 +1,49 @@
+"""Options of uproot's functions: those that mean nothing here, and those that would give something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from branchline.errors import OptionError
+from branchline.tree.functions import FUNCTIONS
+from branchline.tree.names import near_names_hint
+
+# How uproot gets at the bytes, and what it keeps of them: the engine does both in its own way.
+IGNORED = frozenset(
+    {
+        "array_cache",
+        "begin_chunk_size",
+        "decompression_executor",
+        "handler",
+        "http_max_header_bytes",
+        "interpretation_executor",
+        "max_num_elements",
+        "minimal_ttree_metadata",
+        "num_fallback_workers",
+        "num_workers",
+        "object_cache",
+        "timeout",
+        "use_threads",
+    }
+)
+
+
+def check_opening_options(options: Mapping[str, Any]) -> None:
+    """Lets options pass that do not change what is read. Raises OptionError for others."""
+    for name, value in options.items():
+        if name == "custom_classes":
+            if value is not None:
+                raise OptionError("custom_classes are not used", hint="objects are read by the file's own descriptions")
+        elif name not in IGNORED:
+            raise OptionError(f"there is no option {name!r}", hint=near_names_hint(name, sorted(IGNORED)))
+
+
+def check_reading_options(language: Any, doc: Any = False) -> None:
+    """Raises OptionError for another language of expressions than Python's, or an ``ak_add_doc`` that is none."""
+    if language is not None and type(language).__name__ != "PythonLanguage":
+        raise OptionError(f"expressions are Python, not {language!r}", hint="leave language out")
+    if language is not None and set(language.functions) - set(FUNCTIONS):
+        raise OptionError("expressions have no functions of the caller", hint="compute with the arrays that are read")
+    if not isinstance(doc, bool | Mapping):
+        raise OptionError(f"ak_add_doc cannot be {doc!r}", hint='give True, or a dict such as {"unit": "title"}')

@@ -1,0 +1,67 @@
+"""Which branches a tree has, and which of them belong to which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Outline:
+    """The branches of a tree by their indices, a parent before its children.
+
+    ``paths`` are unique, ``names`` are the branches' own; ``kinds`` are ``data``, ``group`` (it only groups others) and
+    ``unsupported``.
+    """
+
+    def __init__(self, core: Any) -> None:
+        self.paths: list[str] = core.paths()
+        rows: list[tuple[str, int | None, str]] = core.outline()
+        self.names = [name for name, _, _ in rows]
+        self.parents = [parent for _, parent, _ in rows]
+        self.kinds = [kind for _, _, kind in rows]
+        self._children: dict[int | None, list[int]] = {}
+        for index, parent in enumerate(self.parents):
+            self._children.setdefault(parent, []).append(index)
+
+    def children(self, index: int | None) -> list[int]:
+        """The branches right below one, or with None those at the top."""
+        return self._children.get(index, [])
+
+    def below(self, index: int | None) -> Iterator[int]:
+        """All branches below one, or with None all of the tree."""
+        if index is None:
+            yield from range(len(self.paths))
+            return
+        for child in self.children(index):
+            yield child
+            yield from self.below(child)
+
+    def is_below(self, index: int, ancestor: int | None) -> bool:
+        """Whether a branch is below another; all are below None."""
+        parent: int | None = index
+        while parent is not None and parent != ancestor:
+            parent = self.parents[parent]
+        return parent == ancestor and index != ancestor
+
+    def depth(self, index: int) -> int:
+        """How many branches are above one."""
+        parent = self.parents[index]
+        return 0 if parent is None else 1 + self.depth(parent)
+
+    def chain(self, index: int | None) -> str:
+        """Names of the branches that lead to one and its own, joined with slashes, which two branches may share."""
+        names = []
+        while index is not None:
+            names.append(self.names[index])
+            index = self.parents[index]
+        return "/".join(reversed(names))
+
+    def path_from(self, index: int, ancestor: int | None) -> str:
+        """The path of a branch relative to another, with which that one finds it."""
+        if ancestor is None:
+            return self.paths[index]
+        return self.paths[index][len(self.chain(ancestor)) + 1 :]
+
+    def data_below(self, index: int) -> list[int]:
+        """The branches below a group that can be read."""
+        return [one for one in self.below(index) if self.kinds[one] == "data"]

@@ -1,0 +1,112 @@
+"""Reads what was selected of a tree, and puts the parts of it together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import OptionError
+from branchline.limits import parse_bytes
+from branchline.tree.arrays import BACKEND
+from branchline.tree.libraries import array_of, group_of
+from branchline.tree.selection import Columns, ExpressionField, Selected, Selection
+from branchline.tree.stream import Chunk, ChunkStream, check_workers, positive_bytes
+
+if TYPE_CHECKING:
+    from branchline.tree.branches import Branches
+    from branchline.tree.tree import Tree
+
+
+def columns_of(chunk: Chunk) -> Columns:
+    """The columns that were read for a chunk."""
+    return Columns(chunk.entry_start, len(chunk), {path: chunk.column(path) for path in chunk.branches})
+
+
+def read(
+    tree: Tree, selection: Selection, limits: tuple[int, int], workers: int | None, memory_limit: int | str
+) -> Together:
+    """Reads a range of entries: at once if what is stored of it fits the memory limit, so that the values are decoded
+    where they stay; else chunk by chunk.
+    """
+    start, stop = limits
+    paths = selection.paths()
+    memory_limit = positive_bytes("memory_limit", memory_limit)
+    threads = check_workers(workers)
+    if start == stop:
+        columns = Columns(start, 0, dict(zip(paths, tree.empty_columns(paths), strict=True)))
+        return Together(selection, [selection.of(columns)])
+    if not paths:
+        return Together(selection, [selection.of(Columns(start, stop - start, {}))])
+    stored_bytes = tree.stored_bytes_per_entry(paths) * (stop - start)
+    with ChunkStream(
+        [tree.source(start, stop)],
+        paths,
+        step_size=stop - start if stored_bytes <= parse_bytes(memory_limit) else "1 TB",
+        threads=threads,
+        memory_limit=memory_limit,
+    ) as stream:
+        return Together(selection, [selection.of(columns_of(chunk)) for chunk in stream])
+
+
+class Together:
+    """Parts of a selection, one behind the other."""
+
+    def __init__(self, selection: Selection, parts: Sequence[Selected]) -> None:
+        self._selection = selection
+        self._record = _joined([part.record for part in parts], selection)
+        self._entries = _entries_of([part.entries for part in parts])
+
+    def single(self, library: str, doc: bool | Mapping[str, str], under: Branches | None) -> Any:
+        """The only field."""
+        return array_of(self._documented(library, doc, under).contents[0], library, self._entries)
+
+    def group(self, library: str, how: Any, doc: bool | Mapping[str, str], under: Branches | None) -> Any:
+        """All fields."""
+        return group_of(self._documented(library, doc, under), library, how, self._entries)
+
+    def _documented(
+        self, library: str, doc: bool | Mapping[str, str], under: Branches | None
+    ) -> ak.contents.RecordArray:
+        """The same with what ``ak_add_doc`` asks for: the titles, or attributes of the branches."""
+        if not doc or library != "ak" or under is None:
+            return self._record
+        wanted = {"__doc__": "title"} if isinstance(doc, bool) else dict(doc)
+        contents = []
+        for field, content in zip(self._selection.fields.values(), self._record.contents, strict=True):
+            if not isinstance(field, ExpressionField):
+                branch = under.tree[field.path]
+                texts = {key: _attribute(branch, name) for key, name in wanted.items()}
+                content = content.copy(parameters={**content.parameters, **texts})
+            contents.append(content)
+        texts = {key: _attribute(under, name) for key, name in wanted.items()}
+        return ak.contents.RecordArray(
+            contents, self._record.fields, length=self._record.length, parameters=texts, backend=BACKEND
+        )
+
+
+def _attribute(of: Any, name: str) -> Any:
+    value = getattr(of, name, None)
+    if value is None:
+        raise OptionError(f"ak_add_doc: {of!r} has no {name!r}", hint='it has a "title", a "name" and a "typename"')
+    return value
+
+
+def _joined(records: Sequence[ak.contents.RecordArray], selection: Selection) -> ak.contents.RecordArray:
+    if len(records) == 1:
+        return records[0]
+    if not selection.fields or not records:
+        return ak.contents.RecordArray([], [], length=sum(len(record) for record in records))
+    return ak.concatenate([ak.Array(record) for record in records], highlevel=False)
+
+
+def _entries_of(parts: Sequence[Any]) -> Any:
+    """Numbers of entries, as a range where they follow each other."""
+    if all(isinstance(part, range) for part in parts):
+        follow = all(one.stop == other.start for one, other in itertools.pairwise(parts))
+        if parts and follow:
+            return range(parts[0].start, parts[-1].stop)
+    return np.concatenate([np.asarray(part, dtype="i8") for part in parts]) if parts else range(0)

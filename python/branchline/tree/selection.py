@@ -1,0 +1,344 @@
+"""What was asked for: fields made of branches, groups of branches and expressions, and a cut on them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import (
+    BranchlineWarning,
+    ExpressionError,
+    NoSuchKeyError,
+    OptionError,
+    UnreadableBranchWarning,
+    UnsupportedBranchError,
+    warn,
+)
+from branchline.tree.arrays import BACKEND, layout_of
+from branchline.tree.expressions import Expression
+from branchline.tree.names import near_names_hint, pattern
+
+if TYPE_CHECKING:
+    from branchline.tree.branches import Branches
+
+# What is in expressions and hardly in names.
+OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
+# Names of branches that were left out are listed up to this number in a warning.
+NAMES_LISTED = 10
+
+
+class Columns:
+    """The columns that were read of a range of entries, as awkward's layouts, and what was computed from them."""
+
+    def __init__(self, entry_start: int, entries_count: int, columns: Mapping[str, Any]) -> None:
+        self.entry_start = entry_start
+        self.entries_count = entries_count
+        self._columns = columns
+        self._layouts: dict[str, ak.contents.Content] = {}
+        self.computed: dict[int, ak.Array] = {}
+
+    def layout(self, path: str) -> ak.contents.Content:
+        """The column of a branch."""
+        if path not in self._layouts:
+            self._layouts[path] = layout_of(self._columns[path])
+        return self._layouts[path]
+
+
+@dataclass(frozen=True)
+class BranchField:
+    """A branch as it is."""
+
+    path: str
+
+    def paths(self) -> Iterator[str]:
+        yield self.path
+
+    def layout(self, columns: Columns) -> ak.contents.Content:
+        return columns.layout(self.path)
+
+
+@dataclass(frozen=True)
+class GroupField:
+    """The branches below one that only groups them, as a record."""
+
+    path: str
+    members: dict[str, Field]
+
+    def paths(self) -> Iterator[str]:
+        for member in self.members.values():
+            yield from member.paths()
+
+    def layout(self, columns: Columns) -> ak.contents.Content:
+        contents = [member.layout(columns) for member in self.members.values()]
+        return ak.contents.RecordArray(contents, list(self.members), length=columns.entries_count, backend=BACKEND)
+
+
+@dataclass(frozen=True)
+class ExpressionField:
+    """What an expression makes of the fields that it names."""
+
+    expression: Expression
+    operands: dict[str, Field]
+
+    def paths(self) -> Iterator[str]:
+        for operand in self.operands.values():
+            yield from operand.paths()
+
+    def layout(self, columns: Columns) -> ak.contents.Content:
+        return self.value(columns).layout
+
+    def value(self, columns: Columns) -> ak.Array:
+        """The values, computed once for the same columns."""
+        if id(self) not in columns.computed:
+
+            def value_of(name: str) -> ak.Array:
+                return ak.Array(self.operands[name].layout(columns))
+
+            columns.computed[id(self)] = self.expression.value(value_of, columns.entries_count)
+        return columns.computed[id(self)]
+
+
+Field = BranchField | GroupField | ExpressionField
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Fields of a range of entries, as one record, and the numbers of the entries that they belong to."""
+
+    record: ak.contents.RecordArray
+    entries: Any
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Fields by their names, and what entries or values are kept of them."""
+
+    fields: dict[str, Field]
+    cut: ExpressionField | None = None
+
+    def paths(self) -> list[str]:
+        """The branches to read."""
+        fields = [*self.fields.values(), *([self.cut] if self.cut is not None else [])]
+        return list(dict.fromkeys(path for field in fields for path in field.paths()))
+
+    def of(self, columns: Columns) -> Selected:
+        """The fields of some entries. Raises ExpressionError."""
+        count = columns.entries_count
+        contents = [field.layout(columns) for field in self.fields.values()]
+        entries: Any = range(columns.entry_start, columns.entry_start + count)
+        if self.cut is not None:
+            mask = self.cut.value(columns)
+            mask = ak.fill_none(mask, value=False, axis=-1) != 0
+            contents = [self._kept(name, content, mask) for name, content in zip(self.fields, contents, strict=True)]
+            if mask.ndim == 1:
+                entries = np.asarray(entries)[np.asarray(mask)]
+                count = len(entries)
+        names = list(self.fields)
+        return Selected(ak.contents.RecordArray(contents, names, length=count, backend=BACKEND), entries)
+
+    def _kept(self, name: str, content: ak.contents.Content, mask: ak.Array) -> ak.contents.Content:
+        assert self.cut is not None
+        try:
+            return ak.to_packed(ak.Array(content)[mask], highlevel=False)
+        except (ValueError, TypeError, IndexError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ExpressionError(f"the cut {self.cut.expression.text!r} does not fit {name}: {reason}") from error
+
+
+class Selector:
+    """Finds what is meant by names, expressions, patterns and filters under a tree or branch."""
+
+    def __init__(self, under: Branches, aliases: Mapping[str, str] | None = None) -> None:
+        self._under = under
+        self._tree = under.tree
+        self._outline = under.tree.outline
+        self._aliases = {**under.tree.aliases, **_checked_aliases(aliases)}
+        self._being_resolved: list[str] = []
+        self._resolved: dict[str, Field | None] = {}
+        self._left_out: list[str] = []
+        shared = [name for name in self._aliases if under.find(name) is not None]
+        if shared:
+            told = f"{', '.join(shared)}: both alias and branch; the branch is read"
+            warn(told, BranchlineWarning)
+
+    def select(self, expressions: Any, cut: str | None, kept: Sequence[int]) -> Selection:
+        """The fields of expressions, or if None of the branches ``kept``, with a cut on them.
+
+        Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
+        """
+        fields: dict[str, Field] = {}
+        if expressions is None:
+            fields = self._all_of(kept)
+        else:
+            for text in _texts(expressions):
+                fields |= self._fields_of(text)
+        selection = Selection(fields, self._cut(cut))
+        self._warn_of_left_out()
+        return selection
+
+    def _cut(self, cut: Any) -> ExpressionField | None:
+        if cut is None:
+            return None
+        if not isinstance(cut, str):
+            raise OptionError(
+                f"a cut of {cut!r} is impossible",
+                hint='a cut is an expression such as "pt > 3"; entries are limited by entry_start and entry_stop',
+            )
+        return self._expression(cut)
+
+    def _expression(self, text: str) -> ExpressionField:
+        expression = Expression(text, lambda name: self._known(name) is not None, self._names, self._tree.file_path)
+        operands = {name: field for name in expression.names if (field := self._known(name)) is not None}
+        return ExpressionField(expression, operands)
+
+    def _names(self) -> list[str]:
+        return [*self._under.keys(), *self._aliases]
+
+    def _known(self, name: str) -> Field | None:
+        """A branch or alias of this name."""
+        if name not in self._resolved:
+            index = self._under.find(name)
+            if index is not None:
+                self._resolved[name] = self._field(index)
+            elif name in self._aliases:
+                self._resolved[name] = self._alias(name)
+            else:
+                self._resolved[name] = None
+        return self._resolved[name]
+
+    def _alias(self, name: str) -> Field:
+        if name in self._being_resolved:
+            circle = " -> ".join([*self._being_resolved, name])
+            raise ExpressionError(f"the alias {name!r} refers to itself: {circle}", path=self._tree.file_path)
+        self._being_resolved.append(name)
+        try:
+            return self._known(self._aliases[name]) or self._expression(self._aliases[name])
+        finally:
+            self._being_resolved.pop()
+
+    def _field(self, index: int) -> Field:
+        """A branch that is named: if it only groups others, all of those that can be read."""
+        branch = self._tree.branch(index)
+        if branch.is_group:
+            field = self._group(index)
+            if field is not None:
+                return field
+            if self._outline.children(index):
+                raise UnsupportedBranchError(
+                    f"none of the branches below {branch.path} can be read",
+                    path=self._tree.file_path,
+                    hint="tree.show() says why",
+                )
+        self._tree.check_readable(branch.path)
+        return BranchField(branch.path)
+
+    def _group(self, index: int) -> GroupField | None:
+        members: dict[str, Field] = {}
+        for child in self._outline.children(index):
+            kind, name = self._outline.kinds[child], self._outline.names[child]
+            if name in members:
+                name = self._outline.paths[child]
+            if kind == "data":
+                members[name] = BranchField(self._outline.paths[child])
+            elif kind == "unsupported":
+                self._left_out.append(self._outline.paths[child])
+            elif (group := self._group(child)) is not None:
+                members[name] = group
+        return GroupField(self._outline.paths[index], members) if members else None
+
+    def _fields_of(self, text: str) -> dict[str, Field]:
+        """The field of a name or expression, or those of all the branches that a pattern matches."""
+        known = self._known(text)
+        if known is not None:
+            return {text: known}
+        try:
+            return {text: self._expression(text)}
+        except (ExpressionError, NoSuchKeyError) as error:
+            test = pattern(text)
+            matched = [] if test is None else self._under.indices(filter_name=text)
+            if matched:
+                return self._all_of(matched)
+            if test is not None and isinstance(error, ExpressionError):
+                raise NoSuchKeyError(
+                    f"no branch of {self._tree.path} matches {text!r}",
+                    path=self._tree.file_path,
+                    hint=near_names_hint(text, self._names()),
+                ) from None
+            raise self._told_as_name(text, error) from None
+
+    def _told_as_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
+        """The error for what may well be meant as the name of a branch."""
+        if OPERATORS.search(text):
+            return error
+        what = f"tree {self._tree.path} has no branch {text!r}"
+        return NoSuchKeyError(what, path=self._tree.file_path, hint=near_names_hint(text, self._names()))
+
+    def _all_of(self, indices: Sequence[int]) -> dict[str, Field]:
+        """Branches under their own names, or under their paths where two have the same.
+
+        A group of which none or not all of the branches are meant comes as a record, in place of these.
+        """
+        meant = {index for index in indices if self._outline.kinds[index] == "data"}
+        self._left_out += [self._outline.paths[one] for one in indices if self._outline.kinds[one] == "unsupported"]
+        groups = [index for index in indices if self._outline.kinds[index] == "group"]
+        groups = [index for index in groups if not meant.issuperset(self._outline.data_below(index))]
+        top = {one for one in groups if not any(self._outline.is_below(one, other) for other in groups)}
+        meant = {index for index in meant if not any(self._outline.is_below(index, group) for group in top)}
+        counts = Counter(self._outline.names[index] for index in [*meant, *top])
+        fields: dict[str, Field] = {}
+        for index in [*sorted(meant), *sorted(top)]:
+            name = self._outline.names[index]
+            key = name if counts[name] == 1 else self._outline.path_from(index, self._under.number)
+            field = self._group(index) if index in top else BranchField(self._outline.paths[index])
+            if field is not None:
+                fields[key] = field
+        return fields
+
+    def _warn_of_left_out(self) -> None:
+        told = self._tree.told_unreadable
+        new = [path for path in dict.fromkeys(self._left_out) if path not in told]
+        if new:
+            told.update(new)
+            warn(left_out(self._tree.path, self._tree.file_path, new), UnreadableBranchWarning)
+
+
+def left_out(tree: str, path: str, names: Sequence[str]) -> str:
+    """The warning that branches were left out."""
+    more = f" and {len(names) - NAMES_LISTED} more" if len(names) > NAMES_LISTED else ""
+    which = "branch" if len(names) == 1 else "branches"
+    return (
+        f"{path}: {len(names)} {which} of {tree} cannot be read and {'is' if len(names) == 1 else 'are'} left out: "
+        f"{', '.join(names[:NAMES_LISTED])}{more} (show() says why)"
+    )
+
+
+def _texts(expressions: Any) -> list[str]:
+    if isinstance(expressions, str):
+        return [expressions]
+    if isinstance(expressions, Mapping) or not isinstance(expressions, Iterable):
+        raise OptionError(
+            f"expressions cannot be {type(expressions).__name__}",
+            hint="give a name, an expression or a list of them; branches have one interpretation, which is theirs",
+        )
+    texts = list(expressions)
+    for text in texts:
+        if not isinstance(text, str):
+            raise OptionError(
+                f"{text!r} is no name of a branch and no expression",
+                hint="branches have one interpretation, which is theirs",
+            )
+    return texts
+
+
+def _checked_aliases(aliases: Any) -> dict[str, str]:
+    if aliases is None:
+        return {}
+    if not isinstance(aliases, Mapping) or not all(isinstance(text, str) for pair in aliases.items() for text in pair):
+        raise OptionError(f"aliases cannot be {aliases!r}", hint='give a dict such as {"pt": "sqrt(px**2 + py**2)"}')
+    return dict(aliases)
