@@ -27,7 +27,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo data test test-rust test-python bench check check-rust check-python peers format lock clean
+.PHONY: help build demo data test test-rust test-python bench check check-rust check-python peers peer-packages format lock clean
 # Two cargo commands at once would only wait for each other's lock.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -48,10 +48,10 @@ test: check test-rust test-python ## the checks and all the tests that this mach
 test-rust: $(STAMPS)/extension ## the tests in Rust
 	cargo test $(CARGO_FLAGS) --workspace --exclude branchline-bindings
 
-test-python: build peers ## the tests in Python; TESTS=tests/unit chooses
+test-python: build peer-packages ## the tests in Python; TESTS=tests/unit chooses
 	$(BIN)/python -m pytest -n auto $(TESTS)
 
-bench: build peers ## compare with ROOT, uproot and the limit; writes benches/results
+bench: build peer-packages ## compare with ROOT, uproot and the limit; writes benches/results
 	$(BIN)/python -m benches
 
 check: check-rust check-python ## formatting, lints and types
@@ -60,19 +60,22 @@ check-rust: $(STAMPS)/extension
 	cargo fmt --all --check
 	$(PYO3_AS_MATURIN) cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
 
-check-python: build peers
+check-python: build peer-packages
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-format: peers ## format the sources in place
+format: peer-packages ## format the sources in place
 	cargo fmt --all
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-peers: $(STAMPS)/peers ## install ROOT, uproot and what else the tests need into .venv
+peers: build peer-packages ## read random trees that ROOT writes; CASES=200, SEED=... repeats
+	$(BIN)/python -m tests.peers.generator
 
-lock: peers ## resolve requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for new versions)
+peer-packages: $(STAMPS)/peers ## install ROOT, uproot and what else the tests need into .venv
+
+lock: peer-packages ## resolve requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for new versions)
 	requirements/lock.sh $(BIN)/uv $(UPGRADE)
 
 clean: ## remove what was built; the demo's data stays

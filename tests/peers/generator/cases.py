@@ -1,0 +1,260 @@
+"""One case: a tree of random branches, written by ROOT and compared branch by branch with what Branchline reads."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import awkward as ak
+import numpy as np
+from tests.peers import root_files
+from tests.peers.buffers import differences
+from tests.peers.columns import Column
+from tests.peers.generator.aftermath import AFTERMATHS
+from tests.peers.generator.compare import first_difference, form_of
+from tests.peers.generator.families import Family
+from tests.peers.generator.layouts import Layout, apply, mix_codecs, random_layout
+from tests.peers.generator.object_columns import ObjectColumn
+from tests.peers.generator.values import Kind, Limits
+
+import branchline
+
+CANNOT = "uproot cannot read it"
+
+
+@dataclass
+class Outcome:
+    """What became of the branches of a case."""
+
+    seed: int
+    layout: str = ""
+    equal: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    # What ROOT itself does not read as it was put in: nothing to compare with.
+    lost: list[str] = field(default_factory=list)
+    # What was read, and no other reader can say whether rightly.
+    unchecked: Counter[str] = field(default_factory=Counter)
+
+    def add_wrong(self, kind: str, place: str, what: str) -> None:
+        self.wrong.append(f"seed {self.seed}, {kind}, {place}: {what}\n    layout: {self.layout}")
+
+    def refuse(self, kind: str, reason: str) -> None:
+        self.refused[kind] += 1
+        self.reasons.setdefault(kind, reason)
+
+
+def family_name(text: str) -> str:
+    """A C++ type without the family's namespace, so that kinds of many families are counted together."""
+    return re.sub(r"\bf\d+::", "", text)
+
+
+def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
+    """Writes and compares the case of a seed."""
+    rng = Random(seed)
+    layout = random_layout(rng, list(AFTERMATHS))
+    outcome = Outcome(seed, str(layout))
+    columns = object_columns(rng, family, layout)
+    leaves = leaf_columns(rng, layout.entries)
+    path = folder / f"case{seed}.root"
+    write(root, family, path, columns, leaves, layout, rng)
+    times = AFTERMATHS[layout.aftermath](root, path, layout)
+    columns = trusted(root, family, path, columns, layout, outcome)
+    tree = branchline.open(path)[layout.path]
+    if len(tree) != times * layout.entries:
+        outcome.add_wrong("tree", "its entries", f"{len(tree)}, not {times * layout.entries}")
+        return outcome
+    check_leaves(tree, leaves, times, outcome)
+    for column in columns:
+        check_object(tree, path, layout, column, times, outcome)
+    check_chunks(tree, rng, outcome)
+    return outcome
+
+
+def object_columns(rng: Random, family: Family, layout: Layout) -> list[ObjectColumn]:
+    """Some of the family's types as branches, split or not."""
+    chosen = rng.sample(family.tops, rng.randint(3, 6))
+    columns = []
+    for i, kind in enumerate(chosen):
+        limits = Limits(elements=rng.choice((0, 2, 4, 6)))
+        values = [kind.random(rng, limits) for _ in range(layout.entries)]
+        columns.append(ObjectColumn(f"o{i}" + rng.choice(("", ".")), kind, rng.choice((0, 1, 99, 99)), values))
+    return columns
+
+
+def leaf_columns(rng: Random, entries: int) -> list[Column]:
+    """Some columns of numbers, texts and vectors; none without entries, which these cannot do."""
+    if entries == 0:
+        return []
+    columns = root_files.random_columns(np.random.default_rng(rng.getrandbits(32)), entries)
+    first_counted = next(i for i, column in enumerate(columns) if column.name == "n")
+    return columns[: rng.randint(1, 4)] + columns[first_counted : first_counted + rng.randint(1, 3)]
+
+
+def write(
+    root: Any,
+    family: Family,
+    path: Path,
+    columns: list[ObjectColumn],
+    leaves: list[Column],
+    layout: Layout,
+    rng: Random,
+) -> None:
+    """Has ROOT write the tree."""
+    file = root.TFile.Open(str(path), "RECREATE", "", layout.compression)
+    directory = file.mkdir(layout.folder) if layout.folder else file
+    directory = file.GetDirectory(layout.folder) if layout.folder else file
+    (root.gROOT if layout.aftermath == "in memory" else directory).cd()
+    tree = root.TTree("tree", "random branches")
+    apply(root, layout, tree)
+    for leaf in leaves:
+        leaf.attach(root, tree, writing=True)
+    for column in columns:
+        column.attach(root, family, tree, layout.basket_bytes)
+    tree.SetBasketSize("*", layout.basket_bytes)
+    if layout.mixed_codecs:
+        mix_codecs(rng, tree.GetListOfBranches())
+    save_at = rng.randrange(layout.entries) if layout.aftermath == "saved on the way" and layout.entries else -1
+    for entry in range(layout.entries):
+        for leaf in leaves:
+            leaf.put(entry)
+        for column in columns:
+            column.put()
+        if tree.Fill() < 0:
+            raise RuntimeError(f"ROOT cannot fill entry {entry}")
+        if entry == save_at:
+            tree.AutoSave()
+    directory.cd()
+    tree.Write()
+    tree.ResetBranchAddresses()
+    if layout.aftermath == "in memory":
+        root.SetOwnership(tree, True)
+    file.Close()
+    root.TVirtualStreamerInfo.SetStreamMemberWise(True)
+
+
+def trusted(
+    root: Any, family: Family, path: Path, columns: list[ObjectColumn], layout: Layout, outcome: Outcome
+) -> list[ObjectColumn]:
+    """The columns that ROOT itself reads as they were put in; the others are counted as lost by ROOT."""
+    file = root.TFile.Open(str(path))
+    tree = file.Get(layout.path)
+    kept = []
+    for column in columns:
+        found = column.read_by_root(root, family, tree, layout.entries)
+        if found is None:
+            kept.append(column)
+        else:
+            outcome.lost.append(found)
+    file.Close()
+    return kept
+
+
+def attempt(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """What a piece of work gives, or how it fails."""
+    try:
+        return work(), None
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            raise
+        return None, error
+
+
+def shown_error(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def check_leaves(tree: Any, leaves: list[Column], times: int, outcome: Outcome) -> None:
+    """Branches of leaves against their values, bit by bit."""
+    for name, truth in root_files.truths(leaves).items():
+        kind = "leaf " + name.split("/")[0].rsplit("_", 1)[0]
+        array, error = attempt(tree[name].array)
+        if isinstance(error, branchline.UnsupportedBranchError):
+            outcome.refuse(kind, str(error))
+            continue
+        found = [shown_error(error)] if error else differences(array, ak.concatenate([truth] * times))
+        if found:
+            outcome.add_wrong(kind, name, "; ".join(found))
+        else:
+            outcome.equal[kind] += 1
+
+
+def check_object(tree: Any, path: Path, layout: Layout, column: ObjectColumn, times: int, outcome: Outcome) -> None:
+    """All branches of an object."""
+    paths = [one for one in tree.keys() if column.owns(one)]
+    for one in paths:
+        branch = tree[one]
+        if branch.is_group:
+            continue
+        found = column.part(one, has_parts=any(other.startswith(one + "/") for other in paths))
+        label = label_of(column, one, found)
+        array, error = attempt(branch.array)
+        if isinstance(error, branchline.UnsupportedBranchError):
+            outcome.refuse(label, str(error))
+            continue
+        if error is not None:
+            wrong = shown_error(error)
+        elif found is None:
+            wrong = by_uproot(path, layout, one, array)
+        else:
+            wrong = first_difference(found[0], array, found[1] * times)
+        if wrong is None:
+            outcome.equal[label] += 1
+        elif wrong.startswith(CANNOT):
+            outcome.unchecked[wrong] += 1
+        else:
+            outcome.add_wrong(label, one, wrong)
+
+
+def by_uproot(path: Path, layout: Layout, name: str, array: ak.Array) -> str | None:
+    """What differs from uproot's reading."""
+    import uproot
+
+    def read() -> ak.Array:
+        with uproot.open(path) as file:
+            return file[layout.path][name].array()
+
+    wanted, error = attempt(read)
+    if error is not None:
+        return f"{CANNOT}: {type(error).__name__}: {str(error).splitlines()[0]}"
+    one, two = form_of(ak.to_layout(array)), form_of(ak.to_layout(wanted))
+    if repr(array.to_list()) != repr(wanted.to_list()) or one != two:
+        return f"uproot reads {two} {str(wanted.to_list())[:80]}, not {one} {str(array.to_list())[:80]}"
+    return None
+
+
+def label_of(column: ObjectColumn, path: str, found: tuple[Kind, list[Any]] | None) -> str:
+    """What a branch is counted as."""
+    whole = family_name(column.kind.cpp)
+    if path == column.name:
+        return f"{whole} as one branch"
+    if found is None:
+        return f"{path.rsplit('.', 1)[-1]} in a split {whole}, which only uproot knows"
+    return f"{family_name(found[0].cpp)} in a split {whole}"
+
+
+def check_chunks(tree: Any, rng: Random, outcome: Outcome) -> None:
+    """All that is readable in steps and as a range against the whole."""
+    if len(tree) == 0:
+        return
+    start, stop = sorted((rng.randint(0, len(tree)), rng.randint(0, len(tree))))
+    step = rng.randint(1, len(tree))
+    read = attempt(
+        lambda: (tree.arrays(), tree.arrays(entry_start=start, entry_stop=stop), list(tree.iterate(step_size=step)))
+    )
+    if read[1] is not None:
+        outcome.add_wrong("all together", f"entries {start} to {stop}, steps of {step}", shown_error(read[1]))
+        return
+    whole, part, steps = read[0]
+    for name in whole.fields:
+        wanted = repr(whole[name].to_list())
+        if repr(part[name].to_list()) != repr(whole[name][start:stop].to_list()):
+            outcome.add_wrong("range", name, f"entries {start} to {stop} are others than in the whole")
+        if repr([value for chunk in steps for value in chunk[name].to_list()]) != wanted:
+            outcome.add_wrong("steps", name, f"steps of {step} entries are others than the whole")

@@ -1,0 +1,33 @@
+// Branches and fields whose values come from, and go to, the bytes of the archive.
+#ifndef BRANCHLINE_PEERS_DRIVER_H
+#define BRANCHLINE_PEERS_DRIVER_H
+
+#include "TTree.h"
+#include "archive.h"
+
+namespace peers {
+
+/// An object that a branch or field is filled from, or read into.
+struct Held {
+  Slot slot;
+  void* object;
+  Source source;
+  Sink sink;
+
+  explicit Held(const Slot& of) : slot(of), object(of.make()) {}
+
+  TBranch* attach(TTree& tree, const char* name, int basket_bytes, int split) {
+    return tree.Branch(name, slot.type.c_str(), &object, basket_bytes, split);
+  }
+  void readFrom(TTree& tree, const char* name) { tree.SetBranchAddress(name, static_cast<void*>(&object)); }
+  void start(std::uintptr_t bytes) { source.at = reinterpret_cast<const char*>(bytes); }
+  void put() { slot.take(source, object); }
+  void got() { slot.give(sink, object); }
+  std::uintptr_t bytesAt() const { return reinterpret_cast<std::uintptr_t>(sink.bytes.data()); }
+  std::size_t bytesCount() const { return sink.bytes.size(); }
+  void clear() { sink.bytes.clear(); }
+};
+
+}  // namespace peers
+
+#endif

@@ -1,0 +1,225 @@
+"""Random families of classes and containers, with the dictionaries that ROOT needs to write them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.peers.generator import cpp
+from tests.peers.generator.collections_of_root import Clones, Objects
+from tests.peers.generator.root_classes import ARRAYS, OBJECTS, REF, ROOT_CLASSES
+from tests.peers.generator.values import (
+    COUNT,
+    INT,
+    KEYS,
+    NUMBERS,
+    Bits,
+    Class,
+    Container,
+    CountedArray,
+    FixedArray,
+    Kind,
+    Member,
+    Number,
+    Packed,
+    Pair,
+    Pointer,
+    Text,
+)
+
+HERE = Path(__file__).resolve().parent
+SEQUENCES = ("std::vector", "std::vector", "std::vector", "std::list", "std::deque", "std::forward_list")
+SETS = ("std::set", "std::multiset", "std::unordered_set")
+MAPS = ("std::map", "std::map", "std::multimap", "std::unordered_map")
+RANGES = ((-10.0, 10.0), (0.0, 1.0), (-1000.0, 250.0), (0.0, 6.283185307179586))
+
+
+@dataclass
+class Family:
+    """Classes in a namespace of their own, and the types that branches have."""
+
+    namespace: str
+    classes: list[Class] = field(default_factory=list)
+    tops: list[Kind] = field(default_factory=list)
+    slots: Any = None
+
+    def index(self, kind: Kind) -> int:
+        return self.tops.index(kind)
+
+
+class Maker:
+    """Draws kinds and classes of one family."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.family = Family(f"f{seed}")
+
+    def number(self) -> Number:
+        return self.rng.choice(NUMBERS)
+
+    def packed(self) -> Packed:
+        name = self.rng.choice(("Double32_t", "Float16_t"))
+        low, high = self.rng.choice((*RANGES, (None, None)))
+        if low is not None:
+            return Packed(name, low, high, self.rng.choice((None, 2, 8, 12, 16, 24, 31)))
+        return Packed(name, bits=self.rng.choice((None, None, 8, 12, 14)))
+
+    def key(self) -> Kind:
+        return self.rng.choice((Text(), self.rng.choice(KEYS), INT))
+
+    def plain(self) -> list[Class]:
+        """Classes that containers may hold and copy: none with collections of ROOT's in them."""
+        holders = (Clones, Objects, Pointer)
+        held = [(one, any(isinstance(part, holders) for part in one.everything())) for one in self.family.classes]
+        return [one for one, holds in held if not holds and not one.is_tobject]
+
+    def element(self, depth: int) -> Kind:
+        """What a container may hold."""
+        draw = self.rng.random()
+        plain = self.plain()
+        if draw < 0.3 or depth <= 0:
+            return self.number()
+        if draw < 0.42:
+            return Text()
+        if draw < 0.47:
+            return Packed("Double32_t")
+        if draw < 0.55:
+            return Pair([self.element(depth - 1), self.element(depth - 1)])
+        if draw < 0.7 and plain:
+            return self.rng.choice(plain)
+        if draw < 0.73:
+            return self.rng.choice(ROOT_CLASSES)
+        return self.container(depth - 1)
+
+    def container(self, depth: int) -> Kind:
+        draw = self.rng.random()
+        if draw < 0.6:
+            return Container(self.rng.choice(SEQUENCES), self.element(depth))
+        if draw < 0.75:
+            return Container(self.rng.choice(SETS), self.key())
+        return Container(self.rng.choice(MAPS), self.element(depth), self.key())
+
+    def fixed_array(self) -> FixedArray:
+        of: Kind = self.rng.choice((self.number(), self.number(), self.packed(), Text("TString")))
+        extents = self.rng.choice(((3,), (1,), (2, 3), (2, 1, 2)))
+        is_std = isinstance(of, Number) and len(extents) == 1 and self.rng.random() < 0.3
+        return FixedArray(of, extents, is_std)
+
+    def simple(self) -> Kind:
+        """A member without classes of ours in it."""
+        draw = self.rng.random()
+        if draw < 0.4:
+            return self.number()
+        if draw < 0.55:
+            return self.packed()
+        if draw < 0.7:
+            return self.fixed_array()
+        return self.rng.choice(
+            (Text(), Text("TString"), Text(), self.rng.choice(ARRAYS), Bits(self.rng.randint(1, 70)))
+        )
+
+    def members(self, prefix: str, count: int, *, may_hold: bool) -> list[Member]:
+        """Members, some of them counted by others; with containers and objects if asked for."""
+        members = [Member(f"{prefix}_key", INT)]
+        for i in range(count):
+            name = f"{prefix}{i}"
+            if self.rng.random() < 0.12:
+                members.append(Member(f"{name}n", COUNT))
+                of = self.rng.choice((self.number(), self.number(), self.packed()))
+                members.append(Member(name, CountedArray(of), counter=f"{name}n"))
+            elif may_hold and self.rng.random() < 0.5:
+                members.append(Member(name, self.held()))
+            else:
+                members.append(Member(name, self.simple()))
+        return members
+
+    def held(self) -> Kind:
+        """A member that holds objects or several values."""
+        draw = self.rng.random()
+        plain = self.plain()
+        if draw < 0.55 or not plain:
+            return self.container(2)
+        if draw < 0.7:
+            return self.rng.choice(plain)
+        if draw < 0.8:
+            return self.rng.choice([*ROOT_CLASSES, REF])
+        return Pair([self.element(1), self.element(1)])
+
+    def add(self, name: str, members: list[Member], **others: Any) -> Class:
+        one = Class(f"{self.family.namespace}::{name}", members, **others)
+        self.family.classes.append(one)
+        return one
+
+    def make(self) -> Family:
+        """The family of a seed."""
+        rng, family = self.rng, self.family
+        self.add("Plain", self.members("p", rng.randint(2, 5), may_hold=False))
+        self.add("Mixed", self.members("m", rng.randint(3, 6), may_hold=True), version=rng.choice((None, 2)))
+        base = self.add("Base", self.members("b", 2, may_hold=False), version=1, is_polymorphic=True)
+        derived = [
+            self.add(f"Derived{i}", self.members(f"d{i}", 2, may_hold=i == 1), bases=[base], version=3 + i)
+            for i in range(2)
+        ]
+        for one in derived:
+            one.is_polymorphic = True
+        hit = self.add("Hit", self.members("h", rng.randint(2, 5), may_hold=False), is_tobject=True, version=4)
+        track = self.add("Track", self.members("t", 3, may_hold=True), bases=[hit], is_tobject=True, version=2)
+        event = self.members("e", rng.randint(4, 7), may_hold=True)
+        event.append(Member("pointer", Pointer(base, [base, *derived])))
+        event.append(Member("clones", Clones("TClonesArray", rng.choice((hit, track)), is_pointer=rng.random() < 0.5)))
+        event.append(Member("objects", Objects([hit, track, *rng.sample(OBJECTS, 2)])))
+        self.add("Event", event, is_tobject=rng.random() < 0.5, version=rng.randint(1, 9))
+        # Objects of these are copied as containers grow, so their arrays of objects would be shared.
+        tops: list[Kind] = [
+            Clones("TClonesArray", hit),
+            Clones("TClonesArray", track),
+            Objects([hit, track, *OBJECTS[:2]]),
+        ]
+        tops += family.classes
+        tops += [Container(rng.choice(SEQUENCES), one) for one in family.classes[:3]]
+        tops += [self.container(3) for _ in range(8)]
+        tops += [Container("std::vector", self.number()), Text(), rng.choice(ROOT_CLASSES)]
+        unique = {kind.cpp if not isinstance(kind, (Clones, Objects)) else id(kind): kind for kind in tops}
+        family.tops = list(unique.values())
+        return family
+
+
+def root_folder() -> Path:
+    """Where the package of ROOT lies."""
+    spec = importlib.util.find_spec("ROOT")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def build(root: Any, family: Family, folder: Path) -> None:
+    """Compiles the family's dictionary and its table of types, and loads them."""
+    name = family.namespace
+    (folder / f"{name}.h").write_text(cpp.header(name, family.classes))
+    (folder / "LinkDef.h").write_text(cpp.link_definitions(family.tops))
+    (folder / f"{name}_table.cxx").write_text(cpp.table(name, f"{name}.h", family.tops))
+    top = root_folder()
+    environment = os.environ | {"LD_LIBRARY_PATH": str(top / "lib"), "ROOTSYS": str(top)}
+    rootcling = [top / "bin" / "rootcling", "-f", f"{name}_dict.cxx", f"-I{HERE}", f"{name}.h", "LinkDef.h"]
+    run(rootcling, folder, environment)
+    sources = [f"{name}_dict.cxx", f"{name}_table.cxx"]
+    options = ["-shared", "-fPIC", "-O0", "-w", "-std=c++17", f"-I{top / 'include'}", f"-I{HERE}", "-I."]
+    run([os.environ.get("CXX", "c++"), *options, *sources, "-o", f"lib{name}.so"], folder, dict(os.environ))
+    root.gInterpreter.AddIncludePath(str(HERE))
+    if root.gSystem.Load(str(folder / f"lib{name}.so")) < 0:
+        raise RuntimeError(f"ROOT cannot load the dictionary of {name}")
+    declared = f'#include "driver.h"\nnamespace {name} {{ std::vector<peers::Slot> slots(); }}'
+    assert root.gInterpreter.Declare(declared)
+    family.slots = getattr(root, name).slots()
+
+
+def run(command: list[Any], folder: Path, environment: dict[str, str]) -> None:
+    """Runs a compiler. Raises RuntimeError with what it says."""
+    done = subprocess.run([str(part) for part in command], cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-6000:]}")

@@ -1,0 +1,126 @@
+"""Branches of one object each: written and read back by ROOT, and what Branchline must find in their parts."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from tests.peers.generator.collections_of_root import Clones, Objects
+from tests.peers.generator.compare import difference
+from tests.peers.generator.families import Family
+from tests.peers.generator.values import COUNT, Class, Container, FixedArray, Kind, Pair, Reader
+
+
+class ObjectColumn:
+    """A branch that is filled from an object of one kind, with its values per entry."""
+
+    def __init__(self, name: str, kind: Kind, split: int, values: list[Any]) -> None:
+        self.name = self.asked_name = name
+        self.kind, self.split = kind, split
+        self.put_in = values
+        self.values: list[Any] = []
+        packed = bytearray()
+        for value in values:
+            kind.pack(value, packed)
+        self._packed = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
+
+    def attach(self, root: Any, family: Family, tree: Any, basket_bytes: int) -> None:
+        """Makes the branch."""
+        self._held = root.peers.Held(family.slots[family.index(self.kind)])
+        self._held.start(ctypes.addressof(self._packed))
+        branch = self._held.attach(tree, self.asked_name, basket_bytes, self.split)
+        if not branch:
+            raise RuntimeError(f"ROOT makes no branch of {self.kind.cpp}")
+        # ROOT takes the dot from the name of what it does not split.
+        self.name = str(branch.GetName())
+
+    def put(self) -> None:
+        """Fills the object with the next value."""
+        self._held.put()
+
+    def read_by_root(self, root: Any, family: Family, tree: Any, entries: int) -> str | None:
+        """Takes what ROOT reads as the truth; tells where that is not what was put in."""
+        held = root.peers.Held(family.slots[family.index(self.kind)])
+        held.readFrom(tree, self.name)
+        branch = tree.GetBranch(self.name)
+        for entry in range(entries):
+            tree.LoadTree(entry)
+            if branch.GetEntry(entry) < 0:
+                return f"ROOT cannot read entry {entry} of {self.name}"
+            held.got()
+        tree.ResetBranchAddresses()
+        reader = Reader(ctypes.string_at(held.bytesAt(), held.bytesCount()))
+        self.values = [self.kind.unpack(reader) for _ in range(entries)]
+        if not self.kind.is_exact():
+            return None
+        for entry, (got, wanted) in enumerate(zip(self.values, self.put_in, strict=True)):
+            found = difference(self.kind, got, plain(wanted))
+            if found is not None:
+                return f"ROOT reads {self.name} ({self.kind.cpp}), entry {entry}: {found}"
+        return None
+
+    def owns(self, path: str) -> bool:
+        """Whether a branch belongs to it."""
+        return path == self.name or path.startswith(self.name + "/")
+
+    def part(self, path: str, *, has_parts: bool) -> tuple[Kind, list[Any]] | None:
+        """Kind and values of one of its branches; None where only another reader knows them."""
+        own = path.removeprefix(self.name).rsplit("/", 1)[-1]
+        prefix = self.name if self.name.endswith(".") else f"{self.name}."
+        tokens = [token for token in own.removeprefix(prefix).split("[")[0].split(".") if token]
+        found = pick(self.kind, tokens)
+        if found is None:
+            return None
+        kind, get = found
+        values = [get(value) for value in self.values]
+        if has_parts and isinstance(kind, Container):
+            return COUNT, [len(value) for value in values]
+        return kind, values
+
+
+def plain(value: Any) -> Any:
+    """A value without the marks of the classes that pointers point to."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(plain(one) for one in value)
+    return plain(value.value) if hasattr(value, "number") else value
+
+
+def pick(kind: Kind, tokens: list[str]) -> tuple[Kind, Callable[[Any], Any]] | None:
+    """The kind of a member of a member, and how to get it from a value; None where there is none of this name."""
+    if not tokens:
+        return kind, lambda value: value
+    if isinstance(kind, Container):
+        inner = pick(kind.element, tokens)
+        if inner is None:
+            return None
+        of, get = inner
+        # The order of what an unordered container holds stays no one's business.
+        template = "std::unordered_multiset" if kind.is_unordered else "std::vector"
+        return Container(template, of), lambda value: [get(one) for one in value]
+    if isinstance(kind, Pair) and tokens[0] in ("first", "second"):
+        index = ("first", "second").index(tokens[0])
+        return _then(kind.items[index], tokens[1:], lambda value: value[index])
+    if isinstance(kind, Class):
+        if any(tokens[0] in (base.cpp, base.cpp.split("::")[-1]) for base in ancestors(kind)):
+            return pick(kind, tokens[1:])
+        member = next((one for one in kind.all_members() if one.name == tokens[0]), None)
+        return None if member is None else _then(member.kind, tokens[1:], lambda value: value[member.name])
+    if isinstance(kind, FixedArray | Clones | Objects):
+        return None
+    return None
+
+
+def ancestors(kind: Class) -> list[Class]:
+    """Its bases and theirs."""
+    return [one for base in kind.bases for one in (base, *ancestors(base))]
+
+
+def _then(kind: Kind, tokens: list[str], first: Callable[[Any], Any]) -> tuple[Kind, Callable[[Any], Any]] | None:
+    inner = pick(kind, tokens)
+    if inner is None:
+        return None
+    of, get = inner
+    return of, lambda value: get(first(value))

@@ -1,0 +1,75 @@
+"""What all cases came to, and whether that is good."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.peers.generator.cases import Outcome
+
+# What Branchline refuses to read, by what it says; anything else that is refused is a failure. It must get shorter.
+KNOWN_REFUSED = (
+    "objects that are written whole are not read yet",
+    "objects within the elements of a container are not read yet",
+    "containers of objects are not read yet",
+    "members of this kind are not read yet",
+)
+
+
+@dataclass
+class Summary:
+    """The outcomes of many cases added up."""
+
+    cases: int = 0
+    equal: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    unchecked: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        self.cases += 1
+        self.equal += outcome.equal
+        self.refused += outcome.refused
+        self.reasons = outcome.reasons | self.reasons
+        self.wrong += outcome.wrong
+        self.lost += outcome.lost
+        self.unchecked += outcome.unchecked
+
+    @property
+    def newly_refused(self) -> list[str]:
+        """Kinds that are refused with a reason that is not known."""
+        return [kind for kind, reason in self.reasons.items() if not any(known in reason for known in KNOWN_REFUSED)]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.wrong and not self.newly_refused
+
+    def text(self) -> str:
+        """The summary for the terminal."""
+        lines = [f"wrong: {text}" for text in self.wrong]
+        lines += [f"refused, and not known to be: {kind}: {self.reasons[kind]}" for kind in self.newly_refused]
+        lines += [f"not compared, ROOT itself reads it otherwise: {text}" for text in self.lost]
+        lines += [f"{count} branches not compared: {why}" for why, count in self.unchecked.items()]
+        lines.append("refused branches by what they hold:" if self.refused else "no branch was refused")
+        lines += [f"{count:7}  {kind}: {self.reasons[kind]}" for kind, count in self.refused.most_common()]
+        lines.append(
+            f"{self.cases} cases: {self.equal.total()} branches of {len(self.equal)} kinds equal, "
+            f"{self.refused.total()} refused, {len(self.wrong)} wrong, "
+            f"{self.unchecked.total() + len(self.lost)} not compared"
+        )
+        return "\n".join(lines)
+
+
+def to_line(outcome: Outcome) -> str:
+    return json.dumps(vars(outcome))
+
+
+def from_line(line: str) -> Outcome:
+    stored: dict[str, Any] = json.loads(line)
+    for name in ("equal", "refused", "unchecked"):
+        stored[name] = Counter(stored[name])
+    return Outcome(**stored)

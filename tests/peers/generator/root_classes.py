@@ -1,0 +1,92 @@
+"""Classes of ROOT as kinds: their members under the names that streamer infos give them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tests.peers.generator.values import (
+    DOUBLE,
+    FLOAT,
+    NUMBERS,
+    Class,
+    Container,
+    Kind,
+    Limits,
+    Member,
+    Number,
+    Reader,
+    Text,
+)
+
+
+@dataclass(eq=False)
+class RootClass(Class):
+    """A class of ROOT: it is there already, with its dictionary."""
+
+    # Whether what was put in comes back as it was (angles are brought into their range).
+    keeps: bool = True
+
+    def is_exact(self) -> bool:
+        return self.keeps
+
+
+@dataclass(eq=False)
+class NumberArray(Container):
+    """A TArray."""
+
+    @property
+    def cpp(self) -> str:  # type: ignore[override]
+        return self.template
+
+
+class Date(Number):
+    """The packed number in a TDatime."""
+
+    def random(self, rng: Random, limits: Limits) -> int:
+        when = (rng.randint(0, 63), rng.randint(1, 12), rng.randint(1, 28), rng.randint(0, 23), rng.randint(0, 59))
+        year, month, day, hour, minute = when
+        return year << 26 | month << 22 | day << 17 | hour << 12 | minute << 6 | rng.randint(0, 59)
+
+
+class Reference(Number):
+    """The number of an object that a TRef refers to: put in as whether there is one, got with the number."""
+
+    def random(self, rng: Random, limits: Limits) -> int:
+        return rng.randint(0, 1)
+
+    def unpack(self, reader: Reader) -> Any:
+        return struct.unpack("<II", reader.take(8))[1]
+
+    def is_exact(self) -> bool:
+        return False
+
+
+def _members(kind: Kind, *names: str) -> list[Member]:
+    return [Member(name, kind) for name in names]
+
+
+def _lorentz(coordinates: str, scalar: Number, names: tuple[str, ...], *, keeps: bool) -> RootClass:
+    inner = f"ROOT::Math::{coordinates}<{scalar.cpp}>"
+    members = [Member("fCoordinates", RootClass(inner, _members(scalar, *names)))]
+    return RootClass(f"ROOT::Math::LorentzVector<{inner}>", members, keeps=keeps)
+
+
+NAMED = RootClass("TNamed", _members(Text("TString"), "fName", "fTitle"), is_tobject=True)
+OBJ_STRING = RootClass("TObjString", _members(Text("TString"), "fString"), is_tobject=True)
+VECTOR2 = RootClass("TVector2", _members(DOUBLE, "fX", "fY"), is_tobject=True)
+VECTOR3 = RootClass("TVector3", _members(DOUBLE, "fX", "fY", "fZ"), is_tobject=True)
+LORENTZ = RootClass("TLorentzVector", [Member("fP", VECTOR3), Member("fE", DOUBLE)], is_tobject=True)
+CARTESIAN = _lorentz("PxPyPzE4D", DOUBLE, ("fX", "fY", "fZ", "fT"), keeps=True)
+CYLINDRICAL = _lorentz("PtEtaPhiM4D", FLOAT, ("fPt", "fEta", "fPhi", "fM"), keeps=False)
+DATIME = RootClass("TDatime", [Member("fDatime", Date("unsigned int", "I", "u4"))])
+REF = RootClass("TRef", [Member("ref", Reference("unsigned int", "I", "u4"))], is_tobject=True, keeps=False)
+
+ARRAYS = [
+    NumberArray(f"TArray{letter}", next(number for number in NUMBERS if number.cpp == name))
+    for letter, name in (("D", "double"), ("F", "float"), ("I", "int"), ("S", "short"))
+]
+OBJECTS = [NAMED, OBJ_STRING, VECTOR2, VECTOR3, LORENTZ]
+ROOT_CLASSES = [*OBJECTS, CARTESIAN, CYLINDRICAL, DATIME]
