@@ -146,4 +146,3 @@ def write(result: TrainResult, out: Path) -> None:
         result.written = list(write_out(out, result))
     except StorageError as error:
         result.stopped_by = result.stopped_by or JobError.of(error)
-    result.close_clock()

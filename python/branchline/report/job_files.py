@@ -47,6 +47,11 @@ def write_sensors(out_dir: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
+def load_parquet() -> None:
+    """Load what ``write_sensors`` needs, half a second the first time."""
+    pyarrow.parquet.write_table(_SENSOR_SCHEMA.empty_table(), pyarrow.BufferOutputStream(), compression="zstd")
+
+
 def job_text(job: Mapping[str, Any]) -> str:
     """Return the record as JSON with one line for each file, branch, wagon: short, and still to be read by people."""
     return "{\n" + ",\n".join(f"{_dumps(str(key))}: {_lines(value)}" for key, value in job.items()) + "\n}\n"

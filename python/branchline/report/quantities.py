@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -48,12 +49,12 @@ def rate(number_bytes: float, seconds: float) -> str:
     return f"{size(number_bytes / seconds)}/s"
 
 
-def duration(seconds: float) -> str:
-    """Return a time as ``12 ms``, ``3.21 s``, ``12 min 5 s`` or ``3 h 12 min``."""
+def duration(seconds: float, digits: int = 3) -> str:
+    """Return a time as ``12 ms``, ``3.21 s`` (``digits`` of seconds), ``12 min 5 s`` or ``3 h 12 min``."""
     if seconds < 0.9995:
         return f"{significant(seconds * 1000, 2)} ms" if seconds > 0 else "0 s"
     if seconds < 119.5:
-        return f"{significant(seconds)} s"
+        return f"{significant(seconds, digits)} s"
     if seconds < 7170:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
@@ -71,6 +72,32 @@ def percent(part: float, whole: float) -> str:
     if 0 < value < 0.95:
         return f"{value:.1f} %"
     return f"{value:.0f} %"
+
+
+def shares(parts: Sequence[float]) -> list[int]:
+    """Return the shares of parts in tenths of a per cent, rounded such that they add up to 1000 (largest remainders).
+
+    All are zero where the parts are nothing together.
+    """
+    total = math.fsum(max(0.0, part) for part in parts)
+    if total <= 0:
+        return [0] * len(parts)
+    exact = [1000 * max(0.0, part) / total for part in parts]
+    tenths = [math.floor(value) for value in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda index: tenths[index] - exact[index])
+    for index in by_remainder[: 1000 - sum(tenths)]:
+        tenths[index] += 1
+    return tenths
+
+
+def share(tenths: int, part: float = 0.0) -> str:
+    """Return one of ``shares`` as ``63.4 %``; a ``part`` that is there but too small for a digit is not called zero."""
+    return "< 0.1 %" if tenths == 0 and part > 0 else f"{tenths / 10:.1f} %"
+
+
+def whole_share(tenths: int, part: float = 0.0) -> str:
+    """Return one of ``shares`` as a sentence says it, ``63 %``; below one per cent as ``share`` does."""
+    return share(tenths, part) if tenths < 10 else f"{(tenths + 5) // 10} %"
 
 
 def ratio(number: float, divisor: float, digits: int = 3) -> str:

@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
-from branchline.report.quantities import count, counted, duration, percent, rate, ratio, significant, size
+from branchline.report.quantities import (
+    count,
+    counted,
+    duration,
+    percent,
+    rate,
+    ratio,
+    share,
+    shares,
+    significant,
+    size,
+)
+from branchline.report.records import number, total
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 
 Job = Mapping[str, Any]
@@ -67,14 +79,6 @@ def page_content(job: Job) -> dict[str, Any]:
     }
 
 
-def _number(job: Job, name: str) -> float:
-    return float(job.get(name) or 0)
-
-
-def _total(job: Job, name: str) -> float:
-    return float((job.get("totals") or {}).get(name) or 0)
-
-
 def _per_second(number: float, seconds: float) -> str:
     return significant(number / seconds) if seconds > 0 else "-"
 
@@ -100,21 +104,21 @@ def _headline(job: Job) -> dict[str, str]:
 
 
 def _facts(job: Job) -> list[Fact]:
-    wall_s, events = _number(job, "wall_s"), _number(job, "events")
-    read, plain, calls = _total(job, "bytes_read"), _total(job, "plain_bytes"), _total(job, "read_calls")
+    wall_s, events = number(job, "wall_s"), number(job, "events")
+    read, plain, calls = total(job, "bytes_read"), total(job, "plain_bytes"), total(job, "read_calls")
     files_count = len(job.get("files") or [])
     return [
-        Fact(duration(wall_s), "wall time", f"{duration(_number(job, 'cpu_s'))} of CPU time"),
+        Fact(duration(wall_s), "wall time", f"{duration(number(job, 'cpu_s'))} of CPU time"),
         Fact(count(events), "events", f"in {counted(files_count, 'file')}"),
-        Fact(_per_second(events, wall_s), "events/s", f"{counted(int(_number(job, 'workers')) or 1, 'worker')}"),
-        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, baskets {size(_total(job, 'compressed_bytes'))}"),
+        Fact(_per_second(events, wall_s), "events/s", f"{counted(int(number(job, 'workers')) or 1, 'worker')}"),
+        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, baskets {size(total(job, 'compressed_bytes'))}"),
         Fact(rate(plain, wall_s), "after decompression", f"{size(plain)} in all"),
         Fact(
             ratio(1000 * calls, events, 2),
             "read calls per 1 000 events",
             f"{counted(int(calls), 'call')}, {_call_size(read, calls)}",
         ),
-        Fact(size(_number(job, "memory_peak_bytes")), "peak memory", "all processes together"),
+        Fact(size(number(job, "memory_peak_bytes")), "peak memory", "all processes together"),
     ]
 
 
@@ -136,7 +140,7 @@ def _problems(job: Job) -> list[Problem]:
 
 
 def _missing_events(job: Job) -> Iterable[Problem]:
-    events, expected = _number(job, "events"), _number(job, "events_expected")
+    events, expected = number(job, "events"), number(job, "events_expected")
     if job.get("interrupted"):
         yield Problem("Interrupted", "The job was stopped before its end. What was finished by then is kept.", [], "")
     if expected > events:
@@ -220,12 +224,13 @@ def _known_phases(seconds: Mapping[str, Any]) -> list[tuple[Phase, float]]:
 
 def _phases(job: Job) -> Phases:
     phases = _known_phases(job.get("phases") or {})
-    wall_s = _number(job, "wall_s")
+    wall_s = number(job, "wall_s")
     sum_s = sum(seconds for _, seconds in phases)
     whole_s = max(wall_s, sum_s)
+    tenths = shares([seconds for _, seconds in phases])
     rows = [
-        PhaseRow(phase.label, phase.meaning, phase.colour, duration(seconds), percent(seconds, wall_s))
-        for phase, seconds in phases
+        PhaseRow(phase.label, phase.meaning, phase.colour, duration(seconds), share(tenth, seconds))
+        for (phase, seconds), tenth in zip(phases, tenths, strict=True)
         if seconds > 0
     ]
     slices = stack([(phase.label, seconds, phase.colour) for phase, seconds in phases], whole_s)
@@ -266,7 +271,7 @@ def _workers(job: Job) -> Workers:
 def _charts(job: Job) -> list[Chart]:
     points = job.get("timeline") or []
     times = [float(point["t_s"]) for point in points]
-    wall_s = _number(job, "wall_s")
+    wall_s = number(job, "wall_s")
     events = [Series("events", _EVENTS_COLOUR, [float(point["events"]) for point in points])]
     data = [
         Series("after decompression", _PLAIN_COLOUR, [float(point["plain_bytes"]) for point in points], 1e-6),
@@ -330,8 +335,8 @@ def _conditions(job: Job) -> list[tuple[str, str]]:
     trees = sorted({str(file["tree"]) for file in files if file.get("tree")})
     if trees:
         dataset += f", tree {', '.join(trees[:3])}"
-    cores = f"{counted(int(_number(job, 'cpu_count')) or 1, 'core')}"
-    workers, threads = int(_number(job, "workers")) or 1, int(_number(job, "threads")) or 1
+    cores = f"{counted(int(number(job, 'cpu_count')) or 1, 'core')}"
+    workers, threads = int(number(job, "workers")) or 1, int(number(job, "threads")) or 1
     rows = [
         ("Command", str(job.get("command") or "")),
         ("Dataset", dataset),
@@ -351,12 +356,12 @@ def _model(job: Job) -> str:
 
 
 def _subjobs(job: Job) -> str:
-    planned = int(_number(job, "subjobs"))
-    return f"{count(_number(job, 'subjobs_done'))} of {count(planned)} finished" if planned else ""
+    planned = int(number(job, "subjobs"))
+    return f"{count(number(job, 'subjobs_done'))} of {count(planned)} finished" if planned else ""
 
 
 def _memory(job: Job) -> str:
-    text = f"{size(_number(job, 'memory_peak_bytes'))} at the peak"
+    text = f"{size(number(job, 'memory_peak_bytes'))} at the peak"
     limit = job.get("memory_limit")
     if limit:
         text += f", limit {size(limit) if isinstance(limit, int | float) else limit} for each reader"

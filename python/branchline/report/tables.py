@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from branchline.report.causes import codec_name
 from branchline.report.charts import Column, Tick, sorted_columns
-from branchline.report.diagnosis import codec_name
-from branchline.report.quantities import count, counted, duration, percent, rate, ratio, size
+from branchline.report.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
 
 Job = Mapping[str, Any]
 
@@ -38,14 +38,14 @@ class WagonRow(NamedTuple):
 
 def wagon_rows(job: Job) -> list[WagonRow]:
     wagons = sorted(job.get("wagons") or [], key=lambda wagon: -wagon["seconds"])
-    total_s = sum(wagon["seconds"] for wagon in wagons)
+    tenths = shares([wagon["seconds"] for wagon in wagons])
     longest_s = max((wagon["seconds"] for wagon in wagons), default=0.0)
     return [
         WagonRow(
             wagon["name"],
             "stopped" if wagon.get("error") else str(wagon.get("status") or "finished"),
             duration(wagon["seconds"]),
-            percent(wagon["seconds"], total_s),
+            share(tenth, wagon["seconds"]),
             _bar(wagon["seconds"], longest_s),
             percent(wagon["cpu_s"], wagon["seconds"]),
             count(wagon["events"]),
@@ -54,7 +54,7 @@ def wagon_rows(job: Job) -> list[WagonRow]:
             count(wagon["misses"]),
             size(wagon["output_bytes"] or 0),
         )
-        for wagon in wagons[:ROWS_SHOWN_MAX]
+        for wagon, tenth in list(zip(wagons, tenths, strict=True))[:ROWS_SHOWN_MAX]
     ]
 
 
@@ -106,18 +106,20 @@ def _cost_s(branch: Mapping[str, Any]) -> float:
 
 def branch_table(job: Job) -> Table:
     branches = sorted(job.get("branches") or [], key=lambda branch: (-_cost_s(branch), branch["name"]))
-    total_s = sum(map(_cost_s, branches))
     shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
+    tenths = shares([*map(_cost_s, shown), sum(map(_cost_s, left))])
     largest_s = _cost_s(branches[0]) if branches else 0.0
-    rows = [_branch_row(branch, branch["name"], total_s, largest_s) for branch in shown]
+    rows = [
+        _branch_row(branch, branch["name"], tenth, largest_s) for branch, tenth in zip(shown, tenths[:-1], strict=True)
+    ]
     rest = None
     if left:
         merged = _added_up(left, _BRANCH_SUMS) | {"codec": ""}
-        rest = _branch_row(merged, f"{counted(len(left), 'other branch', 'other branches')}", total_s, 0.0)
+        rest = _branch_row(merged, f"{counted(len(left), 'other branch', 'other branches')}", tenths[-1], 0.0)
     return Table(rows, rest, len(branches))
 
 
-def _branch_row(branch: Mapping[str, Any], name: str, total_s: float, largest_s: float) -> BranchRow:
+def _branch_row(branch: Mapping[str, Any], name: str, tenths: int, largest_s: float) -> BranchRow:
     return BranchRow(
         name,
         codec_name(branch["codec"]),
@@ -127,7 +129,7 @@ def _branch_row(branch: Mapping[str, Any], name: str, total_s: float, largest_s:
         ratio(branch["plain_bytes"], branch["compressed_bytes"], 2),
         duration(branch["decompress_s"]),
         duration(branch["decode_s"]),
-        percent(_cost_s(branch), total_s),
+        share(tenths, _cost_s(branch)),
         _bar(branch["decompress_s"], largest_s),
         _bar(branch["decode_s"], largest_s),
     )

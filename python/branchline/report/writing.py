@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from branchline.errors import StorageError
-from branchline.report.job_files import JOB, SENSORS, earlier_files, write_job, write_sensors
+from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.names import SafeNames
 from branchline.report.open_formats import write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.page import FILE_NAME as PAGE
-from branchline.report.page import write_page
+from branchline.report.page import load_template, write_page
 from branchline.report.quantities import counted
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
@@ -37,8 +37,9 @@ def write_out(out_dir: Path, result: Result) -> list[Path]:
     """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
 
     Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.job``. What an earlier
-    job left in the directory, by its own job.json, is removed first. Each file appears only when it is whole. When one
-    cannot be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
+    job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
+    are written: they, the page and the terminal tell one time. Each file appears only when it is whole. When one cannot
+    be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
     """
     writing = _Writing(Path(out_dir))
     with writing.attempt(result.job):
@@ -51,6 +52,9 @@ def write_out(out_dir: Path, result: Result) -> list[Path]:
     with writing.attempt(result.job):
         writing.pictures(int(result.job.get("events") or 0))
     result.job["results"] = writing.results
+    # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
+    load_parquet()
+    load_template()
     result.close_clock()
     writing.records(result)
     if writing.error is not None:

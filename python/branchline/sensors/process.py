@@ -14,6 +14,31 @@ def cpu_s() -> float:
     return time.process_time()
 
 
+def core_wait_s() -> float:
+    """Seconds that this thread was ready to run and had to wait for a core; always 0 where the kernel does not say.
+
+    The second number of ``/proc/thread-self/schedstat``, in nanoseconds (Linux, sched-stats.rst).
+    """
+    try:
+        with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+            return int(file.read().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def machine_cpu_s() -> float | None:
+    """CPU seconds of everything that ran on this machine so far, other guests of its host included; None if unknown.
+
+    They are in the first line of ``/proc/stat``, in clock ticks: all but the fourth and fifth, which are idle.
+    """
+    try:
+        with open("/proc/stat", encoding="ascii") as lines:
+            ticks = [int(field) for field in lines.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory_peak_bytes() -> int:
     """The largest resident memory of this process so far.
 

@@ -46,6 +46,8 @@ def _total(name: str, unit: str, description: str, *scopes: str) -> tuple[Sensor
 SENSORS: tuple[Sensor, ...] = (
     Sensor("wall_s", "s", (JOB, FILE), "wall time; of a file the time its chunks were waited for and worked on"),
     Sensor("cpu_s", "s", (JOB, WAGON), "CPU time; of a job all threads of all processes, of a wagon its own thread"),
+    Sensor("core_wait_s", "s", (WAGON,), "time in process() ready to run, while other threads had the cores"),
+    Sensor("machine_cpu_s", "s", (JOB,), "CPU time of all programs on this machine during the job, this one included"),
     Sensor("memory_peak_bytes", "B", (JOB,), "peak resident memory, added up over the processes"),
     Sensor("events", "events", (JOB, FILE, WAGON), "events handed to wagons"),
     Sensor("seconds", "s", (WAGON,), "wall time in process(), without waiting for columns"),

@@ -13,6 +13,7 @@ import numpy as np
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
+from branchline.sensors import core_wait_s
 from branchline.train.accumulators import CannotAddError, add
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns, Events
@@ -89,7 +90,7 @@ class Coupling:
     ) -> None:
         columns.wagon = wagon.name
         seconds_before = self._clock.spent("wagons")
-        cpu_before_s = time.thread_time()
+        cpu_before_s, core_wait_before_s = time.thread_time(), core_wait_s()
         try:
             with self._clock.during("wagons"), self._interruption.allowed():
                 if wagon.is_processor:
@@ -105,6 +106,7 @@ class Coupling:
             faults[wagon.name] = _fault_of(error, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += time.thread_time() - cpu_before_s
+        share.core_wait_s += core_wait_s() - core_wait_before_s
 
     def _refuse_same_object(self, name: str, output: Any) -> None:
         if _shares_objects(self._previous.get(name), output):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,7 @@ import cloudpickle
 
 import branchline
 from branchline.dataset import DataFile, Dataset
-from branchline.sensors import cpu_count, cpu_s, host, memory_peak_bytes
+from branchline.sensors import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.merging import Merged
 from branchline.train.records import TOTALS, skipped_files, storage_elements
@@ -51,6 +52,7 @@ class JobRecord:
     started: datetime
     clock: PhaseClock
     cpu_begin_s: float
+    machine_cpu_begin_s: float | None
     times: dict[int, WorkerTimes]
     timeline: list[dict[str, Any]]
     subjobs: int
@@ -68,6 +70,7 @@ class JobRecord:
             "branchline": branchline.__version__,
             "host": host(),
             "cpu_count": cpu_count(),
+            "machine_cpu_count": os.cpu_count(),
             "workers": self.workers,
             "threads": self.threads,
             "started": self.started.isoformat(),
@@ -111,6 +114,9 @@ class JobRecord:
         job["cpu_s"] = cpu_s() - self.cpu_begin_s
         if self.workers > 1:
             job["cpu_s"] += sum(one.cpu_s for one in self.times.values())
+        now_s = machine_cpu_s()
+        if now_s is not None and self.machine_cpu_begin_s is not None:
+            job["machine_cpu_s"] = now_s - self.machine_cpu_begin_s
 
     def _worker_phases(self, worker: int, run_s: float) -> dict[str, Any]:
         """The timeline of a worker. From its last word to the end of the run it is idle, and one that never said
@@ -147,6 +153,7 @@ class JobRecord:
             "name": wagon.name,
             "seconds": share.seconds,
             "cpu_s": share.cpu_s,
+            "core_wait_s": share.core_wait_s,
             "events": share.events,
             "chunks": share.chunks,
             "misses": sum(share.misses.values()),

@@ -63,6 +63,7 @@ class Merger:
         total = self.merged.wagons[wagon.name]
         total.seconds += share.seconds
         total.cpu_s += share.cpu_s
+        total.core_wait_s += share.core_wait_s
         total.touched |= share.touched
         for branch, count in share.misses.items():
             total.misses[branch] = total.misses.get(branch, 0) + count

@@ -11,7 +11,7 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError, NoSuchKeyError
 from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Message, Place
 from branchline.limits import STEP_MAX_ENTRIES, parse_bytes
-from branchline.sensors import cpu_count, cpu_s
+from branchline.sensors import cpu_count, cpu_s, machine_cpu_s
 from branchline.train.clock import PhaseClock
 from branchline.train.job_record import JobRecord, postprocess
 from branchline.train.merging import Merger
@@ -60,6 +60,7 @@ class _Train:
     ) -> None:
         self.clock = PhaseClock("other")
         self._cpu_begin_s = cpu_s()
+        self._machine_cpu_begin_s = machine_cpu_s()
         self._started = datetime.now(UTC)
         if workers is not None and workers < 1:
             raise BranchlineError(f"{workers} workers cannot run a train", hint="give 1 or more")
@@ -190,6 +191,7 @@ class _Train:
             started=self._started,
             clock=self.clock,
             cpu_begin_s=self._cpu_begin_s,
+            machine_cpu_begin_s=self._machine_cpu_begin_s,
             times=self._times,
             timeline=self._log.timeline(),
             subjobs=len(self.shares),

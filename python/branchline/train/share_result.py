@@ -34,6 +34,7 @@ class WagonShare:
     chunks: int = 0
     seconds: float = 0.0
     cpu_s: float = 0.0
+    core_wait_s: float = 0.0
     touched: set[str] = field(default_factory=set)
     misses: dict[str, int] = field(default_factory=dict)
     error: WagonFault | None = None

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.report.quantities import count, counted, duration, percent, rate, ratio, significant, size
+from branchline.report.quantities import (
+    count,
+    counted,
+    duration,
+    percent,
+    rate,
+    ratio,
+    share,
+    shares,
+    significant,
+    size,
+    whole_share,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +59,28 @@ def test_nothing_is_divided_by_zero() -> None:
     assert significant(float("nan")) == "-"
     assert rate(2.5e6, 2) == "1.25 MB/s"
     assert ratio(9.4, 3.05, 2) == "3.1"
+
+
+@pytest.mark.parametrize(
+    "parts", [[1, 1, 1], [0.287, 0.014, 0.0095, 0.0084, 0.013, 5.4, 0.02, 2.75, 0.00015, 0.018], [1e-9, 1, 0], [5]]
+)
+def test_shares_of_parts_add_up_to_all_of_it(parts: list[float]) -> None:
+    tenths = shares(parts)
+    assert sum(tenths) == 1000
+    for part, one in zip(parts, tenths, strict=True):
+        assert abs(one - 1000 * part / sum(parts)) < 1
+
+
+def test_shares_of_nothing_are_nothing() -> None:
+    assert shares([0.0, 0.0]) == [0, 0]
+    assert shares([]) == []
+
+
+@pytest.mark.parametrize(
+    ("tenths", "part", "exact", "whole"),
+    [(634, 5, "63.4 %", "63 %"), (635, 5, "63.5 %", "64 %"), (9, 5, "0.9 %", "0.9 %"), (0, 1e-9, "< 0.1 %", "< 0.1 %"),
+     (0, 0, "0.0 %", "0.0 %"), (1000, 1, "100.0 %", "100 %")],
+)  # fmt: skip
+def test_a_share_reads_alike_in_a_table_and_in_a_sentence(tenths: int, part: float, exact: str, whole: str) -> None:
+    assert share(tenths, part) == exact
+    assert whole_share(tenths, part) == whole

@@ -6,7 +6,17 @@ import os
 import subprocess
 import sys
 
-from branchline.sensors import SCOPES, SENSORS, cpu_count, cpu_s, host, memory_peak_bytes, rows_of
+from branchline.sensors import (
+    SCOPES,
+    SENSORS,
+    core_wait_s,
+    cpu_count,
+    cpu_s,
+    host,
+    machine_cpu_s,
+    memory_peak_bytes,
+    rows_of,
+)
 
 JOB = {
     "wall_s": 2.0,
@@ -45,6 +55,34 @@ def test_each_sensor_says_what_it_is() -> None:
         assert sensor.description
         assert sensor.unit
         assert set(sensor.scopes) <= set(SCOPES)
+
+
+def test_the_machine_is_at_least_as_busy_as_this_process() -> None:
+    before_s, own_before_s = machine_cpu_s(), cpu_s()
+    while cpu_s() < own_before_s + 0.3:
+        sum(range(10_000))
+    after_s = machine_cpu_s()
+    assert before_s is not None
+    assert after_s is not None
+    # Ticks of a hundredth of a second, and of each core.
+    assert after_s - before_s > 0.2
+
+
+def test_a_thread_that_shares_a_core_waits_for_it() -> None:
+    cores = os.sched_getaffinity(0)
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        core = {min(cores)}
+        os.sched_setaffinity(other.pid, core)
+        os.sched_setaffinity(0, core)
+        before_s, own_before_s = core_wait_s(), cpu_s()
+        while cpu_s() < own_before_s + 0.2:
+            sum(range(10_000))
+        assert core_wait_s() - before_s > 0.02
+    finally:
+        os.sched_setaffinity(0, cores)
+        other.kill()
+        other.wait()
 
 
 def test_cpu_time_grows_with_work() -> None:

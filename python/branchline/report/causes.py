@@ -1,0 +1,297 @@
+"""What may limit a job, step by step: what is known of each, in words, and what would help against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from branchline.report.quantities import count, counted, duration, percent, rate, shares, size, whole_share
+from branchline.report.records import number, phase_s, total, unwanted_bytes
+from branchline.report.remedies import (
+    about,
+    instead,
+    merged_files,
+    more_workers,
+    one_worker,
+    other_programs,
+    recompressed,
+    small_chunks,
+)
+from branchline.report.texts import one_line
+
+#: "N branches hold X % of it": the fewest that hold this much, if they are few.
+MOST_OF_IT = 2 / 3
+FEW_OF_ALL = 1 / 3
+#: A wagon whose CPU time is this part of its wall time computes; below the second it mostly waits for something.
+COMPUTES, WAITS = 0.8, 0.5
+#: ... for a core, when it stood in the queue for one for this part of the time.
+WAITS_FOR_CORE = 0.15
+#: A call of a wagon that is shorter than this, for few events, is mostly the fixed cost of a call.
+SHORT_CALL_S = 0.02
+#: Read calls smaller than this pay more for the journey than for the bytes on most storage.
+SMALL_CALL_BYTES = 256_000
+#: Files below this cost more to open than to read, where opening takes long.
+SMALL_TO_OPEN_BYTES = 20_000_000
+#: Output of a wagon that takes noticeable time to merge.
+LARGE_OUTPUT_BYTES = 10_000_000
+#: Bytes of other branches that were read too are told when they are this part of all.
+UNWANTED_SHARE = 0.2
+#: A file that takes this part of the time of the busiest worker is what the others wait for.
+LONG_FILE_SHARE = 0.25
+_NAME_LENGTH_MAX = 60
+_LIST_LENGTH_MAX = 60
+
+Job = Mapping[str, Any]
+
+
+class Cause(NamedTuple):
+    """A phase of the wall time as part of a sentence: "went into <clause>: <detail>; <advice>"."""
+
+    phase: str
+    clause: str
+    detail: str = ""
+    advice: str = ""
+
+
+def causes(job: Job) -> list[Cause]:
+    """Return what each phase was spent on."""
+    return [
+        _decompressing(job),
+        _decoding(job),
+        _waiting(job),
+        _computing(job),
+        _starting(job),
+        _opening(job),
+        _merging(job),
+        _writing(job),
+        _idling(job),
+        _beside(job),
+    ]
+
+
+def _decompressing(job: Job) -> Cause:
+    branches = job.get("branches") or []
+    by_codec: dict[str, list[float]] = {}
+    for branch in branches:
+        sums = by_codec.setdefault(codec_name(branch.get("codec")), [0.0, 0.0])
+        sums[0] += branch["decompress_s"]
+        sums[1] += number(branch, "plain_bytes")
+    total_s = sum(seconds for seconds, _ in by_codec.values())
+    slowest_first = sorted(by_codec.items(), key=lambda item: -item[1][0])
+    main = [(codec, sums) for codec, sums in slowest_first if total_s > 0 and sums[0] >= 0.1 * total_s]
+    clause = " ".join(filter(None, ("decompressing", " and ".join(codec for codec, _ in main if codec))))
+    detail, advice = _concentration(branches, "decompress_s"), ""
+    if main:
+        codec, (seconds, plain_bytes) = main[0]
+        if plain_bytes:
+            detail = f"at {rate(plain_bytes, seconds)} a core, and {detail}"
+        if codec in ("zlib", "LZMA", "CS"):
+            advice = recompressed(job, codec, plain_bytes, seconds)
+    return Cause("decompress", clause, detail, advice or more_workers(job))
+
+
+def _decoding(job: Job) -> Cause:
+    detail = _joined(small_chunks(job), _concentration(job.get("branches") or [], "decode_s"))
+    return Cause("decode", "decoding", detail, merged_files(job) or more_workers(job))
+
+
+def _waiting(job: Job) -> Cause:
+    elements = sorted(job.get("storage_elements") or [], key=lambda element: -element["fetch_s"])
+    if not elements or not elements[0]["read_calls"]:
+        return Cause("wait", "waiting for data")
+    slowest = elements[0]
+    clause = f"waiting for data from {_place(slowest['name'])}"
+    call_bytes = slowest["bytes_read"] / slowest["read_calls"]
+    speed = rate(slowest["bytes_read"], slowest["fetch_s"])
+    detail = f"{counted(slowest['read_calls'], 'read call')} of {size(call_bytes)} on average, {speed} within a call"
+    if len(elements) > 1:
+        all_s = sum(element["fetch_s"] for element in elements)
+        detail += f", {percent(slowest['fetch_s'], all_s)} of all the reading time"
+    unwanted, read = unwanted_bytes(job), total(job, "bytes_read")
+    if read and unwanted > UNWANTED_SHARE * read:
+        detail += f", {percent(unwanted, read)} of the bytes of branches that no wagon wants"
+    if call_bytes < SMALL_CALL_BYTES:
+        return Cause(
+            "wait", clause, detail, merged_files(job) or "larger baskets or files, or a nearer copy, would help"
+        )
+    return Cause("wait", clause, detail, _copies(job, unwanted / read if read else 0.0))
+
+
+def _copies(job: Job, unwanted_share: float) -> str:
+    """Say what copies of the data would take: of the branches that are read alone, and in a faster place."""
+    wall_s, wait_s = number(job, "wall_s"), phase_s(job, "wait")
+    near, few = instead(job, wall_s - wait_s), instead(job, wall_s - unwanted_share * wait_s)
+    if near and few and unwanted_share > UNWANTED_SHARE:
+        both = f"{about(wall_s - unwanted_share * wait_s)}, from a nearer or faster copy of all {near} at best"
+        return f"from a copy of the {count(len(job.get('branches') or []))} branches alone it would take {both}"
+    return f"from a nearer or faster copy it would take {near} at best" if near else ""
+
+
+def _computing(job: Job) -> Cause:
+    wagons = sorted(job.get("wagons") or [], key=lambda wagon: -wagon["seconds"])
+    tenths = shares([wagon["seconds"] for wagon in wagons])
+    if not any(tenths):
+        return Cause("wagons", "wagons")
+    slowest = wagons[0]
+    nature, advice = _nature(job, slowest, tenths[0] / 1000)
+    if len(wagons) == 1:
+        return Cause("wagons", f"the wagon {name_text(slowest['name'])}", nature, advice)
+    detail = f"{name_text(slowest['name'])} takes {whole_share(tenths[0])} of it, and {nature}"
+    return Cause("wagons", f"{len(wagons)} wagons", detail, advice)
+
+
+def _nature(job: Job, wagon: Job, part: float) -> tuple[str, str]:
+    """Return what a wagon does with its time, and what would help."""
+    busy, waited = wagon["cpu_s"] / wagon["seconds"], number(wagon, "core_wait_s") / wagon["seconds"]
+    others, merging = other_programs(job), merged_files(job)
+    if merging and small_chunks(job) and wagon["seconds"] < SHORT_CALL_S * wagon["chunks"]:
+        call = duration(wagon["seconds"] / wagon["chunks"])
+        return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call", merging
+    # Less than nothing is how the clocks of the CPU round.
+    used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), 1)} of the time"
+    if busy < COMPUTES and waited > WAITS_FOR_CORE:
+        queue = f"{used}, and for {percent(waited, 1)} it waited for a core"
+        return (f"{queue}, since {others}" if others else queue), "free cores would help most"
+    if busy >= COMPUTES:
+        half_s = number(job, "wall_s") - part * phase_s(job, "wagons") / 2
+        faster = f"with {name_text(wagon['name'])} twice as fast it would take {about(half_s)}"
+        return "it is limited by the CPU", more_workers(job) or faster
+    if busy < WAITS:
+        outside = "so it waits for something outside: a file, a network, a lock"
+        return f"{used}, {outside}", more_workers(job, cores_needed=False)
+    return used, more_workers(job)
+
+
+def _starting(job: Job) -> Cause:
+    workers = int(number(job, "workers")) or 1
+    data = f"{counted(int(number(job, 'events')), 'event')} ({size(total(job, 'bytes_read'))} read)"
+    if workers > 1:
+        detail = f"that does not grow with the data, and {data} are few"
+        return Cause("start", f"starting {workers} workers", detail, one_worker(job) or other_programs(job))
+    detail = f"imports and the like, which do not grow with the data, and {data} are few"
+    return Cause("start", "starting", detail, other_programs(job))
+
+
+def _opening(job: Job) -> Cause:
+    files = job.get("files") or []
+    detail = ""
+    if files:
+        mean_bytes = sum(file["size_bytes"] or 0 for file in files) / len(files)
+        each = duration(phase_s(job, "plan") * (number(job, "workers") or 1) / len(files))
+        detail = f"{counted(len(files), 'file')} of {size(mean_bytes)} on average, {each} each"
+    return Cause("plan", "opening files and planning their reading", detail, merged_files(job, SMALL_TO_OPEN_BYTES))
+
+
+def _merging(job: Job) -> Cause:
+    return Cause("merge", "merging results", *_largest_output(job))
+
+
+def _writing(job: Job) -> Cause:
+    pictures = sum(1 for result in job.get("results") or [] if result.get("picture"))
+    if _largest_output(job)[0]:
+        return Cause("write", "writing results", *_largest_output(job))
+    if not pictures:
+        return Cause("write", "writing results", "mostly loading what writes them, which does not grow with the data")
+    each = duration(phase_s(job, "write") / pictures)
+    return Cause("write", "writing results", f"{counted(pictures, 'picture')} of histograms, at most {each} each")
+
+
+def _idling(job: Job) -> Cause:
+    workers = int(number(job, "workers")) or 1
+    rows = job.get("worker_phases") or []
+    busy_s = sorted(row["wall_s"] - row.get("idle", 0.0) for row in rows)
+    subjobs = int(number(job, "subjobs"))
+    detail, advice = "", ""
+    if 0 < subjobs < workers:
+        detail = f"there were {counted(subjobs, 'sub-job')} for {counted(workers, 'worker')}"
+        advice = one_worker(job) or "fewer workers would take as long"
+    elif len(busy_s) > 1:
+        longest, help_ = _longest_file(job, busy_s[-1])
+        detail = (
+            f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}{longest}, "
+            f"the least busy for {duration(busy_s[0])}"
+        )
+        even = instead(job, number(job, "wall_s") - phase_s(job, "idle"))
+        advice = f"{help_ or 'evenly shared'} it would take {even}" if even else ""
+    return Cause("idle", "workers that had nothing to do", detail, advice)
+
+
+def _longest_file(job: Job, busiest_s: float) -> tuple[str, str]:
+    """Return which file kept a worker so long that the others had to wait, and what would help."""
+    files = job.get("files") or []
+    longest = max(files, key=lambda file: number(file, "wall_s"), default=None)
+    if longest is None or number(longest, "wall_s") < LONG_FILE_SHARE * busiest_s:
+        return "", ""
+    name, time = name_text(str(longest["path"]).rpartition("/")[2]), duration(longest["wall_s"])
+    if longest is files[0] and longest.get("late_reads") and not job.get("misses"):
+        learned = f" ({time} of it with {name}, to learn the branches while the others waited)"
+        return learned, "with wagons that name their `branches`"
+    return f" ({time} of it with {name} alone)", "with that file listed first or split"
+
+
+def _beside(job: Job) -> Cause:
+    chunks = sum(int(number(wagon, "chunks")) for wagon in job.get("wagons") or [])
+    detail = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
+    advice = merged_files(job) or other_programs(job)
+    return Cause("other", "what Branchline does between these steps", detail, advice)
+
+
+# --- parts of sentences ----------------------------------------------------------------------------------------------
+
+
+def _joined(*texts: str) -> str:
+    return ", ".join(filter(None, texts))
+
+
+def _concentration(branches: Sequence[Mapping[str, Any]], field: str) -> str:
+    """Say how few branches hold most of the seconds in ``field``."""
+    costs = sorted(((branch[field], branch["name"]) for branch in branches), key=lambda cost: (-cost[0], cost[1]))
+    total_s = sum(cost for cost, _ in costs)
+    if total_s <= 0:
+        return ""
+    if len(costs) == 1:
+        return f"all of it is the branch {name_text(costs[0][1])}"
+    needed, held_s = 0, 0.0
+    while held_s < MOST_OF_IT * total_s:
+        held_s += costs[needed][0]
+        needed += 1
+    held = percent(held_s, total_s)
+    if needed == 1:
+        return f"the branch {name_text(costs[0][1])} holds {held} of it"
+    if needed > max(1, FEW_OF_ALL * len(costs)):
+        return f"it is spread over {counted(len(costs), 'branch', 'branches')}"
+    listed = ", ".join(name for _, name in costs[:needed])
+    names = f" ({one_line(listed, _LIST_LENGTH_MAX)})" if len(listed) <= _LIST_LENGTH_MAX else ""
+    return f"{needed} of {counted(len(costs), 'branch', 'branches')}{names} hold {held} of it"
+
+
+def returns_much(job: Job) -> bool:
+    """Tell whether a wagon's output is so large that merging and writing it are no fixed costs."""
+    return any((wagon.get("output_bytes") or 0) >= LARGE_OUTPUT_BYTES for wagon in job.get("wagons") or [])
+
+
+def _largest_output(job: Job) -> tuple[str, str]:
+    """Return which wagon returns much, and what would help."""
+    if not returns_much(job):
+        return "", ""
+    largest = max(job["wagons"], key=lambda wagon: wagon["output_bytes"])
+    each = f"{size(largest['output_bytes'])} in the end, added up over {count(number(largest, 'chunks'))} chunks"
+    return f"the wagon {name_text(largest['name'])} returns {each}", "histograms instead of arrays would help most"
+
+
+def codec_name(codec: Any) -> str:
+    """Return a codec, or several apart by commas, as their makers write them; none is empty."""
+    written = {"zlib": "zlib", "lzma": "LZMA", "lz4": "LZ4", "zstd": "zstd", "cs": "CS", "none": ""}
+    parts = [part.strip() for part in str(codec or "").split(",")]
+    return ", ".join(filter(None, (written.get(part.lower(), part) for part in parts)))
+
+
+def name_text(name: Any) -> str:
+    """Return a name from outside as part of a sentence."""
+    return f"'{one_line(str(name), _NAME_LENGTH_MAX)}'"
+
+
+def _place(element: Any) -> str:
+    """Return a storage element as part of a sentence: a URL as it is, a mount point as a file system."""
+    name = one_line(str(element), _NAME_LENGTH_MAX)
+    return f"the file system at {name}" if name.startswith("/") else name
