@@ -21,6 +21,8 @@ class File:
 class Tree:
     path: str
     title: str
+    separator: str
+    nests: bool
     entries_count: int
     def paths(self) -> list[str]: ...
     def outline(self) -> list[tuple[str, int | None, str]]: ...

@@ -26,8 +26,9 @@ from tests.peers.oracle_check import (
     must_be_read,
 )
 
-# Branches of TTrees that match today. Raised whenever more are read, so that none is lost unnoticed.
-MATCHES_MIN = 29_880
+# Branches of TTrees and fields of RNTuples that match today. Raised whenever more are read, so that none is lost
+# unnoticed.
+MATCHES_MIN = {"TTree": 29_880, "RNTuple": 5_475}
 SHOWN_MAX = 40
 
 
@@ -67,10 +68,10 @@ def results(futures: dict[str, Future[list[Verdict]]], files: dict[str, Any], fo
     return verdicts
 
 
-@pytest.fixture(scope="module")
-def verdicts(shared: Path) -> list[Verdict]:
-    """What became of every branch of every TTree with an oracle."""
-    files = objects_of(json.loads((shared / "oracles.json").read_text()), "TTree")
+@pytest.fixture(scope="module", params=["TTree", "RNTuple"])
+def verdicts(shared: Path, request: pytest.FixtureRequest) -> list[Verdict]:
+    """What became of every branch with an oracle of every TTree, and of every RNTuple."""
+    files = objects_of(json.loads((shared / "oracles.json").read_text()), request.param)
     largest_first = sorted(files, key=lambda name: -sum(len(tree["branches"]) for tree in files[name].values()))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
@@ -100,10 +101,11 @@ def differences_from_uproot(verdicts: list[Verdict]) -> str:
 def test_what_is_read_equals_the_oracles(
     verdicts: list[Verdict], record_property: Callable[[str, object], None]
 ) -> None:
+    kind = verdicts[0].kind
     matches = sum(v.outcome == MATCH for v in verdicts)
     not_read = Counter(v.type for v in verdicts if v.outcome == NOT_READ)
     told = [
-        f"{matches} of all {len(verdicts)} branches of TTrees match their oracles:",
+        f"{matches} of all {len(verdicts)} branches of {kind}s match their oracles:",
         oracle_check.summary(verdicts),
         f"most frequent kinds not read: {not_read.most_common(8)}",
         *(f"oracle not believed: {place}: {reason}" for place, reason in CONTRADICTED.items()),
@@ -113,7 +115,7 @@ def test_what_is_read_equals_the_oracles(
     record_property("told", "\n".join(told))
     wrong = [v for v in verdicts if v.outcome == DIFFERS and v.status in DECIDING and v.place not in CONTRADICTED]
     assert not wrong, f"{len(wrong)} branches are read wrongly:\n{shown(wrong)}"
-    assert matches >= MATCHES_MIN
+    assert matches >= MATCHES_MIN[kind]
 
 
 @pytest.mark.peer
@@ -128,18 +130,3 @@ def test_no_branch_fails_but_by_being_of_a_kind_not_read(verdicts: list[Verdict]
 def test_every_branch_of_the_promised_kinds_is_read(verdicts: list[Verdict]) -> None:
     lacking = [v for v in verdicts if v.outcome == NOT_READ and v.status in DECIDING and must_be_read(v.form, v.type)]
     assert not lacking, f"{len(lacking)} branches of promised kinds are not read:\n{shown(lacking)}"
-
-
-@pytest.mark.peer
-def test_files_with_rntuples_only_are_refused_clearly(
-    shared: Path, record_property: Callable[[str, object], None]
-) -> None:
-    """RNTuples are not read yet; asking for one says so."""
-    import branchline
-
-    files = objects_of(json.loads((shared / "oracles.json").read_text()), "RNTuple")
-    count = sum(len(tree["branches"]) for trees in files.values() for tree in trees.values())
-    record_property("told", f"{count} fields of RNTuples in {len(files)} files are not read yet")
-    name, trees = next(iter(files.items()))
-    with pytest.raises(branchline.BranchlineError, match="RNTuple"):
-        branchline.open(shared / "root" / name)[next(iter(trees))]

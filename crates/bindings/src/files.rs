@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
+use branchline_engine::about::State;
 use branchline_engine::read_now::read_now;
 use branchline_engine::slab::Pool;
 use branchline_engine::{file, tree};
-use branchline_format::layout::Kind;
-use branchline_format::tree::TBranch;
-use branchline_format::type_name::type_name;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -81,6 +79,18 @@ impl Tree {
         self.0.title()
     }
 
+    /// Whether a branch holds all that the branches below it hold.
+    #[getter]
+    fn nests(&self) -> bool {
+        self.0.nests()
+    }
+
+    /// What stands between the names of a path.
+    #[getter]
+    fn separator(&self) -> &'static str {
+        self.0.separator()
+    }
+
     #[getter]
     fn entries_count(&self) -> u64 {
         self.0.entries_count()
@@ -88,26 +98,26 @@ impl Tree {
 
     /// Paths of all branches, a parent before its children.
     fn paths(&self) -> Vec<String> {
-        self.0.branches().iter().map(|branch| branch.path.clone()).collect()
+        (0..self.0.branches_count()).map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
     /// Of every branch its own name, the index of the branch that it belongs to, and its kind: data, group or unsupported.
     fn outline(&self) -> Vec<(String, Option<usize>, &'static str)> {
         let row =
-            |(index, branch): (usize, &TBranch)| (branch.name.clone(), branch.parent, kind_name(self.0.kind(index)));
-        self.0.branches().iter().enumerate().map(row).collect()
+            |index| (self.0.branch_name(index).to_string(), self.0.parent(index), kind_name(&self.0.state(index)));
+        (0..self.0.branches_count()).map(row).collect()
     }
 
     /// Entries at which the baskets of a branch begin, and its end.
     fn entry_offsets(&self, index: usize) -> Vec<u64> {
-        let baskets = &self.0.branch(index).baskets;
-        let first = baskets.first().map_or(0, |basket| basket.entry_start);
-        std::iter::once(first).chain(baskets.iter().map(|basket| basket.entry_stop)).collect()
+        let baskets = self.0.all_basket_entries(index);
+        let first = baskets.first().map_or(0, |entries| entries.start);
+        std::iter::once(first).chain(baskets.iter().map(|entries| entries.end)).collect()
     }
 
     /// Paths of the branches that can be read.
     fn readable(&self) -> Vec<String> {
-        self.0.readable().map(|index| self.0.branch(index).path.clone()).collect()
+        self.0.readable().map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
     /// Index of the branch with this path, or of the only one that this name may mean.
@@ -117,7 +127,7 @@ impl Tree {
 
     /// Raises what reading the branch would raise.
     fn check_readable(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let checked = self.0.find(name).and_then(|index| self.0.layout(index).map(|_| ()));
+        let checked = self.0.find(name).and_then(|index| self.0.check_readable(index));
         checked.map_err(|error| to_python(py, &error))
     }
 
@@ -140,34 +150,33 @@ impl Tree {
 
     /// What is known of a branch.
     fn branch<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
-        let branch = self.0.branch(index);
-        let kind = self.0.kind(index);
-        let reason = match kind {
-            Kind::Unsupported { reason, .. } => Some(reason.as_str()),
-            _ => None,
+        let known = self.0.about(index);
+        let reason = match &known.state {
+            State::Unsupported(reason) => Some(reason.as_str()),
+            State::Group | State::Data => None,
         };
-        let stored: u64 = branch.baskets.iter().map(tree::stored_size).sum();
         let about = PyDict::new(py);
-        about.set_item("path", &branch.path)?;
-        about.set_item("name", &branch.name)?;
-        about.set_item("title", &branch.title)?;
-        about.set_item("class_name", &branch.class_name)?;
-        about.set_item("kind", kind_name(kind))?;
+        about.set_item("path", self.0.branch_path(index))?;
+        about.set_item("name", self.0.branch_name(index))?;
+        about.set_item("title", known.title)?;
+        about.set_item("class_name", known.class_name)?;
+        about.set_item("kind", kind_name(&known.state))?;
         about.set_item("reason", reason)?;
-        about.set_item("typename", type_name(kind, branch))?;
-        about.set_item("entries_count", branch.entries_count)?;
-        about.set_item("baskets_count", branch.baskets.len())?;
-        about.set_item("compressed_bytes", branch.compressed_bytes.max(stored))?;
-        about.set_item("plain_bytes", branch.plain_bytes.max(stored))?;
-        about.set_item("compress", branch.compress)?;
+        about.set_item("typename", known.type_name)?;
+        about.set_item("is_part", known.is_part)?;
+        about.set_item("entries_count", known.entries_count)?;
+        about.set_item("baskets_count", known.baskets_count)?;
+        about.set_item("compressed_bytes", known.compressed_bytes)?;
+        about.set_item("plain_bytes", known.plain_bytes)?;
+        about.set_item("compress", known.compress)?;
         Ok(about)
     }
 }
 
-fn kind_name(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Group => "group",
-        Kind::Data(_) => "data",
-        Kind::Unsupported { .. } => "unsupported",
+fn kind_name(state: &State) -> &'static str {
+    match state {
+        State::Group => "group",
+        State::Data => "data",
+        State::Unsupported(_) => "unsupported",
     }
 }

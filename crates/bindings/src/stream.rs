@@ -148,7 +148,7 @@ impl Chunk {
 
     /// Paths of the branches that were decoded.
     fn branches(&self) -> Vec<String> {
-        self.chunk.columns.iter().map(|index| self.chunk.tree.branch(*index).path.clone()).collect()
+        self.chunk.columns.iter().map(|index| self.chunk.tree.branch_path(*index).to_string()).collect()
     }
 
     /// The tree that the chunk is a part of.
@@ -167,7 +167,7 @@ impl Chunk {
         let started = Instant::now();
         let read = py.detach(|| {
             let index = tree.find(name)?;
-            tree.layout(index)?;
+            tree.check_readable(index)?;
             read_now(tree, vec![index], self.chunk.entries.clone(), &self.pool)
         });
         let chunk = read.map_err(|error| to_python(py, &error))?;

@@ -12,7 +12,7 @@ use crate::chunk::{Chunk, Making, Target};
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetch::Needed;
 use crate::slab::OpenSlab;
-use crate::tree::Tree;
+use crate::tree::{Content, Shape, Tree};
 use crate::worker::Task;
 
 /// Reads how many elements these entries of a branch have.
@@ -54,14 +54,14 @@ pub(crate) fn assemble(
 ) -> Result<Vec<Task>> {
     let mut by_column: Vec<Vec<Fetched>> = chunk.columns.iter().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
-        let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
-        let start = chunk.entries.start.max(basket.entry_start) - basket.entry_start;
-        let stop = chunk.entries.end.min(basket.entry_stop) - basket.entry_start;
+        let basket = chunk.tree.basket_entries(chunk.columns[one.column], one.basket);
+        let start = chunk.entries.start.max(basket.start) - basket.start;
+        let stop = chunk.entries.end.min(basket.end) - basket.start;
         by_column[one.column].push(Fetched {
             basket: one.basket,
             source,
-            basket_start: basket.entry_start,
-            entries_count: basket.entry_stop - basket.entry_start,
+            basket_start: basket.start,
+            entries_count: basket.end - basket.start,
             entries: start as usize..stop as usize,
         });
     }
@@ -81,31 +81,30 @@ fn assemble_column(
     counts_of: CountsOf<'_>,
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
-    let layout = chunk.tree.layout(chunk.columns[column])?;
-    match layout {
-        Layout::Fixed { scalar, dimensions } => {
-            let entry_size = scalar.size() * dimensions.iter().product::<usize>();
-            if is_plausible(&fetched, entry_size) {
-                place_fixed(chunk, column, fetched, entry_size, tasks)
-            } else {
-                pieces(chunk, column, fetched, counts_of, tasks)
-            }
-        }
-        Layout::Run { .. } => {
-            let counts: Option<Vec<usize>> = fetched.iter().map(|one| elements_count(layout, one)).collect();
-            match counts {
-                Some(counts) => place_runs(chunk, column, layout, fetched, &counts, tasks),
-                None => pieces(chunk, column, fetched, counts_of, tasks),
-            }
-        }
-        _ => pieces(chunk, column, fetched, counts_of, tasks),
+    let shape = chunk.tree.shape(chunk.columns[column])?;
+    let element_size = shape.numbers().and_then(|(_, size, dimensions)| {
+        dimensions.iter().try_fold(size, |product, extent| product.checked_mul(*extent))
+    });
+    let Some(element_size) = element_size else { return pieces(chunk, column, fetched, counts_of, tasks) };
+    if !shape.is_run() {
+        return if is_plausible(&fetched, element_size) {
+            place_fixed(chunk, column, fetched, element_size, tasks)
+        } else {
+            pieces(chunk, column, fetched, counts_of, tasks)
+        };
+    }
+    let counts: Option<Vec<usize>> =
+        fetched.iter().map(|one| elements_count(chunk, shape, element_size, one)).collect();
+    match counts {
+        Some(counts) => place_runs(chunk, column, element_size, fetched, &counts, tasks),
+        None => pieces(chunk, column, fetched, counts_of, tasks),
     }
 }
 
 /// What a file says of its entries sizes no memory that its bytes could not fill.
 fn is_plausible(fetched: &[Fetched], entry_size: usize) -> bool {
     let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
-    let stored: usize = fetched.iter().map(|one| one.source.stored().len()).sum();
+    let stored: usize = fetched.iter().map(|one| one.source.stored_bytes()).sum();
     entries.checked_mul(entry_size).is_some_and(|size| size / PLAUSIBLE_FACTOR <= stored)
 }
 
@@ -136,12 +135,20 @@ fn place_fixed(
 /// values grow when they are decoded. Beyond it memory is only taken for what decompression really gave.
 const PLAUSIBLE_FACTOR: usize = 4096;
 
-/// Elements in a basket that is wanted whole, if its head tells.
-fn elements_count(layout: &Layout, fetched: &Fetched) -> Option<usize> {
+/// Elements in a basket that is wanted whole, if its head tells; in a cluster, if the sizes of its pages do.
+fn elements_count(chunk: &Chunk, shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> Option<usize> {
     if !fetched.is_whole() {
         return None;
     }
-    let BasketSource::Record(_) = fetched.source else { return None };
+    let layout = match (shape, &fetched.source, chunk.tree.content()) {
+        (Shape::Baskets(layout), BasketSource::Record(_), _) => layout,
+        (Shape::Clusters(form), BasketSource::Pages(pages), Content::Ntuple(ntuple)) => {
+            let elements = usize::try_from(pages.cluster.run_elements(&ntuple.schema, form)?).ok()?;
+            let size = elements.checked_mul(element_size)?;
+            return (size / PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements);
+        }
+        _ => return None,
+    };
     let stored = fetched.source.stored();
     let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
     let plausible = record.plain_size().ok()? / PLAUSIBLE_FACTOR <= stored.len();
@@ -151,13 +158,11 @@ fn elements_count(layout: &Layout, fetched: &Fetched) -> Option<usize> {
 fn place_runs(
     chunk: &Arc<Chunk>,
     column: usize,
-    layout: &Layout,
+    element_size: usize,
     fetched: Vec<Fetched>,
     counts: &[usize],
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
-    let Layout::Run { scalar, dimensions, .. } = layout else { return Ok(Making::Nothing) };
-    let element_size = scalar.size() * dimensions.iter().product::<usize>();
     let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
     let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &chunk.pool);
     let mut values_slab = OpenSlab::new(counts.iter().sum::<usize>() * element_size, &chunk.pool);
@@ -182,10 +187,10 @@ fn pieces(
     counts_of: CountsOf<'_>,
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
-    let layout = chunk.tree.layout(chunk.columns[column])?;
+    let shape = chunk.tree.shape(chunk.columns[column])?;
     let mut pieces = Vec::with_capacity(fetched.len());
     for (index, one) in fetched.into_iter().enumerate() {
-        let uncounted = is_uncounted(layout, &one).map_err(|error| basket_named(chunk, column, one.basket, error))?;
+        let uncounted = is_uncounted(shape, &one).map_err(|error| basket_named(chunk, column, one.basket, error))?;
         let counts = if uncounted {
             let of_basket = one.basket_start..one.basket_start + one.entries_count;
             Some(counts_of(&chunk.tree, chunk.columns[column], of_basket)?)
@@ -204,16 +209,16 @@ fn basket_named(
     basket: usize,
     error: branchline_format::error::FormatError,
 ) -> ReadError {
-    let branch = &chunk.tree.branch(chunk.columns[column]).path;
+    let branch = chunk.tree.branch_path(chunk.columns[column]);
     let object = format!("tree {}, branch {branch}, basket {basket}", chunk.tree.path());
     ReadError::from_format(chunk.tree.file().path(), &error.in_object(object))
 }
 
 /// Whether a basket can only be understood with the branch that counts its elements.
-fn is_uncounted(layout: &Layout, fetched: &Fetched) -> branchline_format::error::Result<bool> {
-    match layout {
-        Layout::Arrays { .. } => return Ok(true),
-        Layout::Run { count: Some(_), .. } => {}
+fn is_uncounted(shape: Shape<'_>, fetched: &Fetched) -> branchline_format::error::Result<bool> {
+    match shape {
+        Shape::Baskets(Layout::Arrays { .. }) => return Ok(true),
+        Shape::Baskets(Layout::Run { count: Some(_), .. }) => {}
         _ => return Ok(false),
     }
     match &fetched.source {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use branchline_format::cursor::Cursor;
 use branchline_format::error::Result as FormatResult;
 use branchline_format::file::parse_key_sizes;
+use branchline_format::ntuple::cluster::{FieldCluster, Stored};
 use branchline_format::tree::embedded::EmbeddedBasket;
 
 /// Where the bytes of a basket are in memory.
@@ -19,17 +20,40 @@ pub(crate) enum BasketSource {
     Shared(Arc<SharedBasket>),
     /// It came with the tree.
     Embedded(Arc<EmbeddedBasket>),
+    /// The pages of a field of an RNTuple in one cluster.
+    Pages(Arc<ClusterPages>),
 }
 
 impl BasketSource {
-    /// Bytes as they lie in the file.
+    /// Bytes of a basket as they lie in the file; of pages those of the first.
     pub(crate) fn stored(&self) -> &[u8] {
         match self {
             Self::Record(bytes) => bytes,
             Self::Shared(basket) => &basket.record,
             Self::Embedded(basket) => &basket.data,
+            Self::Pages(cluster) => cluster.stored.first().map_or(&[], |bytes| bytes),
         }
     }
+
+    /// How many bytes are there.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        match self {
+            Self::Pages(cluster) => cluster.stored.size_bytes(),
+            other => other.stored().len(),
+        }
+    }
+
+    /// Where they are in memory.
+    pub(crate) fn address(&self) -> usize {
+        self.stored().as_ptr() as usize
+    }
+}
+
+/// The pages of a field in one cluster, or those of them that a chunk needs.
+#[derive(Debug)]
+pub(crate) struct ClusterPages {
+    pub(crate) cluster: FieldCluster,
+    pub(crate) stored: Stored,
 }
 
 /// A basket that reaches from one chunk into the next.
@@ -44,6 +68,8 @@ pub(crate) struct SharedBasket {
 #[derive(Debug)]
 pub(crate) struct Carried {
     by_basket: HashMap<(usize, usize), BasketSource>,
+    /// Pages that reach beyond a chunk, by their place in the file.
+    pages: HashMap<u64, Bytes>,
     /// Plain bytes that more of them may take, and that all of them may take.
     room: u64,
     room_max: u64,
@@ -52,7 +78,7 @@ pub(crate) struct Carried {
 impl Carried {
     /// Nothing yet; the plain bytes are kept of so many baskets as fit into `room_max`, of others the stored ones.
     pub(crate) fn new(room_max: u64) -> Self {
-        Self { by_basket: HashMap::new(), room: room_max, room_max }
+        Self { by_basket: HashMap::new(), pages: HashMap::new(), room: room_max, room_max }
     }
 
     /// What was left by the chunk before; from now on this is for the next one.
@@ -68,6 +94,19 @@ impl Carried {
 
     pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<BasketSource> {
         self.by_basket.get(&(branch, basket)).cloned()
+    }
+
+    /// A page that the chunk before left.
+    pub(crate) fn page(&self, offset: u64, size: u64) -> Option<Bytes> {
+        self.pages.get(&offset).filter(|bytes| bytes.len() as u64 == size).cloned()
+    }
+
+    /// Keeps a page for the next chunk: a copy, so that what was read beside it can go.
+    pub(crate) fn keep_page(&mut self, offset: u64, bytes: &Bytes) {
+        if !self.pages.contains_key(&offset) {
+            self.room = self.room.saturating_sub(bytes.len() as u64);
+            self.pages.insert(offset, Bytes::copy_from_slice(bytes));
+        }
     }
 
     /// Keeps a basket for the next chunk; answers with the form in which both have it.

@@ -8,13 +8,12 @@ use std::time::Duration;
 use branchline_format::column::Column;
 use branchline_format::compress::Codec;
 use branchline_format::decode::Counts;
-use branchline_format::layout::Layout;
 use branchline_trace::Counter;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::guard::{guarded, MISTAKE};
 use crate::slab::{Buffer, OpenSlab, Part, Pool};
-use crate::tree::Tree;
+use crate::tree::{Shape, Tree};
 
 /// A finished column.
 pub type Values = Column<Buffer, Buffer>;
@@ -69,8 +68,6 @@ pub(crate) enum Making {
     Direct { values: OpenSlab, offsets: Option<OpenSlab> },
     /// Every basket gives a piece.
     Pieces(Vec<Option<Column>>),
-    /// Done, or given up.
-    Nothing,
 }
 
 /// Where a basket's values go.
@@ -206,9 +203,9 @@ impl Chunk {
 
     fn put_together(&self, column: usize, making: Making) -> Result<Values> {
         let branch = self.columns[column];
-        let layout = self.tree.layout(branch)?;
+        let shape = self.tree.shape(branch)?;
         match making {
-            Making::Direct { values, offsets } => Ok(direct_values(layout, values, offsets)),
+            Making::Direct { values, offsets } => Ok(direct_values(shape, values, offsets)),
             Making::Pieces(pieces) => {
                 let mut whole: Option<Column> = None;
                 for piece in pieces.into_iter().flatten() {
@@ -217,10 +214,9 @@ impl Chunk {
                         None => whole = Some(piece),
                     }
                 }
-                let whole = whole.unwrap_or_else(|| Column::empty(layout));
+                let whole = whole.unwrap_or_else(|| shape.empty());
                 Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
             }
-            Making::Nothing => Ok(Column::empty(layout).map(&mut Buffer::Bytes, &mut Buffer::Numbers)),
         }
     }
 
@@ -268,12 +264,12 @@ impl Chunk {
     }
 }
 
-fn direct_values(layout: &Layout, values: OpenSlab, offsets: Option<OpenSlab>) -> Values {
-    let (Layout::Fixed { scalar, dimensions } | Layout::Run { scalar, dimensions, .. }) = layout else {
-        // Only these two are made in place.
-        return Column::empty(layout).map(&mut Buffer::Bytes, &mut Buffer::Numbers);
+fn direct_values(shape: Shape<'_>, values: OpenSlab, offsets: Option<OpenSlab>) -> Values {
+    let Some((dtype, _, dimensions)) = shape.numbers() else {
+        // Only numbers are made in place.
+        return shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers);
     };
-    let flat = Column::Flat { dtype: scalar.dtype(), values: Buffer::Slab(values.close()) };
+    let flat = Column::Flat { dtype, values: Buffer::Slab(values.close()) };
     let content =
         dimensions.iter().rev().fold(flat, |content, size| Column::Regular { size: *size, content: Box::new(content) });
     match offsets {

@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::compress::Decompressor;
+use branchline_format::error::FormatError;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetch::{fetch, needed_baskets};
 use crate::file::File;
+use crate::page_decode::decompress_cluster;
 use crate::slab::Pool;
+use crate::tree::Tree;
 
 /// What was decompressed, and in which time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,8 +45,9 @@ pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], th
         let needed = needed_baskets(&chunk)?;
         let fetched = fetch(&chunk, &needed)?;
         for (one, source) in needed.iter().zip(fetched) {
-            let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
-            sources.push((source, basket.entry_stop - basket.entry_start));
+            let branch = chunk.columns[one.column];
+            let entries = chunk.tree.basket_entries(branch, one.basket);
+            sources.push((Arc::clone(&chunk.tree), branch, source, entries.end - entries.start));
         }
     }
     let sources = Arc::new(sources);
@@ -69,20 +73,30 @@ pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], th
     Ok(total)
 }
 
-fn decompress_part(sources: &[(BasketSource, u64)], first: usize, step: usize) -> Result<Decompressed> {
+/// A basket of a branch of a tree, and its entries.
+type Stored = (Arc<Tree>, usize, BasketSource, u64);
+
+fn decompress_part(sources: &[Stored], first: usize, step: usize) -> Result<Decompressed> {
     let mut decompressor = Decompressor::new();
     let mut plain = Vec::new();
     let mut done = Decompressed::default();
-    for (source, entries_count) in sources.iter().skip(first).step_by(step) {
-        if let BasketSource::Record(_) = source {
-            let record = BasketRecord::parse(source.stored(), *entries_count)
-                .map_err(|error| ReadError::from_format("", &error))?;
-            let size = record.plain_size().map_err(|error| ReadError::from_format("", &error))?;
-            record.decompress(&mut decompressor, &mut plain).map_err(|error| ReadError::from_format("", &error))?;
-            done.plain_bytes += size as u64;
+    for (tree, branch, source, entries_count) in sources.iter().skip(first).step_by(step) {
+        let failed = |error: FormatError| ReadError::from_format(tree.file().path(), &error);
+        match source {
+            BasketSource::Record(_) => {
+                let record = BasketRecord::parse(source.stored(), *entries_count).map_err(failed)?;
+                let size = record.plain_size().map_err(failed)?;
+                record.decompress(&mut decompressor, &mut plain).map_err(failed)?;
+                done.plain_bytes += size as u64;
+            }
+            BasketSource::Pages(pages) => {
+                let size = decompress_cluster(tree, *branch, pages, &mut decompressor, &mut plain);
+                done.plain_bytes += size.map_err(failed)?;
+            }
+            BasketSource::Embedded(_) | BasketSource::Shared(_) => {}
         }
         done.baskets += 1;
-        done.compressed_bytes += source.stored().len() as u64;
+        done.compressed_bytes += source.stored_bytes() as u64;
     }
     Ok(done)
 }

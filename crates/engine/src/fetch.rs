@@ -12,7 +12,9 @@ use branchline_trace::Counter;
 use crate::basket_source::{BasketSource, Carried};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::page_fetch::fetch_pages;
 use crate::read_buffers;
+use crate::tree::Content;
 
 /// A basket that a chunk needs: its column in the chunk and its index in the branch.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,9 @@ pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
 /// one; those that the chunk before left there are not fetched again.
 pub(crate) fn fetch_carrying(chunk: &Chunk, needed: &[Needed], carried: &mut Carried) -> Result<Vec<BasketSource>> {
     let before = carried.take();
+    if let Content::Ntuple(ntuple) = chunk.tree.content() {
+        return fetch_pages(chunk, ntuple, needed, &before, carried);
+    }
     let place = |one: &Needed| (chunk.columns[one.column], one.basket);
     let known = |one: &Needed| before.get(place(one).0, one.basket);
     let fresh: Vec<Needed> = needed.iter().filter(|one| known(one).is_none()).copied().collect();
@@ -44,7 +49,7 @@ pub(crate) fn fetch_carrying(chunk: &Chunk, needed: &[Needed], carried: &mut Car
     for one in needed {
         let (branch, index) = place(one);
         let source = known(one).or_else(|| fetched.next()).ok_or_else(missing)?;
-        let goes_on = chunk.tree.branch(branch).baskets[index].entry_stop > chunk.entries.end;
+        let goes_on = chunk.tree.basket_entries(branch, index).end > chunk.entries.end;
         sources.push(if goes_on { carried.keep(branch, index, source) } else { source });
     }
     Ok(sources)
@@ -53,10 +58,14 @@ pub(crate) fn fetch_carrying(chunk: &Chunk, needed: &[Needed], carried: &mut Car
 /// The bytes of these baskets, in their order.
 pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed]) -> Result<Vec<BasketSource>> {
     let file = chunk.tree.file();
+    let meta = match chunk.tree.content() {
+        Content::Tree { meta, .. } => meta,
+        Content::Ntuple(ntuple) => return fetch_pages(chunk, ntuple, needed, &Carried::new(0), &mut Carried::new(0)),
+    };
     let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
     let mut wanted = Vec::new();
     for one in needed {
-        let basket = &chunk.tree.branch(chunk.columns[one.column]).baskets[one.basket];
+        let basket = &meta.branches[chunk.columns[one.column]].baskets[one.basket];
         sources.push(match &basket.place {
             Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
             Place::File { seek, size } => match file.held(*seek, *size) {
@@ -68,12 +77,13 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed]) -> Result<Vec<BasketSource
             },
         });
     }
-    let mut read = read_joined(chunk, &wanted)?.into_iter();
+    let mut read = read_joined(chunk, &wanted)?.into_iter().map(BasketSource::Record);
     let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a basket was not fetched");
     sources.into_iter().map(|source| source.or_else(|| read.next()).ok_or_else(missing)).collect()
 }
 
-fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<BasketSource>> {
+/// The bytes of these ranges; near ones are read together.
+pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
@@ -85,7 +95,7 @@ fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<BasketSource>>
     let joined: Vec<Bytes> = reads.into_iter().map(read_buffers::share).collect();
     let source = |place: &Placement| {
         let start = place.offset as usize;
-        BasketSource::Record(joined[place.range].slice(start..start + place.length as usize))
+        joined[place.range].slice(start..start + place.length as usize)
     };
     Ok(plan.placements.iter().map(source).collect())
 }

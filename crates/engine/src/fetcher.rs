@@ -135,11 +135,11 @@ impl Fetcher {
 
     /// Gives the decoders bundles of baskets, in the order of the file so that memory is walked through once.
     fn hand_out(&self, mut tasks: Vec<Task>) -> bool {
-        tasks.sort_by_key(|task| task.source.stored().as_ptr() as usize);
+        tasks.sort_by_key(|task| task.source.address());
         let mut bundle = Vec::new();
         let mut bundle_bytes = 0;
         for task in tasks {
-            bundle_bytes += task.source.stored().len();
+            bundle_bytes += task.source.stored_bytes();
             bundle.push(task);
             if bundle_bytes >= limits::BUNDLE_BYTES {
                 bundle_bytes = 0;
@@ -159,7 +159,7 @@ fn select(tree: &Tree, selection: &Selection) -> Result<Vec<usize>> {
             .iter()
             .map(|name| {
                 let index = tree.find(name)?;
-                tree.layout(index).map(|_| index)
+                tree.check_readable(index).map(|()| index)
             })
             .collect(),
     }

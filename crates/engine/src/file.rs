@@ -9,6 +9,8 @@ use branchline_format::error::FormatError;
 use branchline_format::file::{read_entries, read_header, read_key_at, read_object, Entry, FileHeader};
 use branchline_format::held::{Held, Need};
 use branchline_format::layout::kind_of;
+use branchline_format::ntuple::anchor;
+use branchline_format::ntuple::envelope::Locator;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::{ByteRange, Counted, RangeRead, Store};
@@ -16,8 +18,9 @@ use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+use crate::ntuple::Ntuple;
 use crate::read_buffers;
-use crate::tree::Tree;
+use crate::tree::{Content, Tree};
 
 /// A file whose header and keys were read.
 pub struct File {
@@ -85,10 +88,11 @@ impl File {
         self.header.version
     }
 
-    /// Whether the object of a key is a TTree.
+    /// Whether the object of a key is a TTree or an RNTuple.
     pub fn is_tree(&self, entry: &Entry) -> bool {
         let class_name = entry.key.class_name.as_str();
-        matches!(class_name, "TTree" | "TNtuple" | "TNtupleD") || self.class_infos.inherits(class_name, "TTree")
+        matches!(class_name, "TTree" | "TNtuple" | "TNtupleD" | anchor::CLASS_NAME)
+            || self.class_infos.inherits(class_name, "TTree")
     }
 
     /// Paths of its trees, each once.
@@ -107,14 +111,19 @@ impl File {
         let watch = Stopwatch::start();
         let before = self.counters.snapshot().get(Counter::FetchNs);
         let entry = self.find_tree(path)?;
-        let mut reader =
-            MetadataReader { path: &self.path, store: &*self.store, held: self.lock_held().clone(), pieces_count: 0 };
+        let mut reader = self.metadata_reader();
+        if entry.key.class_name == anchor::CLASS_NAME {
+            let ntuple = Ntuple::open(&mut reader, entry)?;
+            let tree = Tree::new(Arc::clone(self), entry.path.clone(), Content::Ntuple(Box::new(ntuple)));
+            add_open_time(&self.counters, &watch, before);
+            return Ok(Arc::new(tree));
+        }
         let mut decompressor = Decompressor::new();
         let plain = reader.until_known(|held| read_object(held, &entry.key, &mut decompressor))?;
         let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&entry.path));
         let meta = read_tree(&plain, entry.key.key_size, &entry.key.class_name, &self.class_infos).map_err(named)?;
         let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.class_infos)).collect();
-        let tree = Tree::new(Arc::clone(self), entry.path.clone(), meta, kinds);
+        let tree = Tree::new(Arc::clone(self), entry.path.clone(), Content::Tree { meta, kinds });
         add_open_time(&self.counters, &watch, before);
         Ok(Arc::new(tree))
     }
@@ -143,6 +152,11 @@ impl File {
         found.ok_or_else(|| ReadError::new(ReadErrorKind::NoSuchKey, &self.path, format!("there is no tree {path:?}")))
     }
 
+    /// A decoder's way to the bytes of its metadata.
+    pub(crate) fn metadata_reader(&self) -> MetadataReader<'_> {
+        MetadataReader { path: &self.path, store: &*self.store, held: self.lock_held().clone(), pieces_count: 0 }
+    }
+
     /// A range that is at hand already, as all of a small file is.
     pub(crate) fn held(&self, offset: u64, size: u64) -> Option<Bytes> {
         self.lock_held().share(offset, size)
@@ -164,8 +178,9 @@ fn add_open_time(counters: &Counters, watch: &Stopwatch, fetch_before: u64) {
     counters.add(Counter::OpenNs, watch.elapsed_ns().saturating_sub(fetched));
 }
 
-struct MetadataReader<'a> {
-    path: &'a str,
+/// Answers decoders of metadata with the bytes that they miss.
+pub(crate) struct MetadataReader<'a> {
+    pub(crate) path: &'a str,
     store: &'a dyn Store,
     held: Held,
     pieces_count: usize,
@@ -193,8 +208,33 @@ impl MetadataReader<'_> {
         Ok(())
     }
 
+    /// Fetches those of these ranges that are not held yet, in one request; what lies outside the file is left to the
+    /// decoder to complain about.
+    pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
+        let size = self.held.file_size();
+        let is_missing = |range: &Locator| {
+            let is_inside = range.offset.checked_add(range.size).is_some_and(|end| end <= size);
+            is_inside && self.held.share(range.offset, range.size).is_none()
+        };
+        let missing = ranges.into_iter().filter(is_missing).map(|range| ByteRange::new(range.offset, range.size));
+        let mut missing: Vec<ByteRange> = missing.collect();
+        missing.sort_by_key(|range| (range.offset, range.length));
+        missing.dedup();
+        if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
+            let message = "parts of its metadata lie in each other";
+            return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.read(missing)
+    }
+
     /// Asks a decoder again and again until it needs no more bytes.
-    fn until_known<T>(&mut self, mut decoder: impl FnMut(&Held) -> std::result::Result<T, Need>) -> Result<T> {
+    pub(crate) fn until_known<T>(
+        &mut self,
+        mut decoder: impl FnMut(&Held) -> std::result::Result<T, Need>,
+    ) -> Result<T> {
         loop {
             match decoder(&self.held) {
                 Ok(known) => return Ok(known),

@@ -1,5 +1,6 @@
 //! Joins format and storage: branches x entry range -> arrays.
 
+pub mod about;
 mod assemble;
 mod basket_source;
 mod budget;
@@ -7,12 +8,16 @@ pub mod chunk;
 mod clock;
 pub mod decompress_limit;
 pub mod error;
+mod extents;
 mod fetch;
 mod fetcher;
 pub mod file;
 mod guard;
 pub mod limits;
 mod names;
+mod ntuple;
+mod page_decode;
+mod page_fetch;
 mod read_buffers;
 pub mod read_now;
 pub mod records;

@@ -30,18 +30,18 @@ pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool
 
 /// How many elements these entries of a branch have, from the branch that counts them.
 pub(crate) fn read_counts(tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Counts> {
-    let name = &tree.branch(branch).path;
+    let name = tree.branch_path(branch);
     let not_counted = || tree.error(ReadErrorKind::BadFile, format!("branch {name} names no branch that counts it"));
     let count = match tree.kind(branch) {
-        Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. }) => *count,
+        Some(Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. })) => *count,
         _ => return Err(not_counted()),
     };
     // A branch that counts is counted by none that would count it: files that say so would be read for ever.
     let is_plain = match tree.kind(count) {
-        Kind::Data(Layout::Fixed { dimensions, .. }) => dimensions.is_empty(),
-        Kind::Data(Layout::Run { dimensions, count: None, .. }) => dimensions.is_empty(),
-        Kind::Data(Layout::Run { dimensions, count: Some(outer), .. }) => {
-            dimensions.is_empty() && matches!(tree.kind(*outer), Kind::Data(Layout::Fixed { .. }))
+        Some(Kind::Data(Layout::Fixed { dimensions, .. })) => dimensions.is_empty(),
+        Some(Kind::Data(Layout::Run { dimensions, count: None, .. })) => dimensions.is_empty(),
+        Some(Kind::Data(Layout::Run { dimensions, count: Some(outer), .. })) => {
+            dimensions.is_empty() && matches!(tree.kind(*outer), Some(Kind::Data(Layout::Fixed { .. })))
         }
         _ => false,
     };

@@ -213,9 +213,9 @@ impl Records {
         let mut branches = lock(&self.branches);
         let mut last_codec = None;
         for (column, cost) in chunk.columns.iter().zip(&chunk.costs) {
-            let name = &chunk.tree.branch(*column).path;
+            let name = chunk.tree.branch_path(*column);
             if !branches.contains_key(name) {
-                branches.insert(name.clone(), BranchCost::default());
+                branches.insert(name.to_string(), BranchCost::default());
             }
             let Some(total) = branches.get_mut(name) else { continue };
             total.baskets += cost.baskets.load(Ordering::Relaxed);

@@ -1,30 +1,82 @@
-//! Tree: our handle on a TTree of an open file.
+//! Tree: our handle on a TTree or an RNTuple of an open file. Nobody else asks which it is, but those who fetch and
+//! decode.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use branchline_format::column::Column;
 use branchline_format::layout::{Kind, Layout};
-use branchline_format::tree::{Basket, Place, TBranch, TTree};
+use branchline_format::ntuple::form::Form;
+use branchline_format::tree::TTree;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::names;
+use crate::ntuple::Ntuple;
 
 /// A tree whose metadata were read.
 #[derive(Debug)]
 pub struct Tree {
     file: Arc<File>,
     path: String,
-    meta: TTree,
-    kinds: Vec<Kind>,
+    content: Content,
     /// Filled when a branch is looked for the first time: whoever reads all of them looks for none.
     index_by_path: OnceLock<HashMap<String, usize>>,
 }
 
+/// What a tree is in its file.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// A TTree, and what each of its branches holds.
+    Tree { meta: TTree, kinds: Vec<Kind> },
+    /// An RNTuple, whose fields are the branches and whose clusters are the baskets of each of them.
+    Ntuple(Box<Ntuple>),
+}
+
+/// What the entries of a branch are made from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shape<'a> {
+    /// Baskets of this layout.
+    Baskets(&'a Layout),
+    /// Clusters of a field of this form.
+    Clusters(&'a Form),
+}
+
+impl Shape<'_> {
+    /// The column of no entries.
+    pub(crate) fn empty(self) -> Column {
+        match self {
+            Self::Baskets(layout) => Column::empty(layout),
+            Self::Clusters(form) => form.empty(),
+        }
+    }
+
+    /// Whether its entries have any number of elements.
+    pub(crate) fn is_run(self) -> bool {
+        match self {
+            Self::Baskets(layout) => matches!(layout, Layout::Run { .. }),
+            Self::Clusters(form) => matches!(form, Form::List { .. }),
+        }
+    }
+
+    /// NumPy's name, bytes and extents of the numbers of a branch whose values can be made where they stay.
+    pub(crate) fn numbers(self) -> Option<(&'static str, usize, Vec<usize>)> {
+        match self {
+            Self::Baskets(Layout::Fixed { scalar, dimensions } | Layout::Run { scalar, dimensions, .. }) => {
+                Some((scalar.dtype(), scalar.size(), dimensions.clone()))
+            }
+            Self::Baskets(_) => None,
+            Self::Clusters(form) => {
+                let (number, dimensions) = form.fixed().or_else(|| form.run())?;
+                Some((number.dtype(), number.size(), dimensions))
+            }
+        }
+    }
+}
+
 impl Tree {
-    pub(crate) fn new(file: Arc<File>, path: String, meta: TTree, kinds: Vec<Kind>) -> Self {
-        Self { file, path, meta, kinds, index_by_path: OnceLock::new() }
+    pub(crate) fn new(file: Arc<File>, path: String, content: Content) -> Self {
+        Self { file, path, content, index_by_path: OnceLock::new() }
     }
 
     /// The file that it is in.
@@ -39,68 +91,119 @@ impl Tree {
 
     /// Its title.
     pub fn title(&self) -> &str {
-        &self.meta.title
+        match &self.content {
+            Content::Tree { meta, .. } => &meta.title,
+            Content::Ntuple(ntuple) => ntuple.description(),
+        }
     }
 
     /// Its entries.
     pub fn entries_count(&self) -> u64 {
-        self.meta.entries_count
-    }
-
-    /// Its branches, a parent before its children.
-    pub fn branches(&self) -> &[TBranch] {
-        &self.meta.branches
-    }
-
-    /// A branch.
-    pub fn branch(&self, index: usize) -> &TBranch {
-        &self.meta.branches[index]
-    }
-
-    /// What a branch holds.
-    pub fn kind(&self, index: usize) -> &Kind {
-        &self.kinds[index]
-    }
-
-    /// The layout of a branch that can be read.
-    pub fn layout(&self, index: usize) -> Result<&Layout> {
-        let name = &self.meta.branches[index].path;
-        match &self.kinds[index] {
-            Kind::Data(layout) => Ok(layout),
-            Kind::Group => {
-                let message = format!("branch {name} only groups others and holds no data of its own");
-                Err(self.error(ReadErrorKind::Unsupported, message).with_hint("ask for the branches below it"))
-            }
-            Kind::Unsupported { class_name, reason } => {
-                let message = format!("branch {name} of class {class_name}: {reason}");
-                Err(self.error(ReadErrorKind::Unsupported, message).with_hint("the other branches still read"))
-            }
+        match &self.content {
+            Content::Tree { meta, .. } => meta.entries_count,
+            Content::Ntuple(ntuple) => ntuple.entries_count,
         }
     }
 
-    /// Indices of the branches that can be read.
+    /// How many branches it has; they are told apart by their index, and a parent comes before its children.
+    pub fn branches_count(&self) -> usize {
+        match &self.content {
+            Content::Tree { meta, .. } => meta.branches.len(),
+            Content::Ntuple(ntuple) => ntuple.branches.len(),
+        }
+    }
+
+    /// The names that lead to a branch and its own.
+    pub fn branch_path(&self, index: usize) -> &str {
+        match &self.content {
+            Content::Tree { meta, .. } => &meta.branches[index].path,
+            Content::Ntuple(ntuple) => &ntuple.branches[index].path,
+        }
+    }
+
+    /// What stands between the names of a path.
+    pub fn separator(&self) -> &'static str {
+        match &self.content {
+            Content::Tree { .. } => "/",
+            Content::Ntuple(_) => ".",
+        }
+    }
+
+    /// Whether a branch holds all that the branches below it hold.
+    pub fn nests(&self) -> bool {
+        matches!(self.content, Content::Ntuple(_))
+    }
+
+    /// What a branch is made of.
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// What a branch of a TTree holds.
+    pub(crate) fn kind(&self, index: usize) -> Option<&Kind> {
+        match &self.content {
+            Content::Tree { kinds, .. } => kinds.get(index),
+            Content::Ntuple(_) => None,
+        }
+    }
+
+    /// What a branch that can be read is made from.
+    pub(crate) fn shape(&self, index: usize) -> Result<Shape<'_>> {
+        let name = self.branch_path(index);
+        let refused = |class_name: &str, reason: &str| {
+            let message = format!("branch {name} of class {class_name}: {reason}");
+            Err(self.error(ReadErrorKind::Unsupported, message).with_hint("the other branches still read"))
+        };
+        match &self.content {
+            Content::Tree { kinds, .. } => match &kinds[index] {
+                Kind::Data(layout) => Ok(Shape::Baskets(layout)),
+                Kind::Group => {
+                    let message = format!("branch {name} only groups others and holds no data of its own");
+                    Err(self.error(ReadErrorKind::Unsupported, message).with_hint("ask for the branches below it"))
+                }
+                Kind::Unsupported { class_name, reason } => refused(class_name, reason),
+            },
+            Content::Ntuple(ntuple) => match ntuple.form(index) {
+                Ok(form) => Ok(Shape::Clusters(form)),
+                Err(reason) => refused(&ntuple.field(index).type_name, reason),
+            },
+        }
+    }
+
+    /// Refuses a branch that cannot be read, and says why.
+    pub fn check_readable(&self, index: usize) -> Result<()> {
+        self.shape(index).map(|_| ())
+    }
+
+    /// Indices of the branches that are read when none are named: all that hold data, each once.
     pub fn readable(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.kinds.len()).filter(|index| matches!(self.kinds[*index], Kind::Data(_)))
+        (0..self.branches_count()).filter(|index| match &self.content {
+            Content::Tree { kinds, .. } => matches!(kinds[*index], Kind::Data(_)),
+            Content::Ntuple(ntuple) => ntuple.branches[*index].parent.is_none() && ntuple.form(*index).is_ok(),
+        })
     }
 
     /// Finds a branch by its path, or by a shorter name if that means only one.
     pub fn find(&self, name: &str) -> Result<usize> {
-        let indices =
-            || self.meta.branches.iter().enumerate().map(|(index, branch)| (branch.path.clone(), index)).collect();
-        if let Some(index) = self.index_by_path.get_or_init(indices).get(name) {
+        let path = |index| (self.branch_path(index).to_string(), index);
+        let indices = || (0..self.branches_count()).map(path).collect();
+        let by_path = self.index_by_path.get_or_init(indices);
+        let slashed = || by_path.get(&name.replace('/', self.separator()));
+        if let Some(index) = by_path.get(name).or_else(slashed) {
             return Ok(*index);
         }
-        let names = self.meta.branches.iter().map(|branch| (branch.path.as_str(), branch.name.as_str()));
+        let names = (0..self.branches_count()).map(|index| (self.branch_path(index), self.branch_name(index)));
         let mut same = names::candidates(name, names);
         // A split object and its first member may share a name: the one with data is meant.
-        if same.iter().any(|index| !matches!(self.kinds[*index], Kind::Group)) {
-            same.retain(|index| !matches!(self.kinds[*index], Kind::Group));
+        let is_group = |index: &usize| matches!(self.kind(*index), Some(Kind::Group));
+        if same.iter().any(|index| !is_group(index)) {
+            same.retain(|index| !is_group(index));
         }
         match same.as_slice() {
             [only] => Ok(*only),
             [] => Err(self.error(ReadErrorKind::NoSuchKey, format!("tree {} has no branch {name:?}", self.path))),
             many => {
-                let paths: Vec<&str> = many.iter().take(4).map(|index| self.branch(*index).path.as_str()).collect();
+                let paths: Vec<&str> = many.iter().take(4).map(|index| self.branch_path(*index)).collect();
                 let message = format!("tree {} has several branches named {name:?}", self.path);
                 let hint = format!("give the whole path: {}", paths.join(", "));
                 Err(self.error(ReadErrorKind::NoSuchKey, message).with_hint(hint))
@@ -108,99 +211,15 @@ impl Tree {
         }
     }
 
-    /// Indices of the baskets of a branch that overlap these entries; all entries must be covered.
-    pub(crate) fn baskets_of(&self, index: usize, entries: &Range<u64>) -> Result<Range<usize>> {
-        let baskets = &self.meta.branches[index].baskets;
-        let first = baskets.partition_point(|basket| basket.entry_stop <= entries.start);
-        let last = baskets.partition_point(|basket| basket.entry_start < entries.end);
-        let mut next = entries.start;
-        for basket in &baskets[first..last.max(first)] {
-            if basket.entry_start > next {
-                break;
-            }
-            next = basket.entry_stop;
+    /// Its own name.
+    pub fn branch_name(&self, index: usize) -> &str {
+        match &self.content {
+            Content::Tree { meta, .. } => &meta.branches[index].name,
+            Content::Ntuple(ntuple) => &ntuple.branches[index].name,
         }
-        if next < entries.end {
-            let name = &self.meta.branches[index].path;
-            let message = format!("branch {name} has no basket for entry {next} of {}", self.entries_count());
-            return Err(self.error(ReadErrorKind::BadFile, message));
-        }
-        Ok(first..last.max(first))
-    }
-
-    /// Refuses a number of entries that no branch has: where nothing is read from baskets, nothing else would tell.
-    pub(crate) fn check_entries_count(&self) -> Result<()> {
-        let most = self.meta.branches.iter().map(|branch| branch.entries_count).max().unwrap_or(0);
-        if self.entries_count() <= most {
-            return Ok(());
-        }
-        let message = format!("tree {} says {} entries, its branches have {most}", self.path, self.entries_count());
-        Err(self.error(ReadErrorKind::BadFile, message))
-    }
-
-    /// Entries at which baskets of all these branches begin, the last being the end of the tree.
-    pub fn common_boundaries(&self, columns: &[usize]) -> Vec<u64> {
-        let starts = |index: &usize| self.meta.branches[*index].baskets.iter().map(|basket| basket.entry_start);
-        let mut common: Option<Vec<u64>> = None;
-        for column in columns {
-            let own: Vec<u64> = starts(column).collect();
-            common = Some(match common {
-                None => own,
-                Some(before) => before.into_iter().filter(|entry| own.binary_search(entry).is_ok()).collect(),
-            });
-        }
-        let mut boundaries = common.unwrap_or_default();
-        boundaries.push(self.entries_count());
-        boundaries
-    }
-
-    /// Entries at which the baskets of the branch with most bytes in the file begin.
-    pub fn basket_borders(&self) -> Vec<u64> {
-        let size = |branch: &&TBranch| branch.baskets.iter().map(stored_size).sum::<u64>();
-        let largest = self.meta.branches.iter().max_by_key(size);
-        largest.map_or_else(Vec::new, |branch| branch.baskets.iter().map(|basket| basket.entry_start).collect())
-    }
-
-    /// Bytes per entry of these branches: stored, and after decompression.
-    pub fn bytes_per_entry(&self, columns: &[usize]) -> (f64, f64) {
-        let entries = self.entries_count().max(1) as f64;
-        let (mut stored, mut plain) = (0.0, 0.0);
-        for column in columns {
-            let branch = &self.meta.branches[*column];
-            let zipped = branch.compressed_bytes.max(branch.baskets.iter().map(stored_size).sum());
-            stored += zipped as f64;
-            plain += branch.plain_bytes.max(zipped) as f64;
-        }
-        (stored / entries, plain / entries)
-    }
-
-    /// Bytes per entry that these branches take while they are read: stored, decompressed and decoded.
-    pub(crate) fn memory_per_entry(&self, columns: &[usize]) -> f64 {
-        let (stored, plain) = self.bytes_per_entry(columns);
-        let offsets = columns.iter().filter(|column| !matches!(self.kinds[**column], Kind::Data(Layout::Fixed { .. })));
-        stored + plain + 8.0 * offsets.count() as f64
-    }
-
-    /// Bytes after decompression of the largest basket of these branches, as far as their averages tell.
-    pub(crate) fn largest_basket_bytes(&self, columns: &[usize]) -> u64 {
-        let largest = |column: &usize| {
-            let branch = &self.meta.branches[*column];
-            let entries = branch.baskets.iter().map(|basket| basket.entry_stop - basket.entry_start).max();
-            let plain_per_entry = branch.plain_bytes as f64 / branch.entries_count.max(1) as f64;
-            (plain_per_entry * entries.unwrap_or(0) as f64) as u64
-        };
-        columns.iter().map(largest).max().unwrap_or(0)
     }
 
     pub(crate) fn error(&self, kind: ReadErrorKind, message: impl Into<String>) -> ReadError {
         ReadError::new(kind, self.file.path(), message)
-    }
-}
-
-/// Bytes of a basket in the file.
-pub fn stored_size(basket: &Basket) -> u64 {
-    match &basket.place {
-        Place::File { size, .. } => *size,
-        Place::Embedded(basket) => basket.data.len() as u64,
     }
 }

@@ -14,9 +14,11 @@ use crate::chunk::{Chunk, Effort, Target};
 use crate::clock::Clock;
 use crate::error::ReadError;
 use crate::guard::{guarded, MISTAKE};
+use crate::page_decode::decode_cluster;
+use crate::tree::Shape;
 
 fn basket_error(chunk: &Chunk, column: usize, error: &FormatError) -> ReadError {
-    let branch = &chunk.tree.branch(chunk.columns[column]).path;
+    let branch = chunk.tree.branch_path(chunk.columns[column]);
     let named = error.clone().in_object(format!("tree {}, branch {branch}", chunk.tree.path()));
     ReadError::from_format(chunk.tree.file().path(), &named)
 }
@@ -73,8 +75,12 @@ impl Worker {
     }
 
     fn try_run(&mut self, task: &mut Task) -> FormatResult<Effort> {
-        let layout = task.chunk.tree.layout(task.chunk.columns[task.column]);
-        let layout = layout.map_err(|error| FormatError::unsupported(error.message))?;
+        let tree = Arc::clone(&task.chunk.tree);
+        let shape = tree.shape(task.chunk.columns[task.column]);
+        let layout = match shape.map_err(|error| FormatError::unsupported(error.message))? {
+            Shape::Baskets(layout) => layout,
+            Shape::Clusters(_) => return decode_cluster(task, &mut self.decompressor, &mut self.scratch),
+        };
         let entries = task.entries.clone();
         let chunk = &task.chunk;
         let (column, target) = (task.column, &mut task.target);
@@ -118,6 +124,7 @@ impl Worker {
                 effort.plain = basket.data.len();
                 work(&Plain::embedded(basket))?
             }
+            BasketSource::Pages(_) => return Err(wrong_target()),
             BasketSource::Record(_) => {
                 let record = BasketRecord::parse(source.stored(), entries_count)?;
                 let bytes = record.decompress(&mut self.decompressor, &mut self.scratch)?;

@@ -12,6 +12,7 @@ pub mod error;
 pub mod file;
 pub mod held;
 pub mod layout;
+pub mod ntuple;
 pub mod range;
 pub mod scalar;
 pub mod streamer;

@@ -26,7 +26,7 @@ def layout_of(column: Any) -> ak.contents.Content:
     """The awkward layout of a column."""
     kind = column[0]
     if kind == "flat":
-        return ak.contents.NumpyArray(np.frombuffer(column[2], dtype=column[1]), backend=BACKEND)
+        return _flat(column)
     if kind == "list":
         return ak.contents.ListOffsetArray(_offsets(column[1]), layout_of(column[2]))
     if kind == "regular":
@@ -45,6 +45,12 @@ def layout_of(column: Any) -> ak.contents.Content:
     parameters = {"__record__": class_name} if class_name else None
     members = [layout_of(content) for content in contents]
     return ak.contents.RecordArray(members, list(names), length=count, parameters=parameters, backend=BACKEND)
+
+
+def _flat(column: Any) -> ak.contents.Content:
+    if column[1] == "unknown":
+        return ak.contents.EmptyArray(backend=BACKEND)
+    return ak.contents.NumpyArray(np.frombuffer(column[2], dtype=column[1]), backend=BACKEND)
 
 
 def _option(column: Any) -> ak.contents.Content:

@@ -50,6 +50,7 @@ class Branch(Branches):
         self.compressed_bytes: int = about["compressed_bytes"]
         self.plain_bytes: int = about["plain_bytes"]
         self.reason: str | None = about["reason"]
+        self.is_part: bool = about["is_part"]  # whether its bytes are among those of the branch that it belongs to
 
     def __repr__(self) -> str:
         return f"<Branch {self.path} {self.typename!r} of {self._tree.name}>"

@@ -153,7 +153,7 @@ class Branches(ABC):
         """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
         outline = self.tree.outline
         chain, asked = outline.chain(self.number), name.lstrip("/")
-        index = self.tree.index_of(f"{chain}/{asked}" if chain else asked)
+        index = self.tree.index_of(f"{chain}{outline.separator}{asked}" if chain else asked)
         if index is None or not outline.is_below(index, self.number):
             return None
         is_exact = outline.path_from(index, self.number) == asked

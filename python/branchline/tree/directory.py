@@ -197,5 +197,5 @@ class Directory:
 def not_read(entry: Entry, path: str) -> UnsupportedBranchError:
     """The error for an object of a class that is not read."""
     return UnsupportedBranchError(
-        f"{entry.path} is a {entry.classname}, not a TTree", path=path, hint="only TTrees are read yet"
+        f"{entry.path} is a {entry.classname}, no tree", path=path, hint="only TTrees and RNTuples are read yet"
     )

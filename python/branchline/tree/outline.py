@@ -10,11 +10,14 @@ class Outline:
     """The branches of a tree by their indices, a parent before its children.
 
     ``paths`` are unique, ``names`` are the branches' own; ``kinds`` are ``data``, ``group`` (it only groups others) and
-    ``unsupported``.
+    ``unsupported``. ``separator`` stands between the names of a path. Where the tree ``nests``, a branch holds all that
+    those below it hold.
     """
 
     def __init__(self, core: Any) -> None:
         self.paths: list[str] = core.paths()
+        self.separator: str = core.separator
+        self.nests: bool = core.nests
         rows: list[tuple[str, int | None, str]] = core.outline()
         self.names = [name for name, _, _ in rows]
         self.parents = [parent for _, parent, _ in rows]
@@ -49,12 +52,12 @@ class Outline:
         return 0 if parent is None else 1 + self.depth(parent)
 
     def chain(self, index: int | None) -> str:
-        """Names of the branches that lead to one and its own, joined with slashes, which two branches may share."""
+        """Names of the branches that lead to one and its own, as in a path, which two branches may share."""
         names = []
         while index is not None:
             names.append(self.names[index])
             index = self.parents[index]
-        return "/".join(reversed(names))
+        return self.separator.join(reversed(names))
 
     def path_from(self, index: int, ancestor: int | None) -> str:
         """The path of a branch relative to another, with which that one finds it."""

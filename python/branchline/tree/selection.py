@@ -285,6 +285,8 @@ class Selector:
         A group of which none or not all of the branches are meant comes as a record, in place of these.
         """
         meant = {index for index in indices if self._outline.kinds[index] == "data"}
+        if self._outline.nests:
+            meant = {index for index in meant if not self._is_within(index, meant)}
         self._left_out += [self._outline.paths[one] for one in indices if self._outline.kinds[one] == "unsupported"]
         groups = [index for index in indices if self._outline.kinds[index] == "group"]
         groups = [index for index in groups if not meant.issuperset(self._outline.data_below(index))]
@@ -299,6 +301,11 @@ class Selector:
             if field is not None:
                 fields[key] = field
         return fields
+
+    def _is_within(self, index: int, others: set[int]) -> bool:
+        """Whether a branch above this one is among others."""
+        parent = self._outline.parents[index]
+        return parent is not None and (parent in others or self._is_within(parent, others))
 
     def _warn_of_left_out(self) -> None:
         told = self._tree.told_unreadable

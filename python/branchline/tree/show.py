@@ -29,8 +29,10 @@ def table(tree: Tree, branches: Sequence[Branch]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    compressed = sum(branch.compressed_bytes for branch in branches)
-    plain = sum(branch.plain_bytes for branch in branches)
+    shown = {branch.number for branch in branches}
+    counted = [one for one in branches if not (one.is_part and tree.outline.parents[one.number] in shown)]
+    compressed = sum(branch.compressed_bytes for branch in counted)
+    plain = sum(branch.plain_bytes for branch in counted)
     lines.append(
         f"{tree.path}: {tree.entries_count} entries, {len(branches)} branches, "
         f"{size_text(compressed)} compressed, {size_text(plain)} plain"

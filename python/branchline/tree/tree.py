@@ -1,4 +1,4 @@
-"""Tree: our handle on a tree of a file."""
+"""Tree: our handle on a tree of a file, a TTree or an RNTuple."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ class Tree(Branches):
     @property
     def compressed_bytes(self) -> int:
         """Bytes of all branches in the file."""
-        return sum(branch.compressed_bytes for branch in self.values())
+        return sum(branch.compressed_bytes for branch in self.values() if not branch.is_part)
 
     @property
     def uncompressed_bytes(self) -> int:
         """Bytes of all branches after decompression."""
-        return sum(branch.plain_bytes for branch in self.values())
+        return sum(branch.plain_bytes for branch in self.values() if not branch.is_part)
 
     @property
     def compression_ratio(self) -> float:

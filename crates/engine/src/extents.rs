@@ -1,0 +1,179 @@
+//! Where the entries of a tree lie: the baskets of its branches, their entries and what they take.
+
+use std::ops::Range;
+
+use branchline_format::layout::{Kind, Layout};
+use branchline_format::tree::{Basket, Place, TBranch};
+
+use crate::error::{ReadErrorKind, Result};
+use crate::tree::{Content, Tree};
+
+impl Tree {
+    /// Indices of the baskets of a branch that overlap these entries; all entries must be covered.
+    pub(crate) fn baskets_of(&self, index: usize, entries: &Range<u64>) -> Result<Range<usize>> {
+        let found = match self.content() {
+            Content::Tree { meta, .. } => baskets_of(&meta.branches[index].baskets, entries),
+            Content::Ntuple(ntuple) => ntuple.clusters_of(self.file(), entries)?,
+        };
+        found.map_err(|entry| {
+            let name = self.branch_path(index);
+            let message = format!("branch {name} has no basket for entry {entry} of {}", self.entries_count());
+            self.error(ReadErrorKind::BadFile, message)
+        })
+    }
+
+    /// The entries of a basket of a branch.
+    pub(crate) fn basket_entries(&self, index: usize, basket: usize) -> Range<u64> {
+        match self.content() {
+            Content::Tree { meta, .. } => entries_of(&meta.branches[index].baskets[basket]),
+            Content::Ntuple(ntuple) => {
+                let cluster = ntuple.clusters(self.file()).ok().and_then(|clusters| clusters.get(basket));
+                cluster.map_or(0..0, |cluster| cluster.entries.clone())
+            }
+        }
+    }
+
+    /// Entries of all baskets of a branch.
+    pub fn all_basket_entries(&self, index: usize) -> Vec<Range<u64>> {
+        match self.content() {
+            Content::Tree { meta, .. } => meta.branches[index].baskets.iter().map(entries_of).collect(),
+            Content::Ntuple(ntuple) => {
+                let clusters = ntuple.clusters(self.file()).unwrap_or_default();
+                clusters.iter().map(|cluster| cluster.entries.clone()).collect()
+            }
+        }
+    }
+
+    /// Refuses a number of entries that no branch has: where nothing is read from baskets, nothing else would tell.
+    pub(crate) fn check_entries_count(&self) -> Result<()> {
+        let most = match self.content() {
+            Content::Tree { meta, .. } => meta.branches.iter().map(|branch| branch.entries_count).max().unwrap_or(0),
+            Content::Ntuple(ntuple) => ntuple.clusters(self.file())?.last().map_or(0, |cluster| cluster.entries.end),
+        };
+        if self.entries_count() <= most {
+            return Ok(());
+        }
+        let message = format!("tree {} says {} entries, its branches have {most}", self.path(), self.entries_count());
+        Err(self.error(ReadErrorKind::BadFile, message))
+    }
+
+    /// Entries at which baskets of all these branches begin, the last being the end of the tree.
+    pub fn common_boundaries(&self, columns: &[usize]) -> Vec<u64> {
+        let starts = |index: &usize| self.all_basket_entries(*index).into_iter().map(|entries| entries.start);
+        let mut boundaries: Vec<u64> = match (self.content(), columns) {
+            // All fields have the same clusters.
+            (Content::Ntuple(_), [first, ..]) => starts(first).collect(),
+            (Content::Ntuple(_), []) => Vec::new(),
+            (Content::Tree { .. }, columns) => {
+                let mut common: Option<Vec<u64>> = None;
+                for column in columns {
+                    let own: Vec<u64> = starts(column).collect();
+                    common = Some(match common {
+                        None => own,
+                        Some(before) => before.into_iter().filter(|entry| own.binary_search(entry).is_ok()).collect(),
+                    });
+                }
+                common.unwrap_or_default()
+            }
+        };
+        boundaries.push(self.entries_count());
+        boundaries
+    }
+
+    /// Entries at which the baskets of the branch with most bytes in the file begin.
+    pub fn basket_borders(&self) -> Vec<u64> {
+        let largest = match self.content() {
+            Content::Tree { meta, .. } => {
+                let size = |index: &usize| stored_bytes(&meta.branches[*index]);
+                (0..meta.branches.len()).max_by_key(size)
+            }
+            Content::Ntuple(ntuple) => (!ntuple.branches.is_empty()).then_some(0),
+        };
+        let entries = largest.map_or_else(Vec::new, |index| self.all_basket_entries(index));
+        entries.into_iter().map(|entries| entries.start).collect()
+    }
+
+    /// Bytes per entry of these branches: stored, and after decompression.
+    pub fn bytes_per_entry(&self, columns: &[usize]) -> (f64, f64) {
+        let entries = self.entries_count().max(1) as f64;
+        let (mut stored, mut plain) = (0.0, 0.0);
+        match self.content() {
+            Content::Tree { meta, .. } => {
+                for column in columns {
+                    let branch = &meta.branches[*column];
+                    let zipped = branch.compressed_bytes.max(stored_bytes(branch));
+                    stored += zipped as f64;
+                    plain += branch.plain_bytes.max(zipped) as f64;
+                }
+            }
+            Content::Ntuple(ntuple) => {
+                let sizes = ntuple.branch_sizes(self.file(), columns);
+                stored = sizes.stored as f64;
+                plain = sizes.plain as f64;
+            }
+        }
+        (stored / entries, plain / entries)
+    }
+
+    /// Bytes per entry that these branches take while they are read: stored, decompressed and decoded.
+    pub(crate) fn memory_per_entry(&self, columns: &[usize]) -> f64 {
+        match self.content() {
+            Content::Tree { kinds, .. } => {
+                let (stored, plain) = self.bytes_per_entry(columns);
+                let is_fixed = |column: &usize| matches!(kinds[*column], Kind::Data(Layout::Fixed { .. }));
+                stored + plain + 8.0 * columns.iter().filter(|column| !is_fixed(column)).count() as f64
+            }
+            Content::Ntuple(ntuple) => {
+                let sizes = ntuple.branch_sizes(self.file(), columns);
+                (sizes.stored as f64 + sizes.decoded as f64) / self.entries_count().max(1) as f64
+            }
+        }
+    }
+
+    /// Bytes after decompression of the largest basket of these branches, as far as their averages tell; of an RNTuple
+    /// of the largest page, as a cluster is decompressed page by page.
+    pub(crate) fn largest_basket_bytes(&self, columns: &[usize]) -> u64 {
+        let Content::Tree { meta, .. } = self.content() else {
+            let Content::Ntuple(ntuple) = self.content() else { return 0 };
+            return ntuple.branch_sizes(self.file(), columns).largest_page;
+        };
+        let largest = |column: &usize| {
+            let branch = &meta.branches[*column];
+            let entries = branch.baskets.iter().map(|basket| basket.entry_stop - basket.entry_start).max();
+            let plain_per_entry = branch.plain_bytes as f64 / branch.entries_count.max(1) as f64;
+            (plain_per_entry * entries.unwrap_or(0) as f64) as u64
+        };
+        columns.iter().map(largest).max().unwrap_or(0)
+    }
+}
+
+/// Indices of the baskets that overlap these entries, or the first entry that is in none.
+fn baskets_of(baskets: &[Basket], entries: &Range<u64>) -> std::result::Result<Range<usize>, u64> {
+    let first = baskets.partition_point(|basket| basket.entry_stop <= entries.start);
+    let last = baskets.partition_point(|basket| basket.entry_start < entries.end).max(first);
+    let mut next = entries.start;
+    for basket in &baskets[first..last] {
+        if basket.entry_start > next {
+            break;
+        }
+        next = basket.entry_stop;
+    }
+    if next < entries.end {
+        Err(next)
+    } else {
+        Ok(first..last)
+    }
+}
+
+fn entries_of(basket: &Basket) -> Range<u64> {
+    basket.entry_start..basket.entry_stop
+}
+
+/// Bytes of the baskets of a branch in the file.
+pub(crate) fn stored_bytes(branch: &TBranch) -> u64 {
+    let size = |basket: &Basket| match &basket.place {
+        Place::File { size, .. } => *size,
+        Place::Embedded(basket) => basket.data.len() as u64,
+    };
+    branch.baskets.iter().map(size).sum()
+}

@@ -1,0 +1,80 @@
+//! The work of the decoding threads on an RNTuple: from the pages of a field in one cluster to values in their place.
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::ntuple::cluster::{FieldReader, Unpacker};
+
+use crate::basket_source::{BasketSource, ClusterPages};
+use crate::chunk::{Effort, Target};
+use crate::clock::Clock;
+use crate::tree::{Content, Tree};
+use crate::worker::Task;
+
+fn mistaken() -> FormatError {
+    FormatError::unsupported("pages without a cluster")
+}
+
+/// The field of a branch with the pages that were fetched.
+fn reader_of<'a>(tree: &'a Tree, branch: usize, pages: &'a ClusterPages) -> FormatResult<FieldReader<'a>> {
+    let Content::Ntuple(ntuple) = tree.content() else { return Err(mistaken()) };
+    let form = ntuple.form(branch).map_err(FormatError::unsupported)?;
+    Ok(FieldReader { schema: &ntuple.schema, form, cluster: &pages.cluster, stored: &pages.stored })
+}
+
+/// Decodes the entries of a task to its target and tells what it took.
+pub(crate) fn decode_cluster(
+    task: &mut Task,
+    decompressor: &mut Decompressor,
+    scratch: &mut Vec<u8>,
+) -> FormatResult<Effort> {
+    let BasketSource::Pages(pages) = &task.source else { return Err(mistaken()) };
+    let reader = reader_of(&task.chunk.tree, task.chunk.columns[task.column], pages)?;
+    let mut clock = Clock::start();
+    let mut decompress_ns = 0;
+    let mut decompress = |from: &[u8], to: &mut [u8]| {
+        let mut clock = Clock::start();
+        let done = decompressor.decompress_into(from, to);
+        decompress_ns += clock.lap_ns();
+        done
+    };
+    let mut unpacker = Unpacker::new(&mut decompress, scratch);
+    let entries = task.entries.start as u64..task.entries.end as u64;
+    match &mut task.target {
+        Target::Fixed { values } => {
+            // SAFETY: the chunk keeps the buffer until its last task is done, and this one is not.
+            reader.decode_fixed(&entries, &mut unpacker, unsafe { values.bytes_mut() })?;
+        }
+        Target::Run { first_element, offsets, values } => {
+            // SAFETY: as above.
+            let (offsets, values) = unsafe { (offsets.bytes_mut(), values.bytes_mut()) };
+            let offsets = bytemuck::try_cast_slice_mut(offsets).map_err(|_| mistaken())?;
+            reader.decode_run(*first_element, &mut unpacker, offsets, values)?;
+        }
+        Target::Piece { index, .. } => {
+            task.chunk.put_piece(task.column, *index, reader.decode(&entries, &mut unpacker)?);
+        }
+    }
+    let (stored_bytes, plain_bytes, codec) = (unpacker.stored_bytes, unpacker.plain_bytes, unpacker.codec);
+    Ok(Effort {
+        baskets: 1,
+        compressed: stored_bytes as usize,
+        plain: plain_bytes as usize,
+        codec,
+        decompress_ns,
+        decode_ns: clock.lap_ns().saturating_sub(decompress_ns),
+    })
+}
+
+/// Decompresses the pages of a cluster and nothing else; answers with their plain bytes.
+pub(crate) fn decompress_cluster(
+    tree: &Tree,
+    branch: usize,
+    pages: &ClusterPages,
+    decompressor: &mut Decompressor,
+    scratch: &mut Vec<u8>,
+) -> FormatResult<u64> {
+    let mut decompress = |from: &[u8], to: &mut [u8]| decompressor.decompress_into(from, to);
+    let mut unpacker = Unpacker::new(&mut decompress, scratch);
+    reader_of(tree, branch, pages)?.unpack(&mut unpacker)?;
+    Ok(unpacker.plain_bytes)
+}

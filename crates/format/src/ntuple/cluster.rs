@@ -1,0 +1,447 @@
+//! A field's entries of one cluster: which pages they are in, and their decoding into a column.
+//!
+//! Where elements lie is known at once for fields outside collections. Within collections it is told by the pages of
+//! the ends, which therefore come first when only a part of a cluster is wanted.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::column::Column;
+use crate::error::{FormatError, Result};
+
+use super::column_read::ColumnReader;
+pub use super::column_read::{Decompress, Stored, Unpacker};
+use super::envelope::Locator;
+use super::form::{optional, Form};
+use super::number::Number;
+use super::page_list::{Cluster, ColumnPages, Page};
+use super::schema::Schema;
+
+/// What a field needs of one cluster.
+#[derive(Debug)]
+pub struct FieldCluster {
+    /// Entries in the cluster.
+    pub entries_count: u64,
+    pages: HashMap<usize, ColumnPages>,
+}
+
+/// Where elements are: those wanted, and how many there must be in all outside collections.
+#[derive(Debug, Clone)]
+struct Place {
+    elements: Range<u64>,
+    expected: Option<u64>,
+}
+
+impl Place {
+    fn count(&self) -> usize {
+        (self.elements.end - self.elements.start) as usize
+    }
+
+    fn repeated(&self, size: usize) -> Result<Self> {
+        let size = size as u64;
+        let times = |number: u64| number.checked_mul(size).filter(|product| *product <= i64::MAX as u64);
+        let (start, end) = (times(self.elements.start), times(self.elements.end));
+        let expected = self.expected.map(times);
+        match (start, end, expected) {
+            (Some(start), Some(end), None) => Ok(Self { elements: start..end, expected: None }),
+            (Some(start), Some(end), Some(Some(expected))) => {
+                Ok(Self { elements: start..end, expected: Some(expected) })
+            }
+            _ => Err(FormatError::damaged(0, format!("arrays of {size} elements are more than any file holds"))),
+        }
+    }
+
+    fn inside(elements: Range<u64>) -> Self {
+        Self { elements, expected: None }
+    }
+}
+
+impl FieldCluster {
+    /// Looks up the pages of all columns of a field.
+    pub fn new(form: &Form, cluster: &Cluster) -> Result<Self> {
+        let mut pages = HashMap::new();
+        let mut found = Ok(());
+        form.each_column(&mut |column| {
+            if !pages.contains_key(&column) && found.is_ok() {
+                match cluster.pages(column) {
+                    Ok(Some(there)) => drop(pages.insert(column, there)),
+                    Ok(None) => {}
+                    Err(error) => found = Err(error.in_object(format!("column {column}"))),
+                }
+            }
+        });
+        found.map(|()| Self { entries_count: cluster.entries_count(), pages })
+    }
+
+    /// Of every column the last of its pages that is there: it may have entries behind those that were read.
+    pub fn last_pages<'a>(&'a self, stored: &'a Stored) -> impl Iterator<Item = (u64, &'a Bytes)> {
+        let part = |page: &Page| Some((page.locator.offset, stored.part(page.locator.offset)?));
+        self.pages.values().filter_map(move |column| column.pages.iter().rev().find_map(part))
+    }
+
+    /// Elements that all lists of the cluster have together, if the field is a list of numbers.
+    pub fn run_elements(&self, schema: &Schema, form: &Form) -> Option<u64> {
+        let Form::List { content, .. } = form else { return None };
+        let (_, dimensions) = form.run()?;
+        let mut columns = Vec::new();
+        content.each_column(&mut |column| columns.push(column));
+        let active = self.active(schema, columns.iter().map(|column| (*column, *column)))?;
+        let elements = self.pages.get(&active).map_or(0, ColumnPages::elements_count);
+        let each = dimensions.iter().try_fold(1u64, |product, size| product.checked_mul(*size as u64))?;
+        (each > 0 && elements.is_multiple_of(each)).then(|| elements / each)
+    }
+
+    /// Of several representations the one that is not suppressed here. Each is given by its first column.
+    fn active<T>(&self, schema: &Schema, representations: impl Iterator<Item = (usize, T)>) -> Option<T> {
+        let mut later = None;
+        for (column, representation) in representations {
+            match self.pages.get(&column) {
+                Some(pages) if !pages.is_suppressed => return Some(representation),
+                Some(_) => {}
+                None if schema.columns[column].suppressed_before => {}
+                // Added after this cluster was written.
+                None => drop(later.get_or_insert(representation)),
+            }
+        }
+        later
+    }
+}
+
+/// A field in a cluster, with the stored bytes that are there.
+#[derive(Clone, Copy)]
+pub struct FieldReader<'a> {
+    /// Fields and columns.
+    pub schema: &'a Schema,
+    /// What the field's entries become.
+    pub form: &'a Form,
+    /// Its pages.
+    pub cluster: &'a FieldCluster,
+    /// Their bytes.
+    pub stored: &'a Stored,
+}
+
+static NO_PAGES: ColumnPages = ColumnPages { pages: Vec::new(), is_suppressed: false, compression: None };
+
+impl<'a> FieldReader<'a> {
+    /// Parts of the file that are missing for these entries of the cluster. When none are, they can be decoded; until
+    /// then there may be others once these are there.
+    pub fn missing(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<Locator>> {
+        let mut missing = Vec::new();
+        if *entries == (0..self.cluster.entries_count) {
+            for page in self.cluster.pages.values().flat_map(|one| &one.pages) {
+                missing.extend(self.stored.missing(page)?);
+            }
+        } else {
+            self.find_missing(self.form, self.place(entries), unpacker, &mut missing)?;
+        }
+        missing.sort_by_key(|locator| (locator.offset, locator.size));
+        missing.dedup();
+        Ok(missing)
+    }
+
+    /// Decompresses all pages and does nothing with them.
+    pub fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
+        self.cluster.pages.keys().try_for_each(|number| self.column(*number, None)?.unpack(unpacker))
+    }
+
+    /// Decodes these entries of the cluster.
+    pub fn decode(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Column> {
+        self.column_of(self.form, self.place(entries), unpacker)
+    }
+
+    /// Decodes numbers to their place, which has room for exactly as many.
+    pub fn decode_fixed(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>, values: &mut [u8]) -> Result<()> {
+        self.numbers_to(self.form, self.place(entries), unpacker, values)
+    }
+
+    /// Decodes all entries of a list of numbers to their place: its ends, counted on from `first`, and its values.
+    pub fn decode_run(
+        &self,
+        first: i64,
+        unpacker: &mut Unpacker<'_>,
+        offsets: &mut [i64],
+        values: &mut [u8],
+    ) -> Result<()> {
+        let Form::List { columns, content } = self.form else { return Err(wrong_form()) };
+        let ends = self.ends(columns, &self.place(&(0..self.cluster.entries_count)), unpacker)?;
+        for (offset, end) in offsets.iter_mut().zip(&ends[1..]) {
+            *offset = first + *end as i64;
+        }
+        let last = ends.last().copied().unwrap_or(0);
+        self.numbers_to(content, Place::inside(0..last), unpacker, values)
+    }
+
+    fn place(&self, entries: &Range<u64>) -> Place {
+        Place { elements: entries.clone(), expected: Some(self.cluster.entries_count) }
+    }
+
+    /// A reader of the column that is not suppressed here.
+    fn reader(&self, columns: &[usize], place: &Place) -> Result<ColumnReader<'a>> {
+        let number = self.cluster.active(self.schema, columns.iter().map(|column| (*column, *column)));
+        self.column(number.ok_or_else(all_suppressed)?, place.expected)
+    }
+
+    fn column(&self, number: usize, expected: Option<u64>) -> Result<ColumnReader<'a>> {
+        let column = &self.schema.columns[number];
+        let encoding = column.encoding.clone().map_err(FormatError::unsupported)?;
+        let pages = self.cluster.pages.get(&number).unwrap_or(&NO_PAGES);
+        let is_deferred = column.first_element > 0 || column.suppressed_before;
+        let zeros = match expected {
+            Some(expected) if is_deferred => expected.saturating_sub(pages.elements_count()),
+            _ => 0,
+        };
+        Ok(ColumnReader { number, encoding, pages, zeros, stored: self.stored })
+    }
+
+    fn find_missing(
+        &self,
+        form: &Form,
+        place: Place,
+        unpacker: &mut Unpacker<'_>,
+        missing: &mut Vec<Locator>,
+    ) -> Result<()> {
+        match form {
+            Form::Number { columns, .. } => self.miss(&self.reader(columns, &place)?, &place.elements, missing),
+            Form::Cardinality { columns } => {
+                self.miss(&self.reader(columns, &place)?, &with_end_before(&place.elements), missing)
+            }
+            Form::Text { columns } => {
+                let [ends, bytes] = self.text_columns(columns)?;
+                match self.known_content(&self.column(ends, place.expected)?, &place, unpacker, missing)? {
+                    Some(content) => self.miss(&self.column(bytes, None)?, &content, missing),
+                    None => Ok(()),
+                }
+            }
+            Form::Regular { size, content } => self.find_missing(content, place.repeated(*size)?, unpacker, missing),
+            Form::List { columns, content } | Form::Option { columns, content } => {
+                match self.known_content(&self.reader(columns, &place)?, &place, unpacker, missing)? {
+                    Some(elements) => self.find_missing(content, Place::inside(elements), unpacker, missing),
+                    None => Ok(()),
+                }
+            }
+            Form::Record { members, .. } => {
+                members.iter().try_for_each(|(_, one)| self.find_missing(one, place.clone(), unpacker, missing))
+            }
+            Form::Tuple(items) => {
+                items.iter().try_for_each(|one| self.find_missing(one, place.clone(), unpacker, missing))
+            }
+            Form::Union { columns, contents } => {
+                let reader = self.reader(columns, &place)?;
+                let known = missing.len();
+                self.miss(&reader, &place.elements, missing)?;
+                if missing.len() > known {
+                    return Ok(());
+                }
+                let switches = reader.switches(place.elements, unpacker)?;
+                let (_, ranges) = tags_and_ranges(&switches, contents.len())?;
+                let each = contents.iter().zip(ranges);
+                let mut all = each.map(|(one, range)| self.find_missing(one, Place::inside(range), unpacker, missing));
+                all.try_for_each(|found| found)
+            }
+        }
+    }
+
+    fn miss(&self, reader: &ColumnReader<'_>, elements: &Range<u64>, missing: &mut Vec<Locator>) -> Result<()> {
+        reader.check(elements, 1)?;
+        for page in reader.pages_of(elements) {
+            missing.extend(self.stored.missing(page)?);
+        }
+        Ok(())
+    }
+
+    /// The elements that these collections hold, if the pages that tell are there; else those are added.
+    fn known_content(
+        &self,
+        reader: &ColumnReader<'_>,
+        place: &Place,
+        unpacker: &mut Unpacker<'_>,
+        missing: &mut Vec<Locator>,
+    ) -> Result<Option<Range<u64>>> {
+        if place.elements.is_empty() {
+            return Ok(Some(0..0));
+        }
+        let known = missing.len();
+        let (start, end) = (place.elements.start, place.elements.end);
+        self.miss(reader, &with_end_before(&(start..start + 1)), missing)?;
+        self.miss(reader, &(end - 1..end), missing)?;
+        // The pages between have the ends that decoding needs.
+        self.miss(reader, &place.elements, missing)?;
+        if missing.len() > known {
+            return Ok(None);
+        }
+        let first = if start == 0 { 0 } else { reader.indexes(start - 1..start, unpacker)?[0] };
+        let last = reader.indexes(end - 1..end, unpacker)?[0];
+        if first > last {
+            return Err(backwards(start));
+        }
+        Ok(Some(first..last))
+    }
+
+    fn text_columns(&self, columns: &[[usize; 2]]) -> Result<[usize; 2]> {
+        self.cluster.active(self.schema, columns.iter().map(|one| (one[0], *one))).ok_or_else(all_suppressed)
+    }
+
+    /// Where each of these collections begins, and where the last one ends.
+    fn ends(&self, columns: &[usize], place: &Place, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
+        ends_of(&self.reader(columns, place)?, place, unpacker)
+    }
+
+    fn column_of(&self, form: &Form, place: Place, unpacker: &mut Unpacker<'_>) -> Result<Column> {
+        let count = place.count();
+        Ok(match form {
+            Form::Number { columns, number } => {
+                let mut values = Vec::new();
+                self.reader(columns, &place)?.append_numbers(place.elements, *number, unpacker, &mut values)?;
+                Column::Flat { dtype: number.dtype(), values }
+            }
+            Form::Text { columns } => {
+                let [ends, bytes] = self.text_columns(columns)?;
+                let ends = ends_of(&self.column(ends, place.expected)?, &place, unpacker)?;
+                let mut text = Vec::new();
+                self.column(bytes, None)?.append_numbers(content_of(&ends), Number::U8, unpacker, &mut text)?;
+                Column::Text { offsets: offsets_of(&ends), bytes: text }
+            }
+            Form::Cardinality { columns } => {
+                let ends = self.ends(columns, &place, unpacker)?;
+                let counts = ends.windows(2).flat_map(|pair| ((pair[1] - pair[0]) as i64).to_ne_bytes());
+                Column::Flat { dtype: Number::I64.dtype(), values: counts.collect() }
+            }
+            Form::Regular { size, content } => {
+                let content = self.column_of(content, place.repeated(*size)?, unpacker)?;
+                Column::Regular { size: *size, content: Box::new(content) }
+            }
+            Form::List { columns, content } => {
+                let ends = self.ends(columns, &place, unpacker)?;
+                let content = self.column_of(content, Place::inside(content_of(&ends)), unpacker)?;
+                Column::List { offsets: offsets_of(&ends), content: Box::new(content) }
+            }
+            Form::Option { columns, content } => {
+                let ends = self.ends(columns, &place, unpacker)?;
+                let valid = validity(&ends)?;
+                let content = self.column_of(content, Place::inside(content_of(&ends)), unpacker)?;
+                Column::Option { valid, content: Box::new(content) }
+            }
+            Form::Record { class_name, members } => {
+                let read =
+                    |(name, one): &(String, Form)| Ok((name.clone(), self.column_of(one, place.clone(), unpacker)?));
+                let members = members.iter().map(read).collect::<Result<_>>()?;
+                Column::Record { class_name: class_name.clone(), count, members }
+            }
+            Form::Tuple(items) => {
+                let items = items.iter().map(|one| self.column_of(one, place.clone(), unpacker));
+                Column::Tuple { count, items: items.collect::<Result<_>>()? }
+            }
+            Form::Union { columns, contents } => self.union(columns, contents, place, unpacker)?,
+        })
+    }
+
+    fn union(&self, columns: &[usize], contents: &[Form], place: Place, unpacker: &mut Unpacker<'_>) -> Result<Column> {
+        let switches = self.reader(columns, &place)?.switches(place.elements, unpacker)?;
+        let (tags, ranges) = tags_and_ranges(&switches, contents.len())?;
+        let none = Column::Flat { dtype: "unknown", values: Vec::new() };
+        let missing_count = tags.iter().filter(|tag| **tag == 0).count();
+        let mut columns = vec![Column::Option { valid: vec![0; missing_count], content: Box::new(none) }];
+        for (form, range) in contents.iter().zip(ranges) {
+            let count = (range.end - range.start) as usize;
+            let mut content = optional(self.column_of(form, Place::inside(range), unpacker)?);
+            if let (Column::Option { valid, .. }, false) = (&mut content, matches!(form, Form::Option { .. })) {
+                *valid = vec![1; count];
+            }
+            columns.push(content);
+        }
+        Ok(Column::Union { tags, contents: columns })
+    }
+
+    fn numbers_to(&self, form: &Form, place: Place, unpacker: &mut Unpacker<'_>, values: &mut [u8]) -> Result<()> {
+        match form {
+            Form::Number { columns, number } => {
+                let reader = self.reader(columns, &place)?;
+                reader.check(&place.elements, number.size())?;
+                if place.count() * number.size() != values.len() {
+                    let message = format!("{} elements where room is for {} bytes", place.count(), values.len());
+                    return Err(FormatError::damaged(0, message));
+                }
+                reader.numbers(place.elements, *number, unpacker, values)
+            }
+            Form::Regular { size, content } => self.numbers_to(content, place.repeated(*size)?, unpacker, values),
+            _ => Err(wrong_form()),
+        }
+    }
+}
+
+fn wrong_form() -> FormatError {
+    FormatError::unsupported("a field that is not made in place")
+}
+
+fn all_suppressed() -> FormatError {
+    FormatError::damaged(0, "all representations of the field are suppressed in the cluster")
+}
+
+fn backwards(element: u64) -> FormatError {
+    FormatError::damaged(0, format!("collection {element} of the cluster ends before it begins"))
+}
+
+/// The same elements and the one before them, where the first collection begins.
+fn with_end_before(elements: &Range<u64>) -> Range<u64> {
+    elements.start.saturating_sub(u64::from(!elements.is_empty()))..elements.end
+}
+
+fn ends_of(reader: &ColumnReader<'_>, place: &Place, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
+    let elements = &place.elements;
+    let mut ends = if elements.start == 0 || elements.is_empty() { vec![0] } else { Vec::new() };
+    let mut read = reader.indexes(with_end_before(elements), unpacker)?;
+    ends.append(&mut read);
+    match ends.windows(2).position(|pair| pair[0] > pair[1]) {
+        Some(position) => Err(backwards(elements.start + position as u64)),
+        None => Ok(ends),
+    }
+}
+
+fn content_of(ends: &[u64]) -> Range<u64> {
+    ends.first().copied().unwrap_or(0)..ends.last().copied().unwrap_or(0)
+}
+
+/// The same counted from the first; the elements were found to be there, so the numbers are no larger than memory.
+fn offsets_of(ends: &[u64]) -> Vec<i64> {
+    let first = ends.first().copied().unwrap_or(0);
+    ends.iter().map(|end| (end - first) as i64).collect()
+}
+
+/// Which of these collections of none or one have one.
+fn validity(ends: &[u64]) -> Result<Vec<u8>> {
+    let one = |(position, pair): (usize, &[u64])| match pair[1] - pair[0] {
+        count @ (0 | 1) => Ok(count as u8),
+        count => {
+            let message = format!("an optional value of {count} elements (number {position} of those wanted)");
+            Err(FormatError::damaged(0, message))
+        }
+    };
+    ends.windows(2).enumerate().map(one).collect()
+}
+
+/// The tags of variants, and the elements of each alternative, which follow each other.
+fn tags_and_ranges(switches: &[(u64, u32)], alternatives: usize) -> Result<(Vec<u8>, Vec<Range<u64>>)> {
+    let mut tags = Vec::with_capacity(switches.len());
+    let mut ranges: Vec<Option<Range<u64>>> = vec![None; alternatives];
+    for (index, tag) in switches {
+        let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
+        let alternative = match (*tag as usize).checked_sub(1) {
+            None => {
+                tags.push(0);
+                continue;
+            }
+            Some(alternative) if alternative < alternatives => alternative,
+            Some(_) => return Err(damaged(format!("with tag {tag} of {alternatives} alternatives"))),
+        };
+        tags.push(*tag as u8);
+        let next = index.checked_add(1).ok_or_else(|| damaged(format!("with element {index}")))?;
+        match &mut ranges[alternative] {
+            Some(range) if range.end == *index => range.end = next,
+            Some(range) => return Err(damaged(format!("with element {index} where {} follows", range.end))),
+            none => *none = Some(*index..next),
+        }
+    }
+    Ok((tags, ranges.into_iter().map(|range| range.unwrap_or(0..0)).collect()))
+}

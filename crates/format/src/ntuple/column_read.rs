@@ -1,0 +1,361 @@
+//! The elements of one column of a cluster, from the stored bytes of its pages.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::compress::{Codec, CompressError};
+use crate::error::{FormatError, Result};
+use crate::held::Need;
+
+use super::encoding::Encoding;
+use super::envelope::{blob, Locator};
+use super::number::Number;
+use super::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
+
+/// No codec of ROOT's shrinks data by more than this.
+const COMPRESSION_FACTOR_MAX: u64 = 40_000;
+/// No page is larger: ROOT's own limit for what it compresses is 1 GiB.
+const PAGE_SIZE_MAX: u64 = 1 << 30;
+/// Zeros for elements from before a column was added take at most so many times the bytes of the file.
+const ZEROS_FACTOR_MAX: u64 = 1024;
+/// Memory for so many elements is taken before they are seen.
+const TRUSTED_COUNT: u64 = 1 << 16;
+
+/// The parts of a file in which the pages of a cluster lie.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// Size of the file.
+    pub file_size: u64,
+    /// Blobs larger than this are cut into several keys.
+    pub max_key_size: u64,
+    parts: BTreeMap<u64, Bytes>,
+}
+
+impl Stored {
+    /// Nothing yet.
+    pub fn new(file_size: u64, max_key_size: u64) -> Self {
+        Self { file_size, max_key_size, parts: BTreeMap::new() }
+    }
+
+    /// Adds bytes that begin at `offset` of the file.
+    pub fn add(&mut self, offset: u64, bytes: Bytes) {
+        match self.parts.get(&offset) {
+            Some(there) if there.len() >= bytes.len() => {}
+            _ => drop(self.parts.insert(offset, bytes)),
+        }
+    }
+
+    /// The part that begins here.
+    pub fn part(&self, offset: u64) -> Option<&Bytes> {
+        self.parts.get(&offset)
+    }
+
+    /// Bytes of all parts.
+    pub fn size_bytes(&self) -> usize {
+        self.parts.values().map(Bytes::len).sum()
+    }
+
+    /// The first part, by whose address work is put into the order of memory.
+    pub fn first(&self) -> Option<&Bytes> {
+        self.parts.values().next()
+    }
+
+    fn get(&self, offset: u64, size: u64) -> std::result::Result<&[u8], Need> {
+        if offset.checked_add(size).is_none_or(|end| end > self.file_size) {
+            let message = format!("{size} bytes are said to lie here, but the file has only {}", self.file_size);
+            return Err(FormatError::damaged(offset, message).into());
+        }
+        let found = self.parts.get(&offset).and_then(|bytes| bytes.get(..usize::try_from(size).ok()?));
+        found.ok_or(Need::Bytes { offset, size })
+    }
+
+    fn page(&self, page: &Page) -> std::result::Result<Cow<'_, [u8]>, Need> {
+        blob(|offset, size| self.get(offset, size), page.stored(), self.max_key_size, self.file_size)
+    }
+
+    /// What is missing of a page.
+    pub(super) fn missing(&self, page: &Page) -> Result<Option<Locator>> {
+        match self.page(page) {
+            Ok(_) => Ok(None),
+            Err(Need::Bytes { offset, size }) => Ok(Some(Locator { offset, size })),
+            Err(Need::Nothing(error)) => Err(error),
+        }
+    }
+}
+
+/// Decompresses records into room of exactly their plain size.
+pub type Decompress<'a> = dyn FnMut(&[u8], &mut [u8]) -> std::result::Result<Codec, CompressError> + 'a;
+
+/// What decoding takes and what it has cost.
+pub struct Unpacker<'a> {
+    /// The codecs.
+    pub decompress: &'a mut Decompress<'a>,
+    /// Memory that is used again.
+    pub scratch: &'a mut Vec<u8>,
+    /// Bytes of pages in the file.
+    pub stored_bytes: u64,
+    /// Bytes of pages after decompression.
+    pub plain_bytes: u64,
+    /// Codec of the last page.
+    pub codec: Codec,
+}
+
+impl<'a> Unpacker<'a> {
+    /// Nothing was unpacked yet.
+    pub fn new(decompress: &'a mut Decompress<'a>, scratch: &'a mut Vec<u8>) -> Self {
+        Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None }
+    }
+}
+
+/// A column of a cluster.
+pub(super) struct ColumnReader<'a> {
+    /// Its number, for errors.
+    pub(super) number: usize,
+    pub(super) encoding: Encoding,
+    pub(super) pages: &'a ColumnPages,
+    /// Zeros in front of the first page: elements from before the column was added.
+    pub(super) zeros: u64,
+    pub(super) stored: &'a Stored,
+}
+
+/// Some elements of a column, in their order.
+enum Part<'a> {
+    Zeros(usize),
+    Page { plain: &'a [u8], count: usize, wanted: Range<usize> },
+}
+
+impl ColumnReader<'_> {
+    /// Decompresses all pages and does nothing with them.
+    pub(super) fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
+        self.each_part(0..self.elements_count(), unpacker, |_| Ok(()))
+    }
+
+    /// Elements that it has in this cluster.
+    pub(super) fn elements_count(&self) -> u64 {
+        self.zeros + self.pages.elements_count()
+    }
+
+    /// The pages that have some of these elements.
+    pub(super) fn pages_of(&self, elements: &Range<u64>) -> &[Page] {
+        let start = elements.start.saturating_sub(self.zeros);
+        let end = elements.end.saturating_sub(self.zeros);
+        let pages = &self.pages.pages;
+        let first = pages.partition_point(|page| page.first_element + page.elements_count <= start);
+        let last = pages.partition_point(|page| page.first_element < end);
+        &pages[first..last.max(first)]
+    }
+
+    /// Whether the column has these elements, and as many zeros among them as a file of this size may ask for.
+    pub(super) fn check(&self, elements: &Range<u64>, element_size: usize) -> Result<()> {
+        if elements.start > elements.end || elements.end > self.elements_count() {
+            let message = format!("elements {elements:?} are wanted, {} are there", self.elements_count());
+            return Err(self.named(FormatError::damaged(0, message)));
+        }
+        let zeros = self.zeros.saturating_sub(elements.start).min(elements.end - elements.start);
+        let room = self.stored.file_size.saturating_mul(ZEROS_FACTOR_MAX);
+        if zeros.saturating_mul(element_size as u64) > room {
+            let message = format!("{zeros} elements are said to be from before the column was added");
+            return Err(self.named(FormatError::damaged(0, message)));
+        }
+        Ok(())
+    }
+
+    fn named(&self, error: FormatError) -> FormatError {
+        error.in_object(format!("column {}", self.number))
+    }
+
+    fn each_part(
+        &self,
+        elements: Range<u64>,
+        unpacker: &mut Unpacker<'_>,
+        mut tell: impl FnMut(Part<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let zeros = self.zeros.min(elements.end).saturating_sub(elements.start);
+        if zeros > 0 {
+            tell(Part::Zeros(zeros as usize))?;
+        }
+        for page in self.pages_of(&elements) {
+            let named = |error: FormatError| self.named(error.in_object(format!("page at {}", page.locator.offset)));
+            let wanted = self.wanted(page, &elements);
+            let stored = self.page(page).map_err(named)?;
+            let size = self.plain_size(page).map_err(named)?;
+            unpacker.stored_bytes += page.locator.size;
+            unpacker.plain_bytes += size as u64;
+            let count = page.elements_count as usize;
+            if size == stored.len() {
+                tell(Part::Page { plain: &stored, count, wanted }).map_err(named)?;
+                continue;
+            }
+            if unpacker.scratch.len() < size {
+                unpacker.scratch.resize(size, 0);
+            }
+            let room = &mut unpacker.scratch[..size];
+            unpacker.codec = unpack(unpacker.decompress, &stored, room).map_err(named)?;
+            tell(Part::Page { plain: room, count, wanted }).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// Which elements of a page are among these.
+    fn wanted(&self, page: &Page, elements: &Range<u64>) -> Range<usize> {
+        let first = self.zeros + page.first_element;
+        let start = elements.start.max(first) - first;
+        let end = elements.end.min(first + page.elements_count) - first;
+        start as usize..end as usize
+    }
+
+    /// The stored bytes of a page, which agree with its checksum.
+    fn page(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
+        let stored = self.stored.page(page).map_err(|need| match need {
+            Need::Nothing(error) => error,
+            Need::Bytes { .. } => FormatError::damaged(page.locator.offset, "the page was not fetched"),
+        })?;
+        if !page.has_checksum {
+            return Ok(stored);
+        }
+        let size = stored.len() - PAGE_CHECKSUM_SIZE as usize;
+        let checksum = stored[size..].first_chunk::<8>().map(|raw| u64::from_le_bytes(*raw));
+        if checksum != Some(xxh3_64(&stored[..size])) {
+            return Err(FormatError::damaged(page.locator.offset, "the page does not agree with its checksum"));
+        }
+        Ok(match stored {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..size]),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(size);
+                Cow::Owned(bytes)
+            }
+        })
+    }
+
+    /// Bytes of a page after decompression, before memory is taken for them.
+    fn plain_size(&self, page: &Page) -> Result<usize> {
+        let size = self.encoding.page_size(page.elements_count);
+        let most = page.locator.size.saturating_mul(COMPRESSION_FACTOR_MAX).min(PAGE_SIZE_MAX);
+        if size > most {
+            let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
+            return Err(FormatError::damaged(page.locator.offset, message));
+        }
+        Ok(size as usize)
+    }
+
+    /// Appends numbers of this kind; memory is taken page by page, as the bytes that they come from are seen.
+    pub(super) fn append_numbers(
+        &self,
+        elements: Range<u64>,
+        number: Number,
+        unpacker: &mut Unpacker<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.check(&elements, number.size())?;
+        let ends = self.pages_of(&elements).iter().map(|page| self.zeros + page.first_element + page.elements_count);
+        let mut start = elements.start;
+        for end in std::iter::once(self.zeros).chain(ends) {
+            let end = end.min(elements.end);
+            if end <= start {
+                continue;
+            }
+            let filled = out.len();
+            out.resize(filled + number.size() * (end - start) as usize, 0);
+            self.numbers(start..end, number, unpacker, &mut out[filled..])?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Numbers of this kind; `out` has room for exactly as many as are wanted.
+    pub(super) fn numbers(
+        &self,
+        elements: Range<u64>,
+        number: Number,
+        unpacker: &mut Unpacker<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut filled = 0;
+        if self.zeros == 0 && self.encoding.is_native(number) {
+            return self.native_numbers(elements, number, unpacker, out);
+        }
+        self.each_part(elements, unpacker, |part| match part {
+            Part::Zeros(count) => {
+                let end = filled + number.size() * count;
+                out[filled..end].fill(0);
+                filled = end;
+                Ok(())
+            }
+            Part::Page { plain, count, wanted } => {
+                let end = filled + number.size() * wanted.len();
+                self.encoding.numbers(plain, count, wanted, number, &mut out[filled..end])?;
+                filled = end;
+                Ok(())
+            }
+        })
+    }
+
+    /// Numbers whose pages are decompressed where they are wanted, if they are wanted whole.
+    fn native_numbers(
+        &self,
+        elements: Range<u64>,
+        number: Number,
+        unpacker: &mut Unpacker<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut rest = out;
+        for page in self.pages_of(&elements) {
+            let named = |error: FormatError| self.named(error.in_object(format!("page at {}", page.locator.offset)));
+            let wanted = self.wanted(page, &elements);
+            let (place, after) = rest.split_at_mut(number.size() * wanted.len());
+            rest = after;
+            let stored = self.page(page).map_err(named)?;
+            let size = self.plain_size(page).map_err(named)?;
+            unpacker.stored_bytes += page.locator.size;
+            unpacker.plain_bytes += size as u64;
+            let bytes = number.size() * wanted.start..number.size() * wanted.end;
+            if size == stored.len() {
+                place.copy_from_slice(&stored[bytes]);
+            } else if size == place.len() {
+                unpacker.codec = unpack(unpacker.decompress, &stored, place).map_err(named)?;
+            } else {
+                unpacker.scratch.resize(unpacker.scratch.len().max(size), 0);
+                let room = &mut unpacker.scratch[..size];
+                unpacker.codec = unpack(unpacker.decompress, &stored, room).map_err(named)?;
+                place.copy_from_slice(&room[bytes]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends of collections.
+    pub(super) fn indexes(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
+        self.check(&elements, 8)?;
+        let mut out = Vec::with_capacity((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
+        self.each_part(elements, unpacker, |part| match part {
+            Part::Zeros(count) => {
+                out.resize(out.len() + count, 0);
+                Ok(())
+            }
+            Part::Page { plain, count, wanted } => self.encoding.indexes(plain, count, wanted, &mut out),
+        })?;
+        Ok(out)
+    }
+
+    /// Indexes and tags of variants.
+    pub(super) fn switches(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<(u64, u32)>> {
+        self.check(&elements, 16)?;
+        let mut out = Vec::with_capacity((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
+        self.each_part(elements, unpacker, |part| match part {
+            Part::Zeros(count) => {
+                out.resize(out.len() + count, (0, 0));
+                Ok(())
+            }
+            Part::Page { plain, wanted, .. } => self.encoding.switches(plain, wanted, &mut out),
+        })?;
+        Ok(out)
+    }
+}
+
+fn unpack(decompress: &mut Decompress<'_>, stored: &[u8], room: &mut [u8]) -> Result<Codec> {
+    decompress(stored, room).map_err(|error| FormatError::damaged(error.offset as u64, error.to_string()))
+}

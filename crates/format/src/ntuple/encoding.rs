@@ -1,0 +1,386 @@
+//! How the elements of a column are stored in its pages (section "Column Description").
+
+use std::array;
+use std::ops::Range;
+
+use pulp::Arch;
+
+use crate::error::{FormatError, Result};
+
+use super::number::{convert, Number};
+
+/// How elements are stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// One bit each, the lowest of a byte first.
+    Bit,
+    /// Little-endian numbers.
+    Plain(Number),
+    /// All lowest bytes first, then all second ones and so on; signed numbers with their sign in the lowest bit.
+    Split(Number),
+    /// Ends of collections.
+    Index(Number),
+    /// The same as differences within a page, split.
+    SplitIndex(Number),
+    /// Index and tag of a variant.
+    Switch,
+    /// Floats without the lowest bits of their mantissa, packed.
+    Truncated,
+    /// Whole numbers that stand for steps in a range, packed.
+    Quantized {
+        /// Lowest value.
+        min: f64,
+        /// Highest value.
+        max: f64,
+    },
+}
+
+/// Kind and width of the elements of a column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Encoding {
+    /// The kind.
+    pub kind: Kind,
+    /// Bits of an element.
+    pub bits: usize,
+}
+
+/// The kind behind a type number on disk, and its number of bits; none for packed ones, which may have several.
+fn kind_of(number: u16, range: Option<(f64, f64)>) -> Option<(Kind, Option<usize>)> {
+    let plain = |number: Number| Some((Kind::Plain(number), Some(8 * number.size())));
+    let split = |number: Number| Some((Kind::Split(number), Some(8 * number.size())));
+    match number {
+        0x00 => Some((Kind::Bit, Some(1))),
+        0x01 | 0x02 | 0x04 => plain(Number::U8),
+        0x03 => plain(Number::I8),
+        0x05 => plain(Number::I16),
+        0x06 => plain(Number::U16),
+        0x07 => plain(Number::I32),
+        0x08 => plain(Number::U32),
+        0x09 => plain(Number::I64),
+        0x0a => plain(Number::U64),
+        0x0b => plain(Number::F16),
+        0x0c => plain(Number::F32),
+        0x0d => plain(Number::F64),
+        0x0e => Some((Kind::Index(Number::U32), Some(32))),
+        0x0f => Some((Kind::Index(Number::U64), Some(64))),
+        0x10 => Some((Kind::Switch, Some(96))),
+        0x11 => split(Number::I16),
+        0x12 => split(Number::U16),
+        0x13 => split(Number::I32),
+        0x14 => split(Number::U32),
+        0x15 => split(Number::I64),
+        0x16 => split(Number::U64),
+        0x17 => split(Number::F16),
+        0x18 => split(Number::F32),
+        0x19 => split(Number::F64),
+        0x1a => Some((Kind::SplitIndex(Number::U32), Some(32))),
+        0x1b => Some((Kind::SplitIndex(Number::U64), Some(64))),
+        0x1c => Some((Kind::Truncated, None)),
+        0x1d => range.map(|(min, max)| (Kind::Quantized { min, max }, None)),
+        _ => None,
+    }
+}
+
+impl Encoding {
+    /// The encoding with this number, these bits and this range of values; an error says what is not known of it.
+    pub fn new(number: u16, bits: u16, range: Option<(f64, f64)>) -> std::result::Result<Self, String> {
+        let bits = usize::from(bits);
+        let wrong = || format!("it has a column of type {number:#04x} with {bits} bits, which is not known");
+        let (kind, width) = kind_of(number, range).ok_or_else(wrong)?;
+        let fits = match kind {
+            Kind::Truncated => (10..=31).contains(&bits),
+            Kind::Quantized { .. } => (1..=32).contains(&bits),
+            _ => width == Some(bits),
+        };
+        if fits {
+            Ok(Self { kind, bits })
+        } else {
+            Err(wrong())
+        }
+    }
+
+    /// The native numbers that its elements are; none for indexes and variants.
+    pub fn natural(&self) -> Option<Number> {
+        match self.kind {
+            Kind::Bit => Some(Number::Bool),
+            Kind::Plain(number) | Kind::Split(number) => Some(number),
+            Kind::Truncated => Some(Number::F32),
+            Kind::Quantized { .. } => Some(Number::F64),
+            Kind::Index(_) | Kind::SplitIndex(_) | Kind::Switch => None,
+        }
+    }
+
+    /// Whether its elements are ends of collections.
+    pub fn is_index(&self) -> bool {
+        matches!(self.kind, Kind::Index(_) | Kind::SplitIndex(_))
+    }
+
+    /// Bytes of a page of so many elements before compression.
+    pub fn page_size(&self, elements_count: u64) -> u64 {
+        (elements_count * self.bits as u64).div_ceil(8)
+    }
+
+    /// Bytes of an element after decoding.
+    pub fn decoded_size(&self) -> usize {
+        match self.kind {
+            Kind::Index(_) | Kind::SplitIndex(_) => 8,
+            Kind::Switch => 9,
+            _ => self.natural().map_or(8, Number::size),
+        }
+    }
+
+    /// Whether the bytes of a page are the numbers themselves.
+    pub(super) fn is_native(&self, number: Number) -> bool {
+        cfg!(target_endian = "little") && self.kind == Kind::Plain(number)
+    }
+
+    /// Decodes some elements of a page of `count` into numbers of this kind; `out` has room for exactly as many.
+    pub(super) fn numbers(
+        &self,
+        plain: &[u8],
+        count: usize,
+        wanted: Range<usize>,
+        number: Number,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let natural = self.natural().ok_or_else(|| FormatError::unsupported("an index where numbers are wanted"))?;
+        if natural == number {
+            self.natural_numbers(plain, count, wanted, out);
+            return Ok(());
+        }
+        let mut values = vec![0; natural.size() * wanted.len()];
+        self.natural_numbers(plain, count, wanted, &mut values);
+        convert(natural, &values, number, out)
+    }
+
+    fn natural_numbers(&self, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut [u8]) {
+        match self.kind {
+            Kind::Bit => {
+                for (place, index) in out.iter_mut().zip(wanted) {
+                    *place = plain[index / 8] >> (index % 8) & 1;
+                }
+            }
+            Kind::Plain(number) => {
+                out.copy_from_slice(&plain[number.size() * wanted.start..number.size() * wanted.end]);
+                to_native(number.size(), out);
+            }
+            Kind::Split(number) => {
+                unsplit(number.size(), plain, count, wanted, out);
+                if number.is_signed() {
+                    unzigzag(number.size(), out);
+                }
+                to_native(number.size(), out);
+            }
+            Kind::Truncated => {
+                let unused = 32 - self.bits;
+                for (place, index) in out.as_chunks_mut::<4>().0.iter_mut().zip(wanted) {
+                    *place = (packed(plain, index, self.bits) << unused).to_ne_bytes();
+                }
+            }
+            Kind::Quantized { min, max } => {
+                // As ROOT computes it (RColumnElement's UnquantizeReals), to the last bit.
+                let scale = (max - min) / ((1u64 << self.bits) - 1) as f64;
+                for (place, index) in out.as_chunks_mut::<8>().0.iter_mut().zip(wanted) {
+                    let step = f64::from(packed(plain, index, self.bits));
+                    *place = (step * scale + min).to_ne_bytes();
+                }
+            }
+            Kind::Index(_) | Kind::SplitIndex(_) | Kind::Switch => {}
+        }
+    }
+
+    /// Decodes some ends of collections of a page of `count`.
+    pub(super) fn indexes(&self, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut Vec<u64>) -> Result<()> {
+        let end = wanted.end;
+        let (number, is_split) = match self.kind {
+            Kind::Index(number) => (number, false),
+            Kind::SplitIndex(number) => (number, true),
+            _ => return Err(FormatError::unsupported("numbers where an index is wanted")),
+        };
+        let size = number.size();
+        // Differences are counted from the start of the page.
+        let from = if is_split { 0 } else { wanted.start };
+        let mut bytes = vec![0; size * (end - from)];
+        if is_split {
+            unsplit(size, plain, count, from..end, &mut bytes);
+        } else {
+            bytes.copy_from_slice(&plain[size * from..size * end]);
+        }
+        let start = out.len();
+        match size {
+            4 => out.extend(bytes.as_chunks::<4>().0.iter().map(|raw| u64::from(u32::from_le_bytes(*raw)))),
+            _ => out.extend(bytes.as_chunks::<8>().0.iter().map(|raw| u64::from_le_bytes(*raw))),
+        }
+        if is_split {
+            let mut sum = 0u64;
+            for value in &mut out[start..] {
+                sum = sum.wrapping_add(*value);
+                *value = if size == 4 { sum & 0xffff_ffff } else { sum };
+            }
+            out.drain(start..start + wanted.start);
+        }
+        Ok(())
+    }
+
+    /// Decodes indexes and tags of variants.
+    pub(super) fn switches(&self, plain: &[u8], wanted: Range<usize>, out: &mut Vec<(u64, u32)>) -> Result<()> {
+        if self.kind != Kind::Switch {
+            return Err(FormatError::unsupported("no tags where a variant is wanted"));
+        }
+        for raw in plain[12 * wanted.start..12 * wanted.end].as_chunks::<12>().0 {
+            let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;
+            out.push((u64::from_le_bytes([i0, i1, i2, i3, i4, i5, i6, i7]), u32::from_le_bytes(tag)));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of little-endian numbers in the order of this machine.
+fn to_native(size: usize, values: &mut [u8]) {
+    if cfg!(target_endian = "big") {
+        values.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+}
+
+/// A number of so many bits among others without gaps, the lowest bit first.
+fn packed(plain: &[u8], index: usize, bits: usize) -> u32 {
+    let start = index * bits;
+    let last = (start + bits).div_ceil(8);
+    let mut wide = 0u64;
+    for (place, byte) in plain[start / 8..last].iter().enumerate() {
+        wide |= u64::from(*byte) << (8 * place);
+    }
+    (wide >> (start % 8)) as u32 & (u32::MAX >> (32 - bits))
+}
+
+/// Puts the bytes of each of these elements together again.
+fn unsplit(size: usize, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut [u8]) {
+    match size {
+        2 => unsplit_of::<2>(plain, count, wanted, out),
+        4 => unsplit_of::<4>(plain, count, wanted, out),
+        8 => unsplit_of::<8>(plain, count, wanted, out),
+        _ => out.copy_from_slice(&plain[wanted]),
+    }
+}
+
+fn unsplit_of<const SIZE: usize>(plain: &[u8], count: usize, wanted: Range<usize>, out: &mut [u8]) {
+    let (out, _) = out.as_chunks_mut::<SIZE>();
+    let wanted_count = out.len();
+    let planes: [&[u8]; SIZE] = array::from_fn(|byte| &plain[byte * count..][wanted.clone()][..wanted_count]);
+    Arch::new().dispatch(|| {
+        for index in 0..wanted_count {
+            out[index] = array::from_fn(|byte| planes[byte][index]);
+        }
+    });
+}
+
+/// Undoes the encoding that puts the sign into the lowest bit; the numbers are little-endian.
+fn unzigzag(size: usize, values: &mut [u8]) {
+    macro_rules! of {
+        ($unsigned:ty, $size:literal) => {
+            Arch::new().dispatch(|| {
+                for raw in values.as_chunks_mut::<$size>().0 {
+                    let value = <$unsigned>::from_le_bytes(*raw);
+                    *raw = (value >> 1 ^ (value & 1).wrapping_neg()).to_le_bytes();
+                }
+            })
+        };
+    }
+    match size {
+        2 => of!(u16, 2),
+        4 => of!(u32, 4),
+        _ => of!(u64, 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(number: u16, bits: u16, plain: &[u8], count: usize, to: Number) -> Vec<u8> {
+        let encoding = Encoding::new(number, bits, Some((1.0, 5.0))).unwrap();
+        assert_eq!(encoding.page_size(count as u64), plain.len() as u64);
+        let mut whole = vec![0; to.size() * count];
+        encoding.numbers(plain, count, 0..count, to, &mut whole).unwrap();
+        // Any part is the same part of the whole.
+        for start in 0..count {
+            let mut part = vec![0; to.size() * (count - start)];
+            encoding.numbers(plain, count, start..count, to, &mut part).unwrap();
+            assert_eq!(part, whole[to.size() * start..]);
+        }
+        whole
+    }
+
+    fn split(values: &[&[u8]]) -> Vec<u8> {
+        (0..values[0].len()).flat_map(|byte| values.iter().map(move |value| value[byte])).collect()
+    }
+
+    #[test]
+    fn split_numbers_are_put_together() {
+        let plain = split(&[&1.5f32.to_le_bytes(), &(-2.0f32).to_le_bytes(), &0.1f32.to_le_bytes()]);
+        let values = decoded(0x18, 32, &plain, 3, Number::F32);
+        assert_eq!(values, [1.5f32, -2.0, 0.1].map(f32::to_ne_bytes).concat());
+        let values = decoded(0x18, 32, &plain, 3, Number::F64);
+        assert_eq!(values, [1.5f64, -2.0, f64::from(0.1f32)].map(f64::to_ne_bytes).concat());
+    }
+
+    #[test]
+    fn signs_come_back_from_the_lowest_bit() {
+        let numbers = [0i64, -1, 1, i64::MAX, i64::MIN, -300];
+        let coded: Vec<[u8; 8]> = numbers.iter().map(|x| ((x << 1) ^ (x >> 63)).to_le_bytes()).collect();
+        let plain = split(&coded.iter().map(<[u8; 8]>::as_slice).collect::<Vec<_>>());
+        assert_eq!(decoded(0x15, 64, &plain, 6, Number::I64), numbers.map(i64::to_ne_bytes).concat());
+        let coded: Vec<[u8; 2]> = [1u16, 2, 65535].iter().map(|x| x.to_le_bytes()).collect();
+        let plain = split(&coded.iter().map(<[u8; 2]>::as_slice).collect::<Vec<_>>());
+        assert_eq!(decoded(0x11, 16, &plain, 3, Number::I16), [-1i16, 1, i16::MIN].map(i16::to_ne_bytes).concat());
+    }
+
+    #[test]
+    fn bits_are_bools_the_lowest_first() {
+        assert_eq!(decoded(0x00, 1, &[0b0000_0101, 0b10], 10, Number::Bool), [1, 0, 1, 0, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn truncated_floats_lack_the_end_of_their_mantissa() {
+        // 12 bits: sign, exponent and three bits of the mantissa.
+        let values = [1.5f32, -2.0, 1.875].map(|value| value.to_bits() >> 20);
+        let all = values.iter().enumerate().fold(0u64, |all, (place, value)| all | u64::from(*value) << (12 * place));
+        let plain = &all.to_le_bytes()[..5];
+        assert_eq!(decoded(0x1c, 12, plain, 3, Number::F32), [1.5f32, -2.0, 1.875].map(f32::to_ne_bytes).concat());
+    }
+
+    #[test]
+    fn quantized_numbers_are_steps_in_their_range() {
+        let all = 7u64 << 3 | 3 << 6;
+        let values = decoded(0x1d, 3, &all.to_le_bytes()[..2], 3, Number::F64);
+        let expected = [1.0f64, 5.0, 3.0 * (4.0 / 7.0) + 1.0];
+        assert_eq!(values, expected.map(f64::to_ne_bytes).concat());
+    }
+
+    #[test]
+    fn split_indexes_are_sums_within_a_page() {
+        let encoding = Encoding::new(0x1b, 64, None).unwrap();
+        let plain = split(&[&2u64.to_le_bytes(), &0u64.to_le_bytes(), &300u64.to_le_bytes()]);
+        let mut ends = vec![9];
+        encoding.indexes(&plain, 3, 1..3, &mut ends).unwrap();
+        assert_eq!(ends, [9, 2, 302]);
+    }
+
+    #[test]
+    fn variants_have_an_index_and_a_tag() {
+        let encoding = Encoding::new(0x10, 96, None).unwrap();
+        let mut plain = 5u64.to_le_bytes().to_vec();
+        plain.extend(2u32.to_le_bytes());
+        let mut switches = Vec::new();
+        encoding.switches(&plain, 0..1, &mut switches).unwrap();
+        assert_eq!(switches, [(5, 2)]);
+    }
+
+    #[test]
+    fn widths_that_no_type_has_are_refused() {
+        for (number, bits) in [(0x00, 8), (0x07, 31), (0x1c, 9), (0x1c, 32), (0x1d, 0), (0x1d, 33), (0x1e, 8)] {
+            assert!(Encoding::new(number, bits, Some((0.0, 1.0))).is_err(), "{number:#x} with {bits} bits");
+        }
+        assert!(Encoding::new(0x1d, 8, None).is_err());
+    }
+}

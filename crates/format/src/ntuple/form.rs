@@ -1,0 +1,310 @@
+//! What the entries of a field become, told from the tree of fields and their columns (section "Mapping of C++ Types to
+//! Fields and Columns").
+
+use crate::column::Column;
+
+use super::number::Number;
+use super::schema::{Role, Schema};
+
+/// Fields within fields deeper than this do not exist in C++ code that compiles.
+const DEPTH_MAX: usize = 64;
+/// A variant has no more alternatives than this.
+const ALTERNATIVES_MAX: usize = 125;
+/// No fixed-size array is longer.
+const ARRAY_SIZE_MAX: u64 = 1 << 40;
+
+/// What an element of a field is. Columns are given for each representation of the field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form {
+    /// A number.
+    Number {
+        /// Its column.
+        columns: Vec<usize>,
+        /// What comes out.
+        number: Number,
+    },
+    /// A string.
+    Text {
+        /// Columns of its ends and its bytes.
+        columns: Vec<[usize; 2]>,
+    },
+    /// How many elements a collection has, which another field holds.
+    Cardinality {
+        /// Column of the ends.
+        columns: Vec<usize>,
+    },
+    /// A fixed number of elements.
+    Regular {
+        /// How many.
+        size: usize,
+        /// One of them.
+        content: Box<Form>,
+    },
+    /// Any number of elements.
+    List {
+        /// Column of the ends.
+        columns: Vec<usize>,
+        /// One of them.
+        content: Box<Form>,
+    },
+    /// An element that may be missing.
+    Option {
+        /// Column of the ends of collections of none or one.
+        columns: Vec<usize>,
+        /// The element.
+        content: Box<Form>,
+    },
+    /// Members, those of base classes among them.
+    Record {
+        /// Name of the class, if it has one.
+        class_name: Option<String>,
+        /// Names and forms of the members.
+        members: Vec<(String, Form)>,
+    },
+    /// Members without names.
+    Tuple(Vec<Form>),
+    /// One of several.
+    Union {
+        /// Column of tags.
+        columns: Vec<usize>,
+        /// The alternatives; tag 1 is the first, tag 0 none of them.
+        contents: Vec<Form>,
+    },
+}
+
+/// Why a field is not read.
+pub type Refused = String;
+
+/// The form of a field and all that belongs to it.
+pub fn form_of(schema: &Schema, field: usize) -> Result<Form, Refused> {
+    form_within(schema, field, 0)
+}
+
+/// The form of a field that is read by itself: within the collections that it belongs to.
+pub fn standalone_form(schema: &Schema, field: usize) -> Result<Form, Refused> {
+    let mut form = form_of(schema, field)?;
+    let mut next = schema.fields[field].parent;
+    for _ in 0..DEPTH_MAX {
+        let Some(number) = next else { return Ok(form) };
+        let parent = &schema.fields[number];
+        match (parent.role, array_size(schema, number)?) {
+            (Role::Collection, _) => form = collection(schema, number, form)?,
+            (Role::Plain, Some(size)) => form = Form::Regular { size, content: Box::new(form) },
+            (Role::Plain | Role::Record, _) => {}
+            _ => return Err("it is an alternative of a variant, which is read as a whole".to_string()),
+        }
+        next = parent.parent;
+    }
+    Err("its fields are nested in a circle".to_string())
+}
+
+fn form_within(schema: &Schema, number: usize, depth: usize) -> Result<Form, Refused> {
+    if depth > DEPTH_MAX {
+        return Err("its fields are nested too deeply".to_string());
+    }
+    let field = &schema.fields[number];
+    if field.field_version != 0 {
+        return Err(format!("{} is stored in a later way (version {})", schema.path_of(number), field.field_version));
+    }
+    let child = |child: usize| form_within(schema, child, depth + 1);
+    match field.role {
+        Role::Plain => match (array_size(schema, number)?, field.children.as_slice()) {
+            (Some(size), [only]) => Ok(Form::Regular { size, content: Box::new(child(*only)?) }),
+            (Some(size), []) => Ok(Form::Regular { size, content: Box::new(number_form(schema, number)?) }),
+            (None, [only]) if field.columns.is_empty() => child(*only),
+            (None, []) => leaf(schema, number),
+            _ => Err(unknown_structure(schema, number)),
+        },
+        Role::Collection => match field.children.as_slice() {
+            [only] => collection(schema, number, child(*only)?),
+            _ => Err(unknown_structure(schema, number)),
+        },
+        Role::Record => record(schema, number, depth),
+        Role::Variant if (1..=ALTERNATIVES_MAX).contains(&field.children.len()) => {
+            let columns = single_columns(schema, number)?;
+            let contents = field.children.iter().map(|one| child(*one)).collect::<Result<_, _>>()?;
+            Ok(Form::Union { columns, contents })
+        }
+        Role::Streamer => {
+            let path = schema.path_of(number);
+            Err(format!("{path} of class {} is written by ROOT's streamers, which is not read yet", field.type_name))
+        }
+        Role::Variant | Role::Unknown(_) => Err(unknown_structure(schema, number)),
+    }
+}
+
+fn unknown_structure(schema: &Schema, number: usize) -> Refused {
+    let field = &schema.fields[number];
+    let columns: usize = field.columns.iter().map(Vec::len).sum();
+    format!(
+        "{} ({:?} field with {} subfields and {columns} columns) is of a structure that is not known",
+        schema.path_of(number),
+        field.role,
+        field.children.len(),
+    )
+}
+
+fn array_size(schema: &Schema, number: usize) -> Result<Option<usize>, Refused> {
+    match schema.fields[number].array_size {
+        None => Ok(None),
+        Some(size) if size <= ARRAY_SIZE_MAX => Ok(Some(size as usize)),
+        Some(size) => Err(format!("{} is an array of {size} elements", schema.path_of(number))),
+    }
+}
+
+/// The columns of each representation, which all have `COUNT`, if all of them are known.
+fn columns_of<const COUNT: usize>(schema: &Schema, number: usize) -> Result<Vec<[usize; COUNT]>, Refused> {
+    let field = &schema.fields[number];
+    for column in field.columns.iter().flatten() {
+        if let Err(reason) = &schema.columns[*column].encoding {
+            return Err(format!("{}: {reason}", schema.path_of(number)));
+        }
+    }
+    let all: Option<Vec<[usize; COUNT]>> = field.columns.iter().map(|one| one.as_slice().try_into().ok()).collect();
+    all.filter(|all| !all.is_empty()).ok_or_else(|| unknown_structure(schema, number))
+}
+
+fn single_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+    Ok(columns_of::<1>(schema, number)?.into_iter().map(|[only]| only).collect())
+}
+
+fn index_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+    let columns = single_columns(schema, number)?;
+    let is_index = |column: &usize| matches!(&schema.columns[*column].encoding, Ok(encoding) if encoding.is_index());
+    if columns.iter().all(is_index) {
+        Ok(columns)
+    } else {
+        Err(unknown_structure(schema, number))
+    }
+}
+
+fn collection(schema: &Schema, number: usize, content: Form) -> Result<Form, Refused> {
+    let columns = index_columns(schema, number)?;
+    let content = Box::new(content);
+    let type_name = schema.fields[number].type_name.as_str();
+    let may_be_missing = ["std::optional<", "std::unique_ptr<"].iter().any(|prefix| type_name.starts_with(prefix));
+    Ok(if may_be_missing { Form::Option { columns, content } } else { Form::List { columns, content } })
+}
+
+fn leaf(schema: &Schema, number: usize) -> Result<Form, Refused> {
+    let field = &schema.fields[number];
+    if field.type_name.starts_with("ROOT::RNTupleCardinality<") {
+        return Ok(Form::Cardinality { columns: index_columns(schema, number)? });
+    }
+    if field.type_name == "std::string" {
+        let columns = columns_of::<2>(schema, number)?;
+        let encoding = |column: usize| schema.columns[column].encoding.as_ref().ok();
+        let is_text = |[ends, bytes]: &[usize; 2]| {
+            encoding(*ends).is_some_and(|one| one.is_index()) && encoding(*bytes).is_some_and(|one| one.bits == 8)
+        };
+        return match columns.iter().all(is_text) {
+            true => Ok(Form::Text { columns }),
+            false => Err(unknown_structure(schema, number)),
+        };
+    }
+    number_form(schema, number)
+}
+
+fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
+    let field = &schema.fields[number];
+    let columns = single_columns(schema, number)?;
+    let natural = |column: &usize| schema.columns[*column].encoding.as_ref().ok().and_then(|one| one.natural());
+    let stored: Option<Vec<Number>> = columns.iter().map(natural).collect();
+    let stored = stored.ok_or_else(|| unknown_structure(schema, number))?;
+    let wanted = match Number::of_type_name(&field.type_name) {
+        // Nothing is lost by half precision where nothing else is stored.
+        Some(Number::F32) if stored.iter().all(|one| *one == Number::F16) => Number::F16,
+        Some(wanted) => wanted,
+        None => stored[0],
+    };
+    if stored.iter().all(|one| one.becomes(wanted)) {
+        Ok(Form::Number { columns, number: wanted })
+    } else {
+        Err(unknown_structure(schema, number))
+    }
+}
+
+fn record(schema: &Schema, number: usize, depth: usize) -> Result<Form, Refused> {
+    let members = super::names::members_of(schema, number);
+    let is_tuple = members.iter().all(|(_, member)| super::names::is_place(&schema.fields[*member].name));
+    let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, member, depth + 1)?)));
+    let members = forms.collect::<Result<Vec<_>, Refused>>()?;
+    if is_tuple {
+        return Ok(Form::Tuple(members.into_iter().map(|(_, form)| form).collect()));
+    }
+    let type_name = &schema.fields[number].type_name;
+    Ok(Form::Record { class_name: (!type_name.is_empty()).then(|| type_name.clone()), members })
+}
+
+impl Form {
+    /// The column of no entries at all.
+    pub fn empty(&self) -> Column {
+        match self {
+            Self::Number { number, .. } => Column::Flat { dtype: number.dtype(), values: Vec::new() },
+            Self::Text { .. } => Column::Text { offsets: vec![0], bytes: Vec::new() },
+            Self::Cardinality { .. } => Column::Flat { dtype: Number::I64.dtype(), values: Vec::new() },
+            Self::Regular { size, content } => Column::Regular { size: *size, content: Box::new(content.empty()) },
+            Self::List { content, .. } => Column::List { offsets: vec![0], content: Box::new(content.empty()) },
+            Self::Option { content, .. } => Column::Option { valid: Vec::new(), content: Box::new(content.empty()) },
+            Self::Record { class_name, members } => Column::Record {
+                class_name: class_name.clone(),
+                count: 0,
+                members: members.iter().map(|(name, member)| (name.clone(), member.empty())).collect(),
+            },
+            Self::Tuple(items) => Column::Tuple { count: 0, items: items.iter().map(Self::empty).collect() },
+            Self::Union { contents, .. } => {
+                let none = Column::Flat { dtype: "unknown", values: Vec::new() };
+                let contents = std::iter::once(none).chain(contents.iter().map(Self::empty));
+                Column::Union { tags: Vec::new(), contents: contents.map(optional).collect() }
+            }
+        }
+    }
+
+    /// Number and extents of elements that are numbers or fixed arrays of them.
+    pub fn fixed(&self) -> Option<(Number, Vec<usize>)> {
+        match self {
+            Self::Number { number, .. } => Some((*number, Vec::new())),
+            Self::Regular { size, content } => {
+                let (number, mut dimensions) = content.fixed()?;
+                dimensions.insert(0, *size);
+                Some((number, dimensions))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of what a list holds.
+    pub fn run(&self) -> Option<(Number, Vec<usize>)> {
+        match self {
+            Self::List { content, .. } => content.fixed(),
+            _ => None,
+        }
+    }
+
+    /// Tells of every column that it has, of all representations.
+    pub fn each_column(&self, tell: &mut impl FnMut(usize)) {
+        match self {
+            Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| tell(*one)),
+            Self::Text { columns } => columns.iter().flatten().for_each(|one| tell(*one)),
+            Self::Regular { content, .. } => content.each_column(tell),
+            Self::List { columns, content } | Self::Option { columns, content } => {
+                columns.iter().for_each(|one| tell(*one));
+                content.each_column(tell);
+            }
+            Self::Record { members, .. } => members.iter().for_each(|(_, member)| member.each_column(tell)),
+            Self::Tuple(items) => items.iter().for_each(|item| item.each_column(tell)),
+            Self::Union { columns, contents } => {
+                columns.iter().for_each(|one| tell(*one));
+                contents.iter().for_each(|content| content.each_column(tell));
+            }
+        }
+    }
+}
+
+/// In a union with missing values awkward wants that every content may have them.
+pub(super) fn optional(content: Column) -> Column {
+    match content {
+        Column::Option { .. } | Column::Union { .. } => content,
+        other => Column::Option { valid: Vec::new(), content: Box::new(other) },
+    }
+}

@@ -1,0 +1,166 @@
+//! Fields as branches: which of them are named, and how. Fields that only carry structure (items of collections, base
+//! classes) have no name of their own.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use super::schema::{Role, Schema};
+
+/// Fields within fields deeper than this are taken for a circle.
+const DEPTH_MAX: usize = 64;
+/// Paths may take this many times the bytes of all names: long names repeated in many paths would fill memory.
+const PATHS_FACTOR_MAX: usize = 64;
+/// Of so many members with one name none is told apart by its base classes.
+const SAME_NAMES_MAX: usize = 100;
+
+/// A field that can be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// Names of the fields that lead here and its own, joined with dots.
+    pub path: String,
+    /// Its own name.
+    pub name: String,
+    /// Number of the field.
+    pub field: usize,
+    /// Index of the branch that it belongs to.
+    pub parent: Option<usize>,
+}
+
+/// All fields with a name, a parent before its children.
+pub fn branches(schema: &Schema) -> Vec<Branch> {
+    let names: usize = schema.fields.iter().map(|field| field.name.len() + 1).sum();
+    let mut walk = Walk { schema, branches: Vec::new(), room: names.saturating_mul(PATHS_FACTOR_MAX) };
+    for (name, field) in top_names(schema) {
+        walk.add(name, field, None, 0);
+    }
+    walk.branches
+}
+
+struct Walk<'a> {
+    schema: &'a Schema,
+    branches: Vec<Branch>,
+    room: usize,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, name: String, field: usize, parent: Option<usize>, depth: usize) {
+        let path = match parent {
+            Some(parent) => format!("{}.{name}", self.branches[parent].path),
+            None => name.clone(),
+        };
+        let Some(room) = self.room.checked_sub(path.len()).filter(|_| depth < DEPTH_MAX) else { return };
+        self.room = room;
+        let index = self.branches.len();
+        self.branches.push(Branch { path, name, field, parent });
+        self.add_below(field, index, depth + 1);
+    }
+
+    /// The named fields below one, which may be behind fields without a name.
+    fn add_below(&mut self, field: usize, parent: usize, depth: usize) {
+        match self.schema.fields[field].role {
+            _ if depth >= DEPTH_MAX => {}
+            Role::Record => {
+                for (name, member) in members_of(self.schema, field) {
+                    self.add(name, member, Some(parent), depth);
+                }
+            }
+            Role::Plain | Role::Collection => {
+                for child in self.schema.fields[field].children.clone() {
+                    self.add_below(child, parent, depth + 1);
+                }
+            }
+            Role::Variant | Role::Streamer | Role::Unknown(_) => {}
+        }
+    }
+}
+
+/// Fields at the top; a name that is there twice is told apart by a number.
+fn top_names(schema: &Schema) -> Vec<(String, usize)> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    let named = |field: &usize| {
+        let name = schema.fields[*field].name.as_str();
+        let count = times.entry(name).or_default();
+        *count += 1;
+        (if *count == 1 { name.to_string() } else { format!("{name}#{count}") }, *field)
+    };
+    schema.top.iter().map(named).collect()
+}
+
+/// Whether a name is that of a place in a pair or a tuple: `_0`, `_1`.
+pub(super) fn is_place(name: &str) -> bool {
+    digits_behind(name, "_")
+}
+
+/// Whether it is that of a base class: `:_0`, `:_1`.
+fn is_base(name: &str) -> bool {
+    digits_behind(name, ":_")
+}
+
+fn digits_behind(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A member, and the base classes through which it comes, the outermost first.
+struct Inherited<'a> {
+    name: &'a str,
+    field: usize,
+    bases: Rc<Vec<&'a str>>,
+}
+
+/// Members of a record and of its base classes, with names that are all different: where two have the same, the base
+/// classes through which they come are put in front, as many as are needed.
+pub(super) fn members_of(schema: &Schema, record: usize) -> Vec<(String, usize)> {
+    let mut inherited = Vec::new();
+    collect(schema, record, &Rc::default(), &mut inherited);
+    let mut by_name: HashMap<&str, Vec<&Inherited<'_>>> = HashMap::new();
+    inherited.iter().for_each(|one| by_name.entry(one.name).or_default().push(one));
+    let mut taken = HashSet::new();
+    let mut members = Vec::with_capacity(inherited.len());
+    for one in &inherited {
+        let mut name = match by_name[one.name].as_slice() {
+            same if (2..SAME_NAMES_MAX).contains(&same.len()) => qualified(one, same),
+            _ => own_name(one.name),
+        };
+        if taken.contains(&name) {
+            name = format!("{name}#{}", one.field);
+        }
+        taken.insert(name.clone());
+        members.push((name, one.field));
+    }
+    members
+}
+
+fn own_name(name: &str) -> String {
+    if is_place(name) {
+        name[1..].to_string()
+    } else {
+        name.to_string()
+    }
+}
+
+fn collect<'a>(schema: &'a Schema, record: usize, bases: &Rc<Vec<&'a str>>, members: &mut Vec<Inherited<'a>>) {
+    for child in &schema.fields[record].children {
+        let field = &schema.fields[*child];
+        if is_base(&field.name) && field.role == Role::Record && bases.len() < DEPTH_MAX {
+            let mut longer = bases.to_vec();
+            longer.push(&field.type_name);
+            collect(schema, *child, &Rc::new(longer), members);
+        } else {
+            members.push(Inherited { name: &field.name, field: *child, bases: Rc::clone(bases) });
+        }
+    }
+}
+
+/// The name behind as few of its base classes as tell it from the others with that name.
+fn qualified(one: &Inherited<'_>, same: &[&Inherited<'_>]) -> String {
+    let others = || same.iter().filter(|other| other.field != one.field);
+    let depth = one.bases.len();
+    let tells = |count: &usize| others().all(|other| other.bases.get(..*count) != Some(&one.bases[..*count]));
+    let needed = (0..=depth).find(tells).unwrap_or(depth);
+    let mut name = one.bases[..needed].join("::");
+    if needed > 0 {
+        name.push_str("::");
+    }
+    name.push_str(&own_name(one.name));
+    name
+}

@@ -1,0 +1,267 @@
+//! The schema: fields and columns of header and footer (sections "Header Envelope" and "Schema Extension Record Frame").
+
+use crate::error::{FormatError, Result};
+
+use super::encoding::Encoding;
+use super::envelope::Envelope;
+use super::reader::Reader;
+
+/// Bytes of the smallest field, column and alias frames: numbers on which the counts of lists are checked.
+const FIELD_SIZE_MIN: usize = 8 + 16 + 4 * 4;
+const COLUMN_SIZE_MIN: usize = 8 + 12;
+const ALIAS_SIZE_MIN: usize = 8 + 8;
+const EXTRA_SIZE_MIN: usize = 8 + 12;
+/// Flags of a field.
+const REPETITIVE: u16 = 1;
+const PROJECTED: u16 = 2;
+const HAS_TYPE_CHECKSUM: u16 = 4;
+/// Flags of a column.
+const DEFERRED: u16 = 1;
+const HAS_RANGE: u16 = 2;
+/// Extra type information that is a list of streamer infos.
+const STREAMER_INFO: u32 = 0;
+
+/// What a field is in the tree of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A leaf, or a wrapper of one field.
+    Plain,
+    /// A collection of its subfield.
+    Collection,
+    /// A record of its subfields.
+    Record,
+    /// One of its subfields.
+    Variant,
+    /// Objects written by ROOT's streamers.
+    Streamer,
+    /// Of a later version of the format.
+    Unknown(u16),
+}
+
+/// A field; its number is its place in the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// C++ type.
+    pub type_name: String,
+    /// C++ type as its author called it, if that is another.
+    pub type_alias: String,
+    /// What its author says about it.
+    pub description: String,
+    /// Version of the way in which it is stored: 0 for all that is known.
+    pub field_version: u32,
+    /// Version of its class.
+    pub type_version: u32,
+    /// Number of the field that it belongs to; none for one at the top.
+    pub parent: Option<usize>,
+    /// What it is.
+    pub role: Role,
+    /// Elements of a fixed-size array.
+    pub array_size: Option<u64>,
+    /// The field whose columns it shows in another way.
+    pub source: Option<usize>,
+    /// Checksum of its class.
+    pub type_checksum: Option<u32>,
+    /// Fields that belong to it, in order.
+    pub children: Vec<usize>,
+    /// Numbers of its columns, for each of its representations.
+    pub columns: Vec<Vec<usize>>,
+}
+
+/// A column; its number is its place in the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// How its elements are stored; an error tells of one of a later version.
+    pub encoding: std::result::Result<Encoding, String>,
+    /// The field that it belongs to.
+    pub field: usize,
+    /// Which representation of the field it belongs to.
+    pub representation: u16,
+    /// The first element that is stored; those before it are zeros.
+    pub first_element: u64,
+    /// Whether the column is suppressed in clusters that were written before it was added.
+    pub suppressed_before: bool,
+}
+
+/// Fields and columns of an RNTuple.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Schema {
+    /// All fields.
+    pub fields: Vec<Field>,
+    /// All columns with pages of their own.
+    pub columns: Vec<Column>,
+    /// Fields at the top, in order.
+    pub top: Vec<usize>,
+    /// Lists of streamer infos of the classes of streamed objects, as ROOT writes them.
+    pub streamer_infos: Vec<Vec<u8>>,
+    /// Physical column and field of each alias.
+    aliases: Vec<(usize, usize)>,
+}
+
+/// The header envelope.
+#[derive(Debug, Clone)]
+pub struct Header {
+    /// Name of the RNTuple.
+    pub name: String,
+    /// What its author says about it.
+    pub description: String,
+    /// Program that wrote it.
+    pub writer: String,
+    /// Fields and columns, as far as they were known when writing began.
+    pub schema: Schema,
+}
+
+/// Reads the header.
+pub fn read_header(envelope: &Envelope) -> Result<Header> {
+    let mut reader = envelope.payload();
+    let named = |error: FormatError| error.in_object("header envelope");
+    read_header_payload(&mut reader).map_err(named)
+}
+
+fn read_header_payload(reader: &mut Reader<'_>) -> Result<Header> {
+    reader.feature_flags()?;
+    let (name, description, writer) = (reader.string()?, reader.string()?, reader.string()?);
+    let mut schema = Schema::default();
+    schema.extend(reader)?;
+    Ok(Header { name, description, writer, schema })
+}
+
+impl Schema {
+    /// Adds a schema description: that of the header, or of the footer.
+    pub(super) fn extend(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let (mut fields, count) = reader.list(FIELD_SIZE_MIN)?;
+        for _ in 0..count {
+            let number = self.fields.len();
+            let field = read_field(&mut fields.record()?, number);
+            self.fields.push(field.map_err(|error| error.in_object(format!("field {number}")))?);
+        }
+        let (mut columns, count) = reader.list(COLUMN_SIZE_MIN)?;
+        for _ in 0..count {
+            let number = self.columns.len();
+            let column = read_column(&mut columns.record()?);
+            self.columns.push(column.map_err(|error| error.in_object(format!("column {number}")))?);
+        }
+        let (mut aliases, count) = reader.list(ALIAS_SIZE_MIN)?;
+        for _ in 0..count {
+            let mut alias = aliases.record()?;
+            self.aliases.push((alias.u32()? as usize, alias.u32()? as usize));
+        }
+        let (mut extras, count) = reader.list(EXTRA_SIZE_MIN)?;
+        for _ in 0..count {
+            let mut extra = extras.record()?;
+            let (content, _type_version) = (extra.u32()?, extra.u32()?);
+            extra.string_bytes()?;
+            if content == STREAMER_INFO {
+                self.streamer_infos.push(extra.string_bytes()?.to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins fields to their parents and columns to their fields, once all are there.
+    pub(super) fn connect(&mut self) -> Result<()> {
+        let fields_count = self.fields.len();
+        let unknown = |what: String| FormatError::damaged(0, format!("{what}, but there are {fields_count} fields"));
+        for number in 0..fields_count {
+            match self.fields[number].parent {
+                None => self.top.push(number),
+                Some(parent) if parent < fields_count => self.fields[parent].children.push(number),
+                Some(parent) => return Err(unknown(format!("field {number} belongs to field {parent}"))),
+            }
+            if let Some(source) = self.fields[number].source.filter(|source| *source >= fields_count) {
+                return Err(unknown(format!("field {number} shows field {source}")));
+            }
+        }
+        for number in 0..self.columns.len() {
+            let (field, representation) = (self.columns[number].field, self.columns[number].representation);
+            self.attach(number, field, representation)?;
+        }
+        for (physical, field) in std::mem::take(&mut self.aliases) {
+            let Some(column) = self.columns.get(physical) else {
+                return Err(FormatError::damaged(0, format!("an alias of column {physical}, which is not there")));
+            };
+            self.attach(physical, field, column.representation)?;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, column: usize, field: usize, representation: u16) -> Result<()> {
+        let wrong = |what: &str| FormatError::damaged(0, format!("column {column} belongs to {what}"));
+        let Some(owner) = self.fields.get_mut(field) else {
+            return Err(wrong(&format!("field {field}, which is not there")));
+        };
+        let representation = usize::from(representation);
+        if representation > owner.columns.len() {
+            return Err(wrong(&format!(
+                "representation {representation} of field {field}, which lacks others before it"
+            )));
+        }
+        if representation == owner.columns.len() {
+            owner.columns.push(Vec::new());
+        }
+        owner.columns[representation].push(column);
+        Ok(())
+    }
+
+    /// Names of the fields that lead to a field and its own, for errors. Ends where parents make a circle.
+    pub fn path_of(&self, field: usize) -> String {
+        let mut names = Vec::new();
+        let mut next = Some(field);
+        while let Some(one) = next.and_then(|number| self.fields.get(number)).filter(|_| names.len() < 64) {
+            names.push(one.name.as_str());
+            next = one.parent;
+        }
+        names.reverse();
+        names.join(".")
+    }
+}
+
+fn read_field(reader: &mut Reader<'_>, number: usize) -> Result<Field> {
+    let (field_version, type_version) = (reader.u32()?, reader.u32()?);
+    let parent = reader.u32()? as usize;
+    let (role, flags) = (reader.u16()?, reader.u16()?);
+    let role = match role {
+        0 => Role::Plain,
+        1 => Role::Collection,
+        2 => Role::Record,
+        3 => Role::Variant,
+        4 => Role::Streamer,
+        other => Role::Unknown(other),
+    };
+    let (name, type_name) = (reader.string()?, reader.string()?);
+    let (type_alias, description) = (reader.string()?, reader.string()?);
+    let array_size = (flags & REPETITIVE != 0).then(|| reader.u64()).transpose()?;
+    let source = (flags & PROJECTED != 0).then(|| reader.u32()).transpose()?;
+    let type_checksum = (flags & HAS_TYPE_CHECKSUM != 0).then(|| reader.u32()).transpose()?;
+    Ok(Field {
+        name,
+        type_name,
+        type_alias,
+        description,
+        field_version,
+        type_version,
+        parent: (parent != number).then_some(parent),
+        role,
+        array_size,
+        source: source.map(|source| source as usize),
+        type_checksum,
+        children: Vec::new(),
+        columns: Vec::new(),
+    })
+}
+
+fn read_column(reader: &mut Reader<'_>) -> Result<Column> {
+    let (kind, bits) = (reader.u16()?, reader.u16()?);
+    let field = reader.u32()? as usize;
+    let (flags, representation) = (reader.u16()?, reader.u16()?);
+    let first_element = if flags & DEFERRED != 0 { reader.i64()? } else { 0 };
+    let range = if flags & HAS_RANGE != 0 { Some((reader.f64()?, reader.f64()?)) } else { None };
+    Ok(Column {
+        encoding: Encoding::new(kind, bits, range),
+        field,
+        representation,
+        first_element: first_element.unsigned_abs(),
+        suppressed_before: first_element < 0,
+    })
+}
