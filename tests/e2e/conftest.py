@@ -12,6 +12,7 @@ from pathlib import Path
 
 import awkward as ak
 import numpy as np
+import psutil
 import pytest
 import uproot
 
@@ -147,6 +148,21 @@ class Running:
 
     def interrupt(self) -> None:
         self._process.send_signal(signal.SIGINT)
+
+    def terminate(self) -> None:
+        """As batch systems do when the time of a job is up."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def children(self) -> set[int]:
+        """The processes that it has started and that still live."""
+        return {one.pid for one in psutil.Process(self._process.pid).children(recursive=True)}
 
     def ended(self) -> Ended:
         stdout, stderr = self._process.communicate(timeout=60)

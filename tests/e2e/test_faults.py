@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,30 @@ def test_a_killed_worker_is_an_error_that_names_its_files(start_branchline: Any,
     assert job["status"] == "partial"
     assert job["events"] >= 2 * EVENTS_PER_FILE
     assert_gone({int(one.name.split("-")[0]) for one in tmp_path.glob("*.mark")})
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_making_of_the_demo_s_data(start_branchline: Any, tmp_path: Path, times: int) -> None:
+    """Once, the files in the making are finished; twice, nobody waits for them. Nothing half made is left."""
+    running = start_branchline("demo-data", "data", "--files", 40, "--events", 20, "--workers", 2)
+    running.wait_for(1, "data/collisions-*.root", tmp_path)
+    workers = running.children()
+    assert len(workers) == 2
+    for _ in range(times):
+        running.interrupt()
+        time.sleep(0.05)
+    ended = running.ended()
+    assert ended.returncode == 130, ended.stderr
+    assert "stopping" in ended.stderr
+    assert "interrupted" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert_gone(workers)
+    made = {one.name for one in (tmp_path / "data").iterdir()}
+    assert {Path(name).suffix for name in made} == {".root"}
+    assert len(made) < 40
+    for name in made:
+        with uproot.open(tmp_path / "data" / name) as file:
+            assert file["events"].num_entries == 20
 
 
 def assert_gone(pids: set[int]) -> None:

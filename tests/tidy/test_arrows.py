@@ -16,7 +16,7 @@ ROOMS: dict[str, set[str]] = {
     "train": {"dataset", "jobs", "sensors", "tree"},
     "report": set(),
     "running": {"report", "train"},
-    "demo": set(),
+    "demo": {"jobs"},
     "cli": {"dataset", "demo", "report", "running", "sensors", "train"},
     "__main__": {"cli"},
 }

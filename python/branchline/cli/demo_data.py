@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
-from branchline.cli.failure import told
+from branchline.cli.failure import say_stopping, told
 from branchline.demo.files import LIST_NAME, Progress, make_data
 from branchline.limits import MB
 
@@ -52,7 +52,7 @@ def demo_data(
                 kept += progress.kept
                 bar.update(task, completed=progress.files_done, events=progress.events_done)
 
-            paths = make_data(folder, files, events, seed, compression, workers, show)
+            paths = make_data(folder, files, events, seed, compression, workers, show, say_stopping)
         size_mb = sum(path.stat().st_size for path in paths) / MB
         before = f", {kept} of them made before" if kept else ""
         typer.echo(f"{folder / LIST_NAME}: {files} files of {events} events, {size_mb:.1f} MB{before}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +13,19 @@ import typer
 from branchline.errors import BranchlineError
 from branchline.train.result import EXIT_ERROR, EXIT_INTERRUPTED
 
+STDERR = 2
+STOPPING = b"branchline: stopping; what is finished is kept (once more to end at once)\n"
+
 
 def say(message: str) -> None:
     """One line to the terminal's error side."""
     typer.echo(f"branchline: {message}", err=True)
+
+
+def say_stopping() -> None:
+    """What is told at the first Ctrl-C; written past Python's buffers, for it is called from a signal handler."""
+    with contextlib.suppress(OSError):
+        os.write(STDERR, STOPPING)
 
 
 @contextmanager

@@ -8,12 +8,9 @@ processes made it; of its bytes, only the dates that the format keeps differ fro
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import signal
 import tempfile
 import uuid
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +20,12 @@ import awkward as ak
 import uproot
 
 from branchline.demo.collisions import PARTICLE_TYPES, simulate
+from branchline.jobs import Finished, Interruption, LocalProcesses, SubJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
+
+    from branchline.jobs import Context
 
 TREE_NAME = "events"
 COUNT_NAME = "n"
@@ -83,11 +83,13 @@ def make_data(
     compression: str = "zlib",
     workers: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    stopping: Callable[[], None] | None = None,
 ) -> list[Path]:
     """Make what is missing of the demo's files, and give the paths of all of them in order.
 
-    `progress` is called for each file, kept or made. `out_dir` also gets `collisions.txt`, a list of these files that
-    serves as a dataset. Raises ValueError when `compression` is not one of `CODECS`.
+    `progress` is called for each file, kept or made, `stopping` on the first Ctrl-C. `out_dir` also gets
+    `collisions.txt`, a list of these files that serves as a dataset. Raises ValueError when `compression` is not one
+    of `CODECS`, and KeyboardInterrupt after the files in the making are finished and kept, or on a second Ctrl-C.
     """
     if compression not in CODECS:
         raise ValueError(f"compression {compression!r} is not known; there are {', '.join(CODECS)}")
@@ -97,7 +99,7 @@ def make_data(
         out_dir / f"collisions-{index:03}.root": Parameters(seed, index, events_per_file, compression)
         for index in range(files)
     }
-    with closing(made(wanted, workers or os.cpu_count() or 1)) as steps:
+    with closing(made(wanted, workers or os.cpu_count() or 1, stopping)) as steps:
         for done, (path, kept) in enumerate(steps, start=1):
             if progress is not None:
                 progress(Progress(path, kept, done, files, done * events_per_file))
@@ -106,28 +108,50 @@ def make_data(
     return paths
 
 
-def made(wanted: dict[Path, Parameters], workers: int) -> Generator[tuple[Path, bool]]:
+def made(
+    wanted: dict[Path, Parameters], workers: int, stopping: Callable[[], None] | None = None
+) -> Generator[tuple[Path, bool]]:
     """Each path once its file is there, and whether it was there before."""
-    missing = {}
+    missing = []
     for path, parameters in wanted.items():
         if is_kept(path, parameters):
             yield path, True
         else:
-            missing[path] = parameters
+            missing.append((path, parameters))
     if not missing:
         return
-    # Fresh processes: a fork would copy whatever threads and locks the caller has.
-    context = multiprocessing.get_context("spawn")
-    # On Ctrl-C the files in the making are finished and kept, which takes seconds; the others are not begun.
-    deaf = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(min(workers, len(missing)), context, signal.signal, deaf)
-    try:
-        futures = {pool.submit(make_file, path, parameters): path for path, parameters in missing.items()}
-        for future in as_completed(futures):
-            future.result()
-            yield futures[future], False
-    finally:
-        pool.shutdown(cancel_futures=True)
+    # What processes that are killed leave half made is in one folder, which goes with the last of them.
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=missing[0][0].parent) as folder:
+        subjobs = iter([SubJob(index, str(path), (path, one)) for index, (path, one) in enumerate(missing)])
+        place, interruption = LocalProcesses(min(workers, len(missing))), Interruption()
+
+        def stop() -> None:
+            place.stop()
+            if stopping is not None:
+                stopping()
+
+        interruption.when_asked = stop
+        with interruption.installed():
+            for message in place.run(Making(folder), lambda: next(subjobs, None)):
+                if isinstance(message, Finished):
+                    yield missing[message.index][0], False
+        if interruption.asked:
+            raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class Making:
+    """What each process does: files, one after the other, until there are no more or it is interrupted."""
+
+    folder: str
+
+    def __call__(self, context: Context) -> Iterator[Finished]:
+        subjob = None if context.interruption.asked else context.draw()
+        while subjob is not None:
+            path, parameters = subjob.payload
+            make_file(path, parameters, self.folder)
+            yield Finished(subjob.index, None, context.worker)
+            subjob = None if context.interruption.asked else context.draw()
 
 
 def is_kept(path: Path, parameters: Parameters) -> bool:
@@ -141,10 +165,10 @@ def is_kept(path: Path, parameters: Parameters) -> bool:
         return False
 
 
-def make_file(path: Path, parameters: Parameters) -> None:
+def make_file(path: Path, parameters: Parameters, folder: str | None = None) -> None:
     """Simulate the events of one file and write it."""
     branches = simulate(parameters.file_seed(), parameters.events_count)
-    write_whole(path, lambda part: write_tree(part, branches, parameters))
+    write_whole(path, lambda part: write_tree(part, branches, parameters), folder)
 
 
 def write_tree(path: Path, branches: dict[str, ak.Array], parameters: Parameters) -> None:
@@ -165,12 +189,12 @@ def write_tree(path: Path, branches: dict[str, ak.Array], parameters: Parameters
             tree.extend({name: array[start : start + BASKET_EVENTS] for name, array in columns.items()})
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], folder: str | None = None) -> None:
     """Let `write` write a file that appears at its place only when it is whole.
 
-    It is written under its own name, since a ROOT file holds that, in a folder beside it.
+    It is written under its own name, since a ROOT file holds that, in a folder of its own in `folder` or beside it.
     """
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as folder:
-        part = Path(folder) / path.name
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=folder or path.parent) as own:
+        part = Path(own) / path.name
         write(part)
         part.replace(path)

@@ -1,4 +1,7 @@
-"""Ctrl-C that never leaves a sum half added: it stops at once where that is harmless, else after the step at hand."""
+"""Ctrl-C and SIGTERM that never leave a sum half added: they stop at once where that is harmless, else after the step.
+
+SIGTERM is what batch systems send when the time of a job is up, some seconds before they kill it.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +12,43 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class Interruption:
-    """Turns SIGINT into ``asked``, and into KeyboardInterrupt only inside ``allowed()`` (or when asked twice)."""
+    """Turns the signals into ``asked``, and into KeyboardInterrupt only inside ``allowed()`` (or when asked twice).
 
-    def __init__(self) -> None:
+    A ``patient`` one, as in a worker whose job ends it when it is wanted, does not count how often it was asked.
+    """
+
+    def __init__(self, *, patient: bool = False) -> None:
         self.asked = False
         self.when_asked: Callable[[], None] | None = None
+        self._patient = patient
         self._allowed = False
 
     @contextmanager
     def installed(self) -> Iterator[Interruption]:
-        """Listens to SIGINT inside the block; outside the main thread, where Python does not allow it, does nothing."""
+        """Listens to the signals inside the block; outside the main thread, where Python does not allow it, does
+        nothing.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        previous = signal.signal(signal.SIGINT, self._on_signal)
+        previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
             yield self
         finally:
-            signal.signal(signal.SIGINT, previous)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Inside this block a Ctrl-C raises KeyboardInterrupt at once; one that came before raises on entering."""
-        if self.asked:
-            raise KeyboardInterrupt
+        """Inside this block a signal raises KeyboardInterrupt at once; one that came before raises on entering."""
         self._allowed = True
         try:
+            if self.asked:
+                raise KeyboardInterrupt
             yield
         finally:
             self._allowed = False
@@ -46,5 +58,15 @@ class Interruption:
         self.asked = True
         if self.when_asked is not None and not again:
             self.when_asked()
-        if self._allowed or again:
+        if self._allowed or (again and not self._patient):
             raise KeyboardInterrupt
+
+
+@contextmanager
+def signals_blocked() -> Iterator[None]:
+    """A process started in here starts without hearing the signals, until it says that it can deal with them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

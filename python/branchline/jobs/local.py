@@ -9,13 +9,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import cloudpickle
 
 from branchline.errors import BranchlineError
+from branchline.jobs.interruption import signals_blocked
 from branchline.jobs.subjob import WAIT, Draw, Finished, Message, Note, SubJob, Work, WorkerDiedError
 from branchline.limits import KILL_GRACE_S, STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 
@@ -39,7 +40,8 @@ class LocalProcesses:
         """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies."""
         pickled = cloudpickle.dumps(work)
         try:
-            self._processes = [_Process(number) for number in range(self.workers)]
+            for number in range(self.workers):
+                self._processes.append(_Process(number))
             for process in self._processes:
                 process.send((process.number, sys.path, self._modules, pickled))
             yield from self._serve(draw)
@@ -101,7 +103,7 @@ class _Process:
 
     def __init__(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        with theirs, _interrupts_blocked():
+        with theirs, signals_blocked():
             self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
                 [sys.executable, "-c", START, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -143,16 +145,6 @@ class _Process:
         if self.holds:
             what = f"worker {self.number} (process {self.process.pid}) {how} in {self.holds[0].label}"
         return WorkerDiedError(what, hint=hint, retry=True)
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """A process started in here starts without hearing SIGINT, until it says that it can deal with one."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(processes: list[_Process]) -> None:

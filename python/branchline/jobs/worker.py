@@ -17,7 +17,7 @@ from typing import Any
 
 import cloudpickle
 
-from branchline.jobs.interruption import Interruption
+from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.subjob import Context, Finished, SubJob, Wait, Work
 
 
@@ -48,16 +48,16 @@ def serve(connection: Connection) -> None:
         drawn: SubJob | Wait | None = cloudpickle.loads(connection.recv_bytes())
         return drawn
 
-    interruption = Interruption()
+    interruption = Interruption(patient=True)
     with interruption.installed():
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         for message in work(Context(number, draw, interruption)):
             if isinstance(message, Finished):
                 content = ("finished", message.index, cloudpickle.dumps(message.value))
                 connection.send_bytes(cloudpickle.dumps(content))
             else:
                 connection.send_bytes(cloudpickle.dumps(("note", message.value)))
-    connection.send_bytes(cloudpickle.dumps(("bye",)))
+        connection.send_bytes(cloudpickle.dumps(("bye",)))
 
 
 def _load_all(modules: Sequence[tuple[str, str]]) -> None:

@@ -49,3 +49,20 @@ def test_it_tells_whoever_wants_to_know_once_and_puts_the_old_handler_back() -> 
             interrupt()
     assert told == [1]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_batch_systems_send_is_taken_as_ctrl_c() -> None:
+    interruption = Interruption()
+    with interruption.installed(), pytest.raises(KeyboardInterrupt), interruption.allowed():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert interruption.asked
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_patient_one_does_not_count_how_often_it_is_asked() -> None:
+    interruption = Interruption(patient=True)
+    with interruption.installed():
+        interrupt()
+        interrupt()
+        with pytest.raises(KeyboardInterrupt), interruption.allowed():
+            pytest.fail("this block must not be entered")
