@@ -29,6 +29,11 @@ class BranchlineError(Exception):
             parts.append(f" ({self.hint})")
         return "".join(parts)
 
+    @property
+    def reason(self) -> str:
+        """The sentence alone, for where the file is named already and the same advice would follow on every line."""
+        return self.what
+
     def __reduce__(self) -> tuple[object, ...]:
         state = {"path": self.path, "hint": self.hint, "retry": self.retry}
         return (type(self), (self.what,), state)
@@ -48,6 +53,11 @@ class StorageError(BranchlineError, OSError):
 
 class NoSuchKeyError(BranchlineError, KeyError):
     """The file has no such object, or the tree no such branch; the message has the nearest names."""
+
+    @property
+    def reason(self) -> str:
+        """The sentence with the nearest names."""
+        return f"{self.what} ({self.hint})" if self.hint else self.what
 
 
 # The same under uproot's name, so that the `except` of a script moves over.
@@ -79,7 +89,7 @@ class WagonError(BranchlineError):
 
 
 class MemoryLimitError(BranchlineError):
-    """A single piece of work does not fit into the memory limit."""
+    """The memory limit is too small to work with."""
 
 
 class BranchlineWarning(UserWarning):
@@ -102,3 +112,9 @@ def warn(message: str, category: type[BranchlineWarning]) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level + 1)
+
+
+# What may be the matter with one file among many: it is damaged or away ...
+BAD_FILE_ERRORS = (BadFileError, MissingFileError, StorageError)
+# ... or does not have what is read from the others.
+FILE_ERRORS = (*BAD_FILE_ERRORS, NoSuchKeyError)

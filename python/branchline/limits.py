@@ -21,6 +21,8 @@ SUBJOB_MAX_FILES = 256
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the
 # other workers, which wait for the outcome, do not notice.
 LEARN_ENTRIES = 1000
+# With bad files skipped, a branch is taken for a mistake if none of so many files has it: few enough to open at once.
+LOOK_FILES = 5
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
 STEP_MAX_ENTRIES = 50_000_000
 

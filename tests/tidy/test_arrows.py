@@ -15,7 +15,7 @@ ROOMS: dict[str, set[str]] = {
     "jobs": set(),
     "train": {"dataset", "jobs", "sensors", "tree"},
     "report": set(),
-    "running": {"report", "train"},
+    "running": {"jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
     "cli": {"dataset", "demo", "report", "running", "sensors", "train"},
     "__main__": {"cli"},

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import branchline
 from branchline.cli.demo_data import demo_data
-from branchline.cli.failure import say, told
+from branchline.cli.failure import hush, say, say_stopping, told
 from branchline.cli.progress_bar import progress_bar, rates
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
@@ -81,8 +81,10 @@ def run(
                 force=force,
                 progress=progress,
                 command=shlex.join(["branchline", *sys.argv[1:]]),
+                stopping=say_stopping,
             )
-        _summarise(result, debug=debug)
+        with told(debug=debug):
+            _summarise(result, debug=debug)
         raise typer.Exit(result.exit_code)
 
 
@@ -101,8 +103,10 @@ def _summarise(result: TrainResult, *, debug: bool) -> None:
         say(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
         say("interrupted; what was finished is kept and marked as partial")
+    expected = job["events_expected"] or 0
+    of_all = f" of {expected:,}" if expected > job["events"] else ""
     done = TrainProgress(job["wall_s"], job["events"], job["totals"]["bytes_read"], job["totals"]["plain_bytes"], None)
-    typer.echo(f"{job['status']}: {job['events']:,} events in {job['wall_s']:.1f} s, {rates(done)}")
+    typer.echo(f"{job['status']}: {job['events']:,}{of_all} events in {job['wall_s']:.1f} s, {rates(done)}")
     if job["events"]:
         typer.echo(diagnosis(job))
     if result.out is not None:
@@ -154,6 +158,8 @@ def main() -> None:
     """Entry point of the command line."""
     try:
         app()
+    except BrokenPipeError:
+        hush()
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(EXIT_INTERRUPTED)

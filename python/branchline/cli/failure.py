@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,13 @@ def say_stopping() -> None:
         os.write(STDERR, STOPPING)
 
 
+def hush() -> None:
+    """Who reads what is printed has seen enough, as `head` does; that is no error, and nothing more is printed."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 @contextmanager
 def told(*, debug: bool) -> Iterator[None]:
     """Turns what goes wrong inside into a message and an exit code."""
@@ -35,6 +43,8 @@ def told(*, debug: bool) -> Iterator[None]:
         yield
     except typer.Exit:
         raise
+    except BrokenPipeError:
+        hush()
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -20,12 +20,10 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         table.add_row(*_row(wagon))
     console.print(table)
     for wagon in forecast.wagons:
-        console.print(f"{wagon.name} reads {branches_text(wagon.branches)}", markup=False, soft_wrap=True)
-        if wagon.error is not None:
-            error = wagon.error
-            where = f"{error.path}, entries {error.entry_start} to {error.entry_stop}"
-            sentence = f"{wagon.name} fails at {where}: {error.type}: {error.message}"
-            console.print(sentence, markup=False, soft_wrap=True)
+        if wagon.error is None:
+            console.print(f"{wagon.name} reads {branches_text(wagon.branches)}", markup=False, soft_wrap=True)
+        else:
+            console.print(wagon.error.sentence(wagon.name), markup=False, soft_wrap=True)
     console.print(_summary(forecast), markup=False, soft_wrap=True)
     for sentence in forecast.basis:
         console.print(f"  {sentence}", markup=False, soft_wrap=True)

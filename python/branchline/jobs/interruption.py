@@ -26,6 +26,8 @@ class Interruption:
         self.when_asked: Callable[[], None] | None = None
         self._patient = patient
         self._allowed = False
+        self._held = False
+        self._kept_waiting = False
 
     @contextmanager
     def installed(self) -> Iterator[Interruption]:
@@ -53,12 +55,28 @@ class Interruption:
         finally:
             self._allowed = False
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside this block nothing is raised; what would have been is raised behind it."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._kept_waiting:
+            self._kept_waiting = False
+            raise KeyboardInterrupt
+
     def _on_signal(self, _number: int, _frame: FrameType | None) -> Any:
         again = self.asked
         self.asked = True
         if self.when_asked is not None and not again:
             self.when_asked()
-        if self._allowed or (again and not self._patient):
+        if not (self._allowed or (again and not self._patient)):
+            return
+        if self._held:
+            self._kept_waiting = True
+        else:
             raise KeyboardInterrupt
 
 

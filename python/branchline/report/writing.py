@@ -40,17 +40,13 @@ def write_out(out_dir: Path, result: Result) -> list[Path]:
     job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
     are written: they, the page and the terminal tell one time. Each file appears only when it is whole. When one cannot
     be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
+    Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records.
     """
     writing = _Writing(Path(out_dir))
-    with writing.attempt(result.job):
-        writing.clear()
-    for wagon, output in result.outputs.items():
-        with writing.attempt(result.job):
-            writing.output(wagon, output)
-    with writing.attempt(result.job):
-        writing.root_file()
-    with writing.attempt(result.job):
-        writing.pictures(int(result.job.get("events") or 0))
+    try:
+        writing.everything(result)
+    except KeyboardInterrupt:
+        writing.cut_off(result.job)
     result.job["results"] = writing.results
     # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
     load_parquet()
@@ -71,6 +67,28 @@ class _Writing:
         self.error: StorageError | None = None
         self._wagon_names = SafeNames()
         self._histograms: list[tuple[Part, dict[str, Any]]] = []
+
+    def everything(self, result: Result) -> None:
+        """Write the results and pictures of a job."""
+        with self.attempt(result.job):
+            self.clear()
+        for wagon, output in result.outputs.items():
+            with self.attempt(result.job):
+                self.output(wagon, output)
+        with self.attempt(result.job):
+            self.root_file()
+        with self.attempt(result.job):
+            self.pictures(int(result.job.get("events") or 0))
+
+    def cut_off(self, job: dict[str, Any]) -> None:
+        """Mark a job whose results are only partly written, for somebody pressed Ctrl-C."""
+        job["interrupted"] = True
+        if job.get("status") == "finished":
+            job["status"] = "partial"
+        message = "interrupted while results were written: those without a file are lost"
+        job.setdefault("errors", []).append(
+            {"type": "KeyboardInterrupt", "message": message, "path": None, "traceback": None}
+        )
 
     @contextlib.contextmanager
     def attempt(self, job: dict[str, Any]) -> Any:

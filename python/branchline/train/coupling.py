@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Number
 from typing import Any
 
@@ -17,8 +17,10 @@ from branchline.sensors import core_wait_s
 from branchline.train.accumulators import CannotAddError, add
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns, Events
+from branchline.train.faults import WagonFault, because_of, fault_of
+from branchline.train.pickling import CannotPickleError, pickled_bytes, send_and_return
 from branchline.train.processor import ProcessorEvents
-from branchline.train.share_result import WagonFault, WagonShare
+from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
 
@@ -43,12 +45,27 @@ class Coupling:
         self._stopped: frozenset[str] = frozenset()
         self._previous: dict[str, Any] = {}
         self._processor_events = ProcessorEvents()
+        self._last_place: dict[str, Any] = {}
         self.touched: set[str] = set()
 
     def begin(self, stopped: frozenset[str]) -> dict[str, WagonShare]:
         """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
         self._stopped = stopped
         return {wagon.name: WagonShare() for wagon in self._wagons}
+
+    def settle(self, shares: dict[str, WagonShare]) -> None:
+        """The end of a sub-job: a sum that cannot leave the worker stops its wagon."""
+        for wagon in self._wagons:
+            share = shares[wagon.name]
+            try:
+                pickled_bytes(share.total)
+            except CannotPickleError as error:
+                fault = share.error or replace(fault_of(error, wagon), **self._last_place)
+                shares[wagon.name] = replace(share, total=None, events=0, chunks=0, error=fault)
+
+    def all_stopped(self, shares: dict[str, WagonShare]) -> bool:
+        """True if nobody wants to see the rest of a sub-job."""
+        return all(name in self._stopped or share.error is not None for name, share in shares.items())
 
     def use(self, clock: PhaseClock) -> PhaseClock:
         """Goes on with another clock."""
@@ -68,15 +85,17 @@ class Coupling:
                 continue
             missing = [name for name in wagon.requires if name not in outputs]
             if missing:
-                faults[wagon.name] = _because_of(missing[0], chunk)
+                faults[wagon.name] = because_of(missing[0], chunk)
                 continue
             needed = {name: outputs[name] for name in wagon.requires}
             self._run_one(wagon, columns, metadata, needed, shares[wagon.name], outputs, faults)
             if columns.read_error is not None:
                 raise UnreadableColumnError(columns.read_error)
-        with self._clock.during("merge"):
+        with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
-        self._note_touches(columns, shares)
+            self._note_touches(columns, shares)
+        self._processor_events.forget()
+        self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
 
     def _run_one(
         self,
@@ -99,11 +118,14 @@ class Coupling:
                     events = Events(columns, metadata, needed)
                 output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
+            if share.chunks == 0:
+                with self._clock.during("merge"):
+                    send_and_return(output)
             outputs[wagon.name] = output
         except KeyboardInterrupt:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything and stops alone
-            faults[wagon.name] = _fault_of(error, columns.chunk)
+            faults[wagon.name] = fault_of(error, wagon, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += time.thread_time() - cpu_before_s
         share.core_wait_s += core_wait_s() - core_wait_before_s
@@ -126,9 +148,9 @@ class Coupling:
             elif wagon.name in outputs:
                 stopped = [name for name in wagon.requires if shares[name].error is not None]
                 if stopped:
-                    share.error = _because_of(stopped[0], chunk)
+                    share.error = because_of(stopped[0], chunk)
                 else:
-                    _add_output(share, outputs[wagon.name], chunk)
+                    _add_output(wagon, share, outputs[wagon.name], chunk)
 
     def _note_touches(self, columns: Columns, shares: dict[str, WagonShare]) -> None:
         for name, touched in columns.touched.items():
@@ -140,11 +162,11 @@ class Coupling:
                 misses[branch] = misses.get(branch, 0) + 1
 
 
-def _add_output(share: WagonShare, output: Any, chunk: Chunk) -> None:
+def _add_output(wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
     try:
         share.total = add(share.total, output)
     except CannotAddError as error:
-        share.error = _fault_of(error, chunk)
+        share.error = fault_of(error, wagon, chunk)
         return
     share.events += len(chunk)
     share.chunks += 1
@@ -159,21 +181,6 @@ def _metadata(chunk: Chunk, file: DataFile) -> dict[str, Any]:
         "entrystart": chunk.entry_start,
         "entrystop": chunk.entry_stop,
     }
-
-
-def _because_of(name: str, chunk: Chunk) -> WagonFault:
-    message = f"requires wagon {name!r}, which stopped"
-    return WagonFault("RequiredWagonStopped", message, chunk.path, chunk.entry_start, chunk.entry_stop, "")
-
-
-def _fault_of(error: BaseException, chunk: Chunk) -> WagonFault:
-    """The fault with the traceback from the wagon's own code on, without our frames before it."""
-    frames = error.__traceback__
-    while frames is not None and "branchline/train/" in frames.tb_frame.f_code.co_filename:
-        frames = frames.tb_next
-    text = "".join(traceback.format_exception(type(error), error, frames))
-    message = str(error) or type(error).__name__
-    return WagonFault(type(error).__name__, message, chunk.path, chunk.entry_start, chunk.entry_stop, text)
 
 
 def _shares_objects(previous: Any, output: Any) -> bool:

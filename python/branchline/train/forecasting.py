@@ -11,7 +11,7 @@ from branchline.errors import BranchlineError
 from branchline.jobs import Finished, LocalProcesses, SubJob, WorkerDiedError
 from branchline.limits import CHUNKS_HELD, FORECAST_FILES, STEP_MAX_ENTRIES, parse_bytes
 from branchline.sensors import cpu_count
-from branchline.train.share_result import WagonFault
+from branchline.train.faults import WagonFault, because_of
 from branchline.train.trial import Trial, TrialWork
 from branchline.train.wagons import Wagon, wagons_of
 
@@ -75,9 +75,14 @@ def forecast(
     files = _sample(data)
     limit_bytes = parse_bytes(memory_limit)
     by_name = {wagon.name: wagon for wagon in found}
-    trials = [
-        _try(_with_required(wagon, by_name), wagon.branches or (), files, limit_bytes, modules) for wagon in found
-    ]
+    trials: list[Trial] = []
+    for wagon in found:
+        failed = [trial.name for trial in trials if trial.error is not None and trial.name in wagon.requires]
+        if failed:
+            trials.append(Trial(wagon.name, error=because_of(failed[0])))
+        else:
+            together = _with_required(wagon, by_name)
+            trials.append(_try(together, wagon.branches or (), files, limit_bytes, modules))
     branches = tuple(sorted({branch for trial in trials for branch in trial.branches}))
     reading = _try((), branches, files, limit_bytes, modules)
     return _Extrapolation(data, trials, reading, step_size, limit_bytes, workers or cpu_count()).forecast()
@@ -115,7 +120,7 @@ def _try(
                 trial: Trial = message.value
                 return trial
     except WorkerDiedError as error:
-        fault = WagonFault(type(error).__name__, str(error), files[0].path, 0, 0, "")
+        fault = WagonFault(type(error).__name__, str(error), files[0].path)
         return Trial(name, error=fault)
     raise BranchlineError(f"the trial of {name} ended without a result")
 

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-
-import cloudpickle
 
 import branchline
 from branchline.dataset import DataFile, Dataset
 from branchline.sensors import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.train.clock import PHASES, PhaseClock
+from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
+from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.records import TOTALS, skipped_files, storage_elements
-from branchline.train.share_result import JobError, WagonFault, WagonShare, WorkerTimes
+from branchline.train.share_result import FAILED, FINISHED, PARTIAL, JobError, WagonShare, WorkerTimes
 from branchline.train.wagons import Wagon
-
-FINISHED, PARTIAL, FAILED = "finished", "partial", "failed"
 
 
 def postprocess(wagons: Sequence[Wagon], merged: Merged) -> dict[str, Any]:
     """The results by wagon. Where ``postprocess`` raises, the sum is kept as it is and the wagon has an error."""
-    outputs = {}
+    outputs = {wagon.name: merged.wagons[wagon.name].total for wagon in wagons}
     for wagon in wagons:
         share = merged.wagons[wagon.name]
-        outputs[wagon.name] = share.total
         if share.chunks == 0:
             continue
         try:
             outputs[wagon.name] = wagon.postprocess(share.total)
-        except Exception as error:  # noqa: BLE001 - a wagon may raise anything
-            fault = JobError.of(error)
-            share.error = share.error or WagonFault(
-                type(error).__name__, f"in postprocess: {error}", "", 0, 0, fault.traceback
-            )
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything
+            share.error = share.error or replace(fault_of(error, wagon), message=f"in postprocess: {reason(error)}")
     return outputs
 
 
@@ -66,6 +60,7 @@ class JobRecord:
         missing = [{"path": one.path, "entries_lost": None, "error": "there is no such file"} for one in self.missing]
         skipped = skipped_files([*missing, *merged.skipped])
         datasets = self._datasets(files)
+        wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in self.wagons]
         job: dict[str, Any] = {
             "branchline": branchline.__version__,
             "host": host(),
@@ -82,8 +77,8 @@ class JobRecord:
             "subjobs_done": merged.subjobs_done,
             "dataset": datasets,
             "events": merged.events,
-            "events_expected": _events_expected(self.dataset, files),
-            "wagons": [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in self.wagons],
+            "events_expected": _events_expected(self.dataset, files, skipped),
+            "wagons": wagons,
             "files": files,
             "branches": merged.branches.as_list(),
             "storage_elements": storage_elements(files),
@@ -94,9 +89,11 @@ class JobRecord:
             "errors": [] if stopped_by is None else [stopped_by.as_dict()],
         }
         self._check_ledger(job)
-        job["status"] = self._status(job, merged)
-        for wagon in job["wagons"]:
-            wagon["status"] = _wagon_status(wagon, job)
+        is_whole = not (job["errors"] or job["skipped"] or self.interrupted)
+        for wagon in wagons:
+            wagon["status"] = _wagon_status(wagon, is_whole=is_whole)
+        is_whole = is_whole and all(wagon["error"] is None for wagon in wagons)
+        job["status"] = FINISHED if is_whole else PARTIAL if merged.events else FAILED
         self.close_clock(job)
         return job
 
@@ -157,7 +154,7 @@ class JobRecord:
             "events": share.events,
             "chunks": share.chunks,
             "misses": sum(share.misses.values()),
-            "output_bytes": pickled_bytes(output),
+            "output_bytes": _output_bytes(output),
             "branches": sorted(share.touched),
             "requires": list(wagon.requires),
             "error": None if share.error is None else share.error.as_dict(),
@@ -165,7 +162,8 @@ class JobRecord:
 
     def _check_ledger(self, job: dict[str, Any]) -> None:
         """Every event of the dataset has to have been seen exactly once, or it has to be said why not."""
-        if job["errors"] or job["skipped"] or self.interrupted:
+        all_stopped = all(wagon["error"] is not None for wagon in job["wagons"])
+        if job["errors"] or job["skipped"] or self.interrupted or all_stopped:
             return
         unread = [one["path"] for one in job["dataset"] if one["entries"] is None]
         if unread:
@@ -177,16 +175,12 @@ class JobRecord:
             what = f"the train saw {job['events']} events where its files hold {job['events_expected']}"
             job["errors"].append({"type": "LedgerError", "message": what, "path": None, "traceback": ""})
 
-    def _status(self, job: Mapping[str, Any], merged: Merged) -> str:
-        if not (job["errors"] or self.interrupted):
-            return FINISHED
-        return PARTIAL if merged.events else FAILED
 
-
-def _wagon_status(wagon: Mapping[str, Any], job: Mapping[str, Any]) -> str:
+def _wagon_status(wagon: Mapping[str, Any], *, is_whole: bool) -> str:
+    """``is_whole`` says whether the job brought it all events."""
     if wagon["error"] is not None:
         return PARTIAL if wagon["events"] else "stopped"
-    return FINISHED if job["status"] == FINISHED else PARTIAL
+    return FINISHED if is_whole else PARTIAL
 
 
 def _misses(merged: Merged) -> dict[str, int]:
@@ -197,14 +191,25 @@ def _misses(merged: Merged) -> dict[str, int]:
     return misses
 
 
-def _events_expected(dataset: Dataset, files: Sequence[Mapping[str, Any]]) -> int | None:
-    """The events of the dataset; None if a file was not opened, or if trees of one file cannot be told apart."""
+def _events_expected(
+    dataset: Dataset, files: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]
+) -> int | None:
+    """The events of the dataset, those of skipped files among them as far as they are known; None if another file was
+    not opened, or if trees of one file cannot be told apart.
+    """
     entries = {record["path"]: record.get("entries") for record in files}
+    lost = {record["path"]: record["entries_lost"] for record in skipped}
     if len({(one.path, one.tree) for one in dataset}) > len({one.path for one in dataset}):
         return None
-    total = 0
+    events = {record["path"]: record["events"] for record in files}
+    total = sum(
+        (entries.get(path) or 0) if entries_lost is None else events.get(path, 0) + entries_lost
+        for path, entries_lost in lost.items()
+    )
     for one in dataset:
         count = entries.get(one.path)
+        if one.path in lost:
+            continue
         if count is None:
             return None
         stop = count if one.entry_stop is None else min(count, one.entry_stop)
@@ -212,23 +217,8 @@ def _events_expected(dataset: Dataset, files: Sequence[Mapping[str, Any]]) -> in
     return total
 
 
-class _Counter:
-    """A file that counts what is written to it and keeps nothing."""
-
-    def __init__(self) -> None:
-        self.size_bytes = 0
-
-    def write(self, data: Any) -> int:
-        length = memoryview(data).nbytes
-        self.size_bytes += length
-        return length
-
-
-def pickled_bytes(thing: Any) -> int:
-    """The size of an object as it goes between processes."""
-    counter = _Counter()
+def _output_bytes(output: Any) -> int:
     try:
-        cloudpickle.dump(thing, counter)
-    except Exception:  # noqa: BLE001 - what cannot be pickled still is a result of a train in one process
-        return 0
-    return counter.size_bytes
+        return pickled_bytes(output)
+    except CannotPickleError:
+        return 0  # what postprocess returns need not travel any more

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from branchline.train.accumulators import CannotAddError, add
+from branchline.train.faults import WagonFault, because_of
 from branchline.train.plan import Share
 from branchline.train.records import RecordTable
-from branchline.train.share_result import JobError, ShareResult, WagonFault, WagonShare
+from branchline.train.share_result import JobError, ShareResult, WagonShare
 from branchline.train.wagons import Wagon
 
 
@@ -28,8 +30,9 @@ class Merged:
 class Merger:
     """Folds sub-jobs from the first to the last; one that comes early waits."""
 
-    def __init__(self, wagons: tuple[Wagon, ...], shares: list[Share]) -> None:
-        self.merged = Merged({wagon.name: WagonShare() for wagon in wagons})
+    def __init__(self, wagons: tuple[Wagon, ...], shares: list[Share], stopped: Mapping[str, WagonFault]) -> None:
+        """``stopped`` are the wagons that did not even begin."""
+        self.merged = Merged({wagon.name: WagonShare(error=stopped.get(wagon.name)) for wagon in wagons})
         self._wagons = wagons
         self._shares = shares
         self._early: dict[int, ShareResult] = {}
@@ -71,19 +74,19 @@ class Merger:
             return
         for needed in wagon.requires:
             if self.merged.wagons[needed].error is not None and share.error is None:
-                message = f"requires wagon {needed!r}, which stopped"
-                total.error = _fault(source, "RequiredWagonStopped", message)
+                total.error = replace(because_of(needed), **_place_of(source))
                 return
         try:
             total.total = add(total.total, share.total)
         except CannotAddError as error:
-            total.error = _fault(source, type(error).__name__, str(error))
+            total.error = WagonFault(type(error).__name__, str(error), **_place_of(source))
             return
         total.events += share.events
         total.chunks += share.chunks
         total.error = share.error
 
 
-def _fault(source: Share, kind: str, message: str) -> WagonFault:
+def _place_of(source: Share) -> dict[str, Any]:
     file = source.files[0]
-    return WagonFault(kind, message, file.path, file.entry_start, file.entry_stop or file.entry_start, "")
+    start = file.entry_start
+    return {"path": file.path, "entry_start": start, "entry_stop": file.entry_stop or start}

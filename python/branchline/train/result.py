@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from branchline.sensors import rows_of
-from branchline.train.share_result import JobError
+from branchline.train.faults import WagonFault
+from branchline.train.share_result import FAILED, JobError
 
 # How a run ends, as the exit code of the command line; 2 is for wrong usage, as everywhere.
 EXIT_OK = 0
@@ -41,11 +42,8 @@ class TrainResult:
     def errors(self) -> list[str]:
         """Each thing that went wrong, in one sentence."""
         sentences = [str(error["message"]) for error in self.job["errors"]]
-        for wagon in self.job["wagons"]:
-            error = wagon["error"]
-            if error is not None:
-                where = f"{error['path']}, entries {error['entry_start']} to {error['entry_stop']}"
-                sentences.append(f"wagon {wagon['name']} stopped at {where}: {error['type']}: {error['message']}")
+        stopped = [wagon for wagon in self.job["wagons"] if wagon["error"] is not None]
+        sentences += [WagonFault(**wagon["error"]).sentence(wagon["name"]) for wagon in stopped]
         for skipped in self.job["skipped"]:
             lost = skipped["entries_lost"]
             events = "an unknown number of events" if lost is None else f"{lost} events"
@@ -54,12 +52,12 @@ class TrainResult:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is well; 1 if an error stopped the job; 3 if a wagon failed or files were skipped; 130 if
-        interrupted.
+        """0 if all is well; 1 if an error stopped the job or nothing was processed; 3 if a wagon failed or files were
+        skipped; 130 if interrupted.
         """
         if self.job["interrupted"]:
             return EXIT_INTERRUPTED
-        if self.job["errors"]:
+        if self.job["errors"] or self.job["status"] == FAILED:
             return EXIT_ERROR
         failed = any(wagon["error"] is not None for wagon in self.job["wagons"])
         return EXIT_INCOMPLETE if failed or self.job["skipped"] else EXIT_OK

@@ -7,21 +7,22 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from branchline.dataset import DataFile, Dataset
-from branchline.errors import BranchlineError, NoSuchKeyError
+from branchline.dataset import Dataset
+from branchline.errors import BranchlineError
 from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Message, Place
-from branchline.limits import STEP_MAX_ENTRIES, parse_bytes
+from branchline.limits import parse_bytes
 from branchline.sensors import cpu_count, cpu_s, machine_cpu_s
 from branchline.train.clock import PhaseClock
+from branchline.train.first_trees import FirstTrees
 from branchline.train.job_record import JobRecord, postprocess
 from branchline.train.merging import Merger
-from branchline.train.plan import cut, open_tree, step_entries
+from branchline.train.plan import cut
 from branchline.train.progress import ProgressLog, TrainProgress
 from branchline.train.result import TrainResult
 from branchline.train.share_result import JobError, Learned, Progress, WorkerTimes
 from branchline.train.supply import Supply
 from branchline.train.wagons import Wagon, wagons_of
-from branchline.train.work import READ_ERRORS, TrainWork
+from branchline.train.work import TrainWork
 
 
 def run_train(
@@ -36,14 +37,25 @@ def run_train(
     skip_bad_files: bool,
     progress: Callable[[TrainProgress], None] | None,
     command: str,
+    interruption: Interruption,
+    begin: Callable[[], None] | None = None,
+    stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
-    """Runs wagons over a dataset; ``branchline.run`` says what the arguments are and what is raised."""
+    """Runs wagons over a dataset; ``branchline.run`` says what the arguments are and what is raised.
+
+    ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
+    signal's handler when the run is interrupted.
+    """
     train = _Train(workers, branches, step_size, memory_limit, skip_bad_files, progress)
-    with train.clock.during("start"):
-        train.load(wagons)
-    with train.clock.during("plan"):
-        train.plan(dataset, tree)
-    return train.go(command)
+    with interruption.allowed():
+        with train.clock.during("start"):
+            train.load(wagons)
+        with train.clock.during("plan"):
+            train.plan(dataset, tree)
+        with train.clock.during("write"):
+            if begin is not None:
+                begin()
+    return train.go(command, interruption, stopping)
 
 
 class _Train:
@@ -80,11 +92,6 @@ class _Train:
         """Finds the wagons, and what they want to read."""
         found, self._modules = wagons_of(wagons)
         self._wagons: tuple[Wagon, ...] = tuple(found)
-        named = [*(self._given_branches or ())]
-        for wagon in self._wagons:
-            named += wagon.branches or ()
-        self._named = tuple(dict.fromkeys(named))
-        self._learns = self._given_branches is None and any(wagon.branches is None for wagon in self._wagons)
 
     def plan(self, given: Any, tree: str | None) -> None:
         """Cuts the dataset into sub-jobs."""
@@ -94,62 +101,61 @@ class _Train:
             self.dataset.require_present()
         files = [one for one in self.dataset if not one.is_missing]
         self.shares = cut(files)
-        step = None if self._learns else self._step(files)
-        self._supply = Supply(self.shares, self._named, step)
+        first = FirstTrees(files, skip_bad_files=self._skip_bad_files)
+        self._faults = first.faults_of(self._wagons)
+        self._named = self._names_to_read()
+        step = None if self._learns else first.step(self._named, self._step_size, self._memory_limit_bytes)
+        self._supply = Supply(self.shares, self._named, step, wagons_count=len(self._wagons), stopped=self._faults)
         self.workers = min(self._workers_wanted or cpu_count(), max(1, len(self.shares)))
 
-    def _step(self, files: Sequence[DataFile]) -> int:
-        """Checks the named branches on the first file that can be read, and sets the entries of a chunk."""
-        for one in files:
-            try:
-                tree = open_tree(one)
-                self._check_names(tree, one)
-                return step_entries(tree, self._named, self._step_size, self._memory_limit_bytes)
-            except READ_ERRORS:
-                if not self._skip_bad_files:
-                    raise
-        return STEP_MAX_ENTRIES
+    def _names_to_read(self) -> tuple[str, ...]:
+        """The branches that are named by the wagons that run, or for all of them."""
+        running = [wagon for wagon in self._wagons if wagon.name not in self._faults]
+        self._learns = self._given_branches is None and any(wagon.branches is None for wagon in running)
+        named = [*(self._given_branches or ())]
+        for wagon in running:
+            named += wagon.branches or ()
+        return tuple(dict.fromkeys(named))
 
-    def _check_names(self, tree: Any, one: DataFile) -> None:
-        for wagon in self._wagons:
-            for name in wagon.branches or ():
-                try:
-                    tree[name]
-                except NoSuchKeyError as error:
-                    what = f"wagon {wagon.name!r} names a branch that is not there: {error.what}"
-                    raise NoSuchKeyError(what, path=one.path, hint=error.hint) from None
-
-    def go(self, command: str) -> TrainResult:
+    def go(self, command: str, interruption: Interruption, stopping: Callable[[], None] | None = None) -> TrainResult:
         """Runs the sub-jobs, adds up what comes back, and makes the record of the job."""
-        interruption = Interruption()
-        place = self._place(interruption)
-        self._merger = Merger(self._wagons, self.shares)
+        self._interruption = interruption
+        self._merger = Merger(self._wagons, self.shares, self._faults)
         self._log = ProgressLog(self.clock.begin_s, self.dataset.size_bytes)
-        with interruption.installed():
-            interruption.when_asked = place.stop
-            self.clock.switch("run")
-            try:
-                self._listen(place)
-            except KeyboardInterrupt:
-                interruption.asked = True
-            except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
-                self._stopped_by = JobError.of(error)
-            self.clock.switch("merge")
+        self.clock.switch("run")
+        try:
+            self._listen(self._place(), stopping)
+        except KeyboardInterrupt:
+            interruption.asked = True
+        except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
+            self._stopped_by = JobError.of(error)
+        self.clock.switch("merge")
+        # What was finished is kept, also by somebody in a hurry; only what wagons do with it may be cut off.
+        with Interruption(patient=True).installed():
             merged = self._merger.finish()
-            self._stopped_by = merged.error or self._stopped_by
-            record = self._record(command, interrupted=interruption.asked and not self._stopped_by)
-            with self.clock.during("wagons"):
-                outputs = postprocess(self._wagons, merged)
+        with self.clock.during("wagons"), Interruption().installed() as anew, anew.allowed():
+            outputs = postprocess(self._wagons, merged)
+        self._stopped_by = merged.error or self._stopped_by
+        interrupted = (interruption.asked or anew.asked) and not self._stopped_by
+        record = self._record(command, interrupted=interrupted)
         job = record.as_dict(merged, outputs, self._stopped_by)
         self.clock.switch("write")
         return TrainResult(outputs, job, self._stopped_by, _close_clock=record.close_clock)
 
-    def _place(self, interruption: Interruption) -> Place:
+    def _place(self) -> Place:
         if self.workers == 1:
-            return InThisProcess(interruption)
+            return InThisProcess(self._interruption)
         return LocalProcesses(self.workers, self._modules)
 
-    def _listen(self, place: Place) -> None:
+    def _listen(self, place: Place, stopping: Callable[[], None] | None) -> None:
+        def stop() -> None:
+            place.stop()
+            if stopping is not None:
+                stopping()
+
+        self._interruption.when_asked = stop
+        if self._interruption.asked:
+            place.stop()
         work = TrainWork(
             wagons=self._wagons,
             named_branches=self._named,
@@ -160,7 +166,8 @@ class _Train:
             begin_s=time.monotonic(),
         )
         for message in place.run(work, self._supply.draw):
-            self._take(message, place)
+            with self._interruption.held():
+                self._take(message, place)
 
     def _take(self, message: Message, place: Place) -> None:
         value = message.value
@@ -170,7 +177,10 @@ class _Train:
             self._supply.missed(branch for share in value.wagons.values() for branch in share.misses)
             self._supply.stopped |= {name for name, share in value.wagons.items() if share.error is not None}
             self._merger.take(message.index, value)
-            if value.error is not None:
+            if value.interrupted and not self._interruption.asked:
+                # A signal that reached this worker alone, as when a batch system tells every process.
+                self._interruption.asked = value.error is None and self._stopped_by is None
+            if value.error is not None or value.interrupted:
                 place.stop()
         elif isinstance(value, Learned):
             self._supply.learned(value.branches, value.step)

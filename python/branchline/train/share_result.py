@@ -7,22 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from branchline.errors import BranchlineError
+from branchline.train.faults import WagonFault
 
-
-@dataclass
-class WagonFault:
-    """Why a wagon stopped: which chunk of which file, and the traceback in its own code."""
-
-    type: str
-    message: str
-    path: str
-    entry_start: int
-    entry_stop: int
-    traceback: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For job.json."""
-        return dict(vars(self))
+# How a job stands: running, all events through all wagons, something missing, nothing done.
+RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
 
 
 @dataclass
@@ -75,7 +63,9 @@ class WorkerTimes:
 
 @dataclass
 class ShareResult:
-    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted or stopped by ``error``."""
+    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted, stopped by ``error``, or left because all
+    wagons had stopped.
+    """
 
     wagons: dict[str, WagonShare]
     files: list[dict[str, Any]] = field(default_factory=list)
@@ -83,6 +73,7 @@ class ShareResult:
     skipped: list[dict[str, Any]] = field(default_factory=list)
     events: int = 0
     is_whole: bool = True
+    interrupted: bool = False
     error: JobError | None = None
     times: WorkerTimes | None = None
 

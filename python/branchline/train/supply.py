@@ -15,17 +15,26 @@ class Supply:
     While the branches have to be learned, only one share is out: all others are read with what comes of it.
     """
 
-    def __init__(self, shares: Sequence[Share], branches: Iterable[str], step: int | None) -> None:
+    def __init__(
+        self,
+        shares: Sequence[Share],
+        branches: Iterable[str],
+        step: int | None,
+        *,
+        wagons_count: int,
+        stopped: Iterable[str] = (),
+    ) -> None:
         self.shares = shares
         self.branches = list(branches)
         self.step = step
-        self.stopped: set[str] = set()
+        self.stopped = set(stopped)
+        self._wagons_count = wagons_count
         self._next = 0
         self._learning: int | None = None
 
     def draw(self) -> SubJob | Wait | None:
-        """The next sub-job, WAIT while the branches are being learned, None at the end."""
-        if self._next == len(self.shares):
+        """The next sub-job, WAIT while the branches are being learned, None at the end, or when no wagon runs on."""
+        if self._next == len(self.shares) or len(self.stopped) == self._wagons_count:
             return None
         learn = self.step is None
         if learn and self._learning is not None:

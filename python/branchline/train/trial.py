@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline.dataset import DataFile
+from branchline.errors import NoSuchKeyError, UnsupportedBranchError
 from branchline.jobs import Context, Finished, Message
 from branchline.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
 from branchline.sensors import memory_peak_bytes
 from branchline.train.clock import PhaseClock
 from branchline.train.coupling import Coupling, UnreadableColumnError
-from branchline.train.job_record import pickled_bytes
-from branchline.train.share_result import WagonFault, WagonShare
+from branchline.train.faults import WagonFault
+from branchline.train.pickling import pickled_bytes
+from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk, ChunkStream, Source
 
@@ -73,7 +75,12 @@ class _Trying:
         branches: Sequence[str] = self._work.branches
         if self._work.wagons:
             begin_s = time.monotonic()
-            self._through([_range(first, 0, LEARN_ENTRIES)], branches, LEARN_ENTRIES)
+            try:
+                self._through([_range(first, 0, LEARN_ENTRIES)], branches, LEARN_ENTRIES)
+            except (NoSuchKeyError, UnsupportedBranchError) as error:
+                what = f"names a branch that cannot be read: {error}"
+                trial.error = WagonFault(type(error).__name__, what)
+                return trial
             trial.first_s = time.monotonic() - begin_s
             trial.memory_first_bytes = memory_peak_bytes()
             branches = sorted({*branches, *self._coupling.touched})
@@ -123,6 +130,7 @@ class _Trying:
         trial.entries[chunk.path] = chunk.tree_entries
         trial.chunk_entries = max(trial.chunk_entries, len(chunk))
         if self._work.wagons:
+            self._coupling.settle(self._shares)
             trial.sizes.append((trial.events, pickled_bytes(self._share().total)))
         else:
             for name in chunk.branches:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.dataset import DataFile
-from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.errors import FILE_ERRORS, BranchlineError
 from branchline.jobs import Context, Finished, Message, Note, SubJob, Wait
 from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S
 from branchline.sensors import cpu_s, host, memory_peak_bytes
@@ -18,9 +18,7 @@ from branchline.train.plan import Share, entry_range, open_tree, step_entries
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk, ChunkStream, Source
-
-READ_ERRORS = (BadFileError, MissingFileError, StorageError)
+from branchline.tree import Chunk, ChunkStream, Source, entries_in
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,8 @@ class Worker:
         self._clock = PhaseClock("start", work.begin_s)
         self._coupling = Coupling(work.wagons, self._clock, context.interruption)
         self._ahead: Opened | None = None
+        # Wagons that failed here need not run in later sub-jobs, whose results come after the failure.
+        self._failed: frozenset[str] = frozenset()
         self._consumer: dict[str, float] = {}
         self._progress = Progress(0, 0, 0, 0)
         self._told_s = 0.0
@@ -69,10 +69,12 @@ class Worker:
         opened = self._draw()
         try:
             while opened is not None:
-                result = ShareResult(self._coupling.begin(opened.share.stopped))
+                result = ShareResult(self._coupling.begin(opened.share.stopped | self._failed))
                 yield from self._work_on(opened, result)
-                result.times = self._times()
+                self._failed |= {name for name, share in result.wagons.items() if share.error is not None}
                 self._clock.switch("merge")
+                self._coupling.settle(result.wagons)
+                result.times = self._times()
                 yield Finished(opened.subjob.index, result, self._context.worker)
                 self._clock.switch("other")
                 if not self._goes_on:
@@ -113,13 +115,14 @@ class Worker:
     def _stream(self, files: list[DataFile], branches: tuple[str, ...], step: int | str) -> ChunkStream:
         with self._clock.during("plan"):
             return ChunkStream(
-                [Source(one.path, one.tree, one.entry_start, one.entry_stop) for one in files],
+                [_source_of(one) for one in files],
                 list(branches),
                 step_size=step,
                 threads=self._work.threads,
                 # Two streams live side by side at the border of two sub-jobs.
                 memory_limit=self._work.memory_limit_bytes // 2,
                 skip_bad_files=self._work.skip_bad_files,
+                allow_missing=self._work.skip_bad_files,
             )
 
     def _work_on(self, opened: Opened, result: ShareResult) -> Iterator[Message]:
@@ -133,7 +136,7 @@ class Worker:
             if opened.stream is not None:
                 yield from self._work_through(opened, opened.stream, result, records)
         except KeyboardInterrupt:
-            result.is_whole, self._goes_on = False, False
+            result.is_whole, result.interrupted, self._goes_on = False, True, False
         except Exception as error:  # noqa: BLE001 - it stops the job, which tells it and keeps what is finished
             result.is_whole, self._goes_on = False, False
             result.error = JobError.of(error)
@@ -145,13 +148,17 @@ class Worker:
     def _work_through(
         self, opened: Opened, stream: ChunkStream, result: ShareResult, records: ShareRecords
     ) -> Iterator[Message]:
-        chunks = iter(stream)
+        chunks, is_last = iter(stream), False
         while True:
+            if self._coupling.all_stopped(result.wagons):
+                result.is_whole = is_last
+                return
             begin_s = time.monotonic()
             chunk = self._pull(chunks)
             if chunk is None:
                 return
-            if _is_last(chunk, opened.files):
+            is_last = _is_last(chunk, opened.files)
+            if is_last:
                 self._draw_ahead()
             file = opened.files[chunk.source_index]
             self._work_on_chunk(chunk, file, result, records, learning=False)
@@ -173,9 +180,9 @@ class Worker:
     def _skip_or_raise(
         self, error: BranchlineError, path: str, entries_lost: int | None, records: ShareRecords
     ) -> None:
-        if not self._work.skip_bad_files or not isinstance(error, READ_ERRORS):
+        if not self._work.skip_bad_files or not isinstance(error, FILE_ERRORS):
             raise error
-        records.skip(path, entries_lost, str(error))
+        records.skip(path, entries_lost, error.reason)
 
     def _pull(self, chunks: Iterator[Chunk]) -> Chunk | None:
         with self._clock.during("reading"), self._context.interruption.allowed():
@@ -197,7 +204,7 @@ class Worker:
             finally:
                 self._close(stream, records, skips=False)
             if stream.skipped:
-                records.skip(file.path, _entries_in(file), stream.skipped[0].error)
+                records.skip(file.path, entries_in(_source_of(file)), stream.skipped[0].error)
             elif entries_count is not None:
                 yield from self._learned(opened, position, stop, entries_count)
                 return
@@ -258,6 +265,10 @@ class Worker:
         return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes())
 
 
+def _source_of(file: DataFile) -> Source:
+    return Source(file.path, file.tree, file.entry_start, file.entry_stop)
+
+
 def _part_of(share: Share) -> DataFile:
     """The file of a share with the entries of its part."""
     file = share.files[0]
@@ -280,13 +291,3 @@ def _is_last(chunk: Chunk, files: list[DataFile]) -> bool:
         return False
     stop = files[-1].entry_stop
     return bool(chunk.entry_stop >= (chunk.tree_entries if stop is None else min(stop, chunk.tree_entries)))
-
-
-def _entries_in(file: DataFile) -> int | None:
-    """The entries of a file that cannot be read, where it still tells their number."""
-    try:
-        count = open_tree(file).entries_count
-    except READ_ERRORS:
-        return None
-    stop = count if file.entry_stop is None else min(file.entry_stop, count)
-    return max(0, stop - file.entry_start)

@@ -4,7 +4,7 @@ from branchline.tree.branch import Branch
 from branchline.tree.directory import Directory
 from branchline.tree.file import File, open
 from branchline.tree.iteration import Report, concatenate, iterate, num_entries
-from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source
+from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source, entries_in
 from branchline.tree.tree import Tree
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Source",
     "Tree",
     "concatenate",
+    "entries_in",
     "iterate",
     "num_entries",
     "open",

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from branchline._core import Stream
-from branchline.errors import BadFileError, BranchlineError, MissingFileError, NoSuchKeyError, StorageError
+from branchline.errors import BAD_FILE_ERRORS, FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.limits import parse_bytes
 from branchline.tree.arrays import layout_of, record_of
 from branchline.tree.libraries import array_of, group_of
 from branchline.tree.names import with_near_names
-
-SKIPPABLE: tuple[type[BaseException], ...] = (BadFileError, MissingFileError, StorageError)
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class ChunkStream:
     ) -> None:
         self._sources = list(sources)
         self._wanted = list(branches or ())
-        self._skippable = (SKIPPABLE if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
+        self._skippable = (BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
         self.skipped: list[SkippedFile] = []
         # NumPy's integers are entries too.
         step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
@@ -170,16 +168,17 @@ class ChunkStream:
 
     def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
         source = self._sources[source_index]
+        if isinstance(error, NoSuchKeyError) and error.hint is None:
+            error.hint = _hint_for(source, self._wanted)
         if not isinstance(error, self._skippable):
             self.close()
-            if isinstance(error, NoSuchKeyError) and error.hint is None:
-                error.hint = _hint_for(source, self._wanted)
             raise error
-        lost = None
-        if chunk is not None:
+        if chunk is None:
+            lost = entries_in(source)
+        else:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
             lost = stop - chunk.entry_start
-        self.skipped.append(SkippedFile(source.path, lost, str(error)))
+        self.skipped.append(SkippedFile(source.path, lost, error.reason))
 
     def records(self) -> dict[str, Any]:
         """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
@@ -195,6 +194,18 @@ class ChunkStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def entries_in(source: Source) -> int | None:
+    """The entries of a source that cannot be read, where its file still tells their number."""
+    from branchline.tree.file import File  # A file's trees are read in turn by streams.
+
+    try:
+        entries_count = File(source.path).tree(source.tree).entries_count
+    except FILE_ERRORS:
+        return None
+    start, stop = check_entries(source.entry_start, source.entry_stop, entries_count)
+    return stop - start
 
 
 def _hint_for(source: Source, branches: Sequence[str]) -> str | None:

@@ -76,7 +76,7 @@ def test_labels_name_files() -> None:
 
 
 def test_while_learning_only_one_sub_job_is_out() -> None:
-    supply = Supply(cut(files_of([3 * MB] * 3)), ["named"], None)
+    supply = Supply(cut(files_of([3 * MB] * 3)), ["named"], None, wagons_count=2)
     first = supply.draw()
     assert first.payload.learn
     assert first.payload.branches == ("named",)

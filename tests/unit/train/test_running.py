@@ -14,6 +14,7 @@ import pytest
 import uproot
 
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, NoSuchKeyError
+from branchline.jobs import Interruption
 from branchline.train import TrainResult, run_train
 
 EVENTS = 5 * 1500
@@ -34,6 +35,7 @@ def run(folder: Path) -> Run:
             "skip_bad_files": False,
             "progress": None,
             "command": "",
+            "interruption": Interruption(),
         }
         return run_train(wagons, str(folder) if dataset is None else dataset, **{**defaults, **settings})
 

@@ -1,0 +1,220 @@
+"""The directory for the results of a run: held by one run at a time, and marked until its results are whole.
+
+A run locks the directory itself, so that nothing is left behind by one that dies. ``job.json`` says "running" from the
+start, and a text beside it what is not there yet: whoever finds the directory can tell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import branchline
+from branchline.errors import BranchlineError, StorageError
+from branchline.sensors import host
+from branchline.train import FAILED, RUNNING
+
+NOTE = "PARTIAL.txt"
+
+
+class Claim:
+    """What a run does to its directory beside writing its results there."""
+
+    def __init__(self, out: Path, *, force: bool) -> None:
+        self.out = out
+        self._force = force
+        self._has_begun = False
+
+    def begin(self, command: str) -> None:
+        """Removes what an earlier run left there and says that this one is running. Raises StorageError."""
+        from branchline.report.job_files import JOB, write_job
+
+        self._clear()
+        started = datetime.now(UTC).isoformat()
+        who = f"process {os.getpid()} on {host()}"
+        about = {"branchline": branchline.__version__, "status": RUNNING, "host": host(), "process": os.getpid()}
+        write_job(self.out, {**about, "started": started, "command": command})
+        self._has_begun = True
+        self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} tells how it ended."])
+
+    def mark(self, sentences: Sequence[str]) -> None:
+        """Says beside the results why they are not whole; no sentence takes the note away. Raises StorageError."""
+        from branchline.report.whole_files import write_whole
+
+        if sentences:
+            text = "\n".join(["The results in this directory are not complete.", *sentences])
+            write_whole(self.out / NOTE, f"{text}\n".encode(errors="backslashreplace"))
+        else:
+            (self.out / NOTE).unlink(missing_ok=True)
+
+    def _clear(self) -> None:
+        """Removes what an earlier run left: by its own record or, if it died before it wrote that, all that runs write.
+
+        Raises StorageError.
+        """
+        from branchline.report.job_files import JOB, earlier_files
+        from branchline.report.whole_files import failed_writing
+
+        with failed_writing(self.out):
+            earlier = [*earlier_files(self.out), self.out / NOTE]
+            for path in earlier:
+                path.unlink(missing_ok=True)
+            for folder in sorted({path.parent for path in earlier}, key=lambda one: -len(one.parts)):
+                if folder != self.out:
+                    with suppress(OSError):  # what is not empty holds something of somebody else
+                        folder.rmdir()
+            # A record that is whole lists itself.
+            if (self.out / JOB).exists():
+                self._clear_all()
+
+    def _clear_all(self) -> None:
+        from branchline.report.job_files import JOB, SENSORS
+        from branchline.report.open_formats import RESULTS
+        from branchline.report.page import FILE_NAME as PAGE
+        from branchline.report.pictures import PICTURES
+        from branchline.report.root_file import FILE_NAME as HISTOGRAMS
+
+        for name in (HISTOGRAMS, SENSORS, PAGE, JOB):
+            (self.out / name).unlink(missing_ok=True)
+        for folder in (RESULTS, PICTURES):
+            shutil.rmtree(self.out / folder, ignore_errors=True)
+        for path in self.out.glob(".writing-*"):
+            path.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Refuses a directory that would lose something; a run that processed nothing left nothing to lose.
+
+        Raises BranchlineError.
+        """
+        names = {one.name for one in self.out.iterdir()}
+        if not names:
+            return
+        if "job.json" not in names:
+            raise BranchlineError(
+                "this directory is not empty and no train wrote it, so it is not replaced",
+                path=str(self.out),
+                hint="choose another one, or remove it yourself",
+            )
+        status = (_record(self.out) or {}).get("status")
+        if not self._force and status != FAILED:
+            what = "there are results in this directory"
+            if status == RUNNING:
+                what = "a run that did not come to its end was here"
+            hint = "choose another one, or replace it with --force"
+            raise BranchlineError(what, path=str(self.out), hint=hint)
+
+    def undo(self, made: Sequence[Path]) -> None:
+        """Takes back the directories that were made for a run that did not begin."""
+        for folder in made if not self._has_begun else ():
+            with suppress(OSError):
+                folder.rmdir()
+
+
+@contextmanager
+def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
+    """Holds the directory inside the block; it is made if it is not there.
+
+    Raises BranchlineError for a directory that another run holds or that would lose something, StorageError for one
+    that cannot be written to.
+    """
+    claim = Claim(out, force=force)
+    lock, made = _locked(out)
+    try:
+        _check_writable(out)
+        claim.check()
+        yield claim
+    finally:
+        claim.undo(made)
+        os.close(lock)
+
+
+def _locked(out: Path) -> tuple[int, list[Path]]:
+    """The open directory, locked, and the folders that were made for it, the innermost first."""
+    while True:
+        made = _made(out)
+        try:
+            lock = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue  # another run took it back just now
+        except OSError as error:
+            raise _refused(out, error) from None
+        try:
+            _lock(lock, out)
+            # Another run may have taken the directory back in between.
+            if out.exists() and os.path.samestat(os.fstat(lock), out.stat()):
+                return lock, made
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _made(out: Path) -> list[Path]:
+    missing = [one for one in (out, *out.parents) if not one.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise BranchlineError("this is a file, not a directory for results", path=str(out)) from None
+    except OSError as error:
+        raise _refused(out, error) from None
+    return missing
+
+
+def _lock(lock: int, out: Path) -> None:
+    """Locks the directory. Where the file system cannot, the record of a run tells whether its process lives."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _in_use(out) from None
+    except OSError:
+        if _lives(_record(out)):
+            raise _in_use(out) from None
+
+
+def _in_use(out: Path) -> BranchlineError:
+    record = _record(out) or {}
+    who = f": process {record.get('process')} on {record.get('host')}" if record.get("status") == RUNNING else ""
+    return BranchlineError(
+        f"another run is writing its results here{who}", path=str(out), hint="choose another directory with -o"
+    )
+
+
+def _lives(record: dict[str, Any] | None) -> bool:
+    """True if a record is that of a run whose process lives on this machine."""
+    if record is None or record.get("status") != RUNNING or record.get("host") != host():
+        return False
+    try:
+        os.kill(int(record.get("process") or 0), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):
+        return True  # it lives, and is somebody else's
+    return True
+
+
+def _record(out: Path) -> dict[str, Any] | None:
+    try:
+        record = json.loads((out / "job.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else {}
+
+
+def _check_writable(out: Path) -> None:
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".branchline-", dir=out))
+    except OSError as error:
+        raise _refused(out, error) from None
+
+
+def _refused(out: Path, error: OSError) -> StorageError:
+    what = f"results cannot be written here: {error.strerror}"
+    return StorageError(what, path=str(out), hint="choose another directory with -o")

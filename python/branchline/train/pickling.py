@@ -1,0 +1,54 @@
+"""Whether and how large outputs of wagons travel between processes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+
+from branchline.errors import BranchlineError
+
+
+class CannotPickleError(BranchlineError):
+    """What a wagon returned cannot go from one process to another."""
+
+
+class _Counter:
+    """A file that counts what is written to it and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+    def write(self, data: Any) -> int:
+        length = memoryview(data).nbytes
+        self.size_bytes += length
+        return length
+
+
+def pickled_bytes(output: Any) -> int:
+    """The size of an output as it goes between processes. Raises CannotPickleError."""
+    counter = _Counter()
+    try:
+        cloudpickle.dump(output, counter)
+    except Exception as error:  # noqa: BLE001 - each object that cannot be pickled says so in its own way
+        raise _cannot(error) from None
+    return counter.size_bytes
+
+
+def send_and_return(output: Any) -> None:
+    """Sends an output on its way between processes and back. Raises CannotPickleError.
+
+    With one worker it would not have to travel; but a train that works with one is to work with several.
+    """
+    try:
+        pickle.loads(cloudpickle.dumps(output))  # noqa: S301 - made in the same line
+    except Exception as error:  # noqa: BLE001 - as above
+        raise _cannot(error) from None
+
+
+def _cannot(error: Exception) -> CannotPickleError:
+    return CannotPickleError(
+        f"what process() returned cannot travel between processes: {str(error) or type(error).__name__}",
+        hint="return numbers, histograms, arrays, and lists and dicts of these",
+    )

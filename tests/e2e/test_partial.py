@@ -1,0 +1,156 @@
+"""What the directory for results says while a run is at work, when it is cut off, and to a second run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EVENTS = 360_000
+
+# Waits in the third file until it is allowed to go on.
+WAITING = """
+import time
+from pathlib import Path
+
+class Waits:
+    name = "waits"
+    def process(self, events):
+        if "f2" in events.metadata["filename"] and events.metadata["entrystart"] > 0:
+            Path({folder!r}, "waits.mark").touch()
+            while not Path({folder!r}, "go").exists():
+                time.sleep(0.01)
+        return len(events.px)
+"""
+
+# So many pictures that drawing them takes half a minute.
+MANY_PICTURES = """
+import hist
+
+class Many:
+    name = "many"
+    def process(self, events):
+        return {f"h{index}": hist.Hist.new.Reg(20, 0, 1).Double().fill(events.px) for index in range(150)}
+"""
+
+
+@pytest.fixture
+def waiting(start_branchline: Callable[..., Any], data: Path, tmp_path: Path) -> Any:
+    """A run that has worked through two files and waits in the third."""
+    (tmp_path / "waiting.py").write_text(WAITING.format(folder=str(tmp_path)))
+    running = start_branchline("run", "waiting.py", data, "-o", "out", "--workers", 1, "--step-size", 20000)
+    running.wait_for(1, "waits.mark", tmp_path)
+    yield running
+    (tmp_path / "go").touch()
+    running.kill()
+
+
+def job_in(folder: Path) -> dict[str, Any]:
+    job: dict[str, Any] = json.loads((folder / "job.json").read_text())
+    return job
+
+
+def test_while_it_runs_the_directory_says_so_and_another_run_is_refused(
+    waiting: Any, branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path
+) -> None:
+    job = job_in(tmp_path / "out")
+    assert (job["status"], job["process"]) == ("running", waiting.pid)
+    assert "has not come to its end" in (tmp_path / "out" / "PARTIAL.txt").read_text()
+    for force in ([], ["--force"]):
+        ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", *force)
+        assert ended.returncode == 1
+        assert f"another run is writing its results here: process {waiting.pid} on" in ended.stderr
+    (tmp_path / "go").touch()
+    ended = waiting.ended()
+    assert ended.returncode == 0, ended.stderr
+    assert job_in(tmp_path / "out")["events"] == EVENTS
+    assert not (tmp_path / "out" / "PARTIAL.txt").exists()
+
+
+def test_what_a_killed_run_left_is_recognised_and_replaced_with_force(
+    waiting: Any, branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path
+) -> None:
+    waiting.kill()
+    assert waiting.ended().returncode == -9
+    assert job_in(tmp_path / "out")["status"] == "running"
+    ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out")
+    assert ended.returncode == 1
+    assert "did not come to its end" in ended.stderr
+    assert "--force" in ended.stderr
+    ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", "--force")
+    assert ended.returncode == 0, ended.stderr
+    assert job_in(tmp_path / "out")["status"] == "finished"
+    assert not (tmp_path / "out" / "PARTIAL.txt").exists()
+
+
+def test_what_batch_systems_send_keeps_what_was_finished(
+    start_branchline: Callable[..., Any], data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING.format(folder=str(tmp_path)))
+    settings = ("-o", "out", "--workers", 2, "--step-size", 20000)
+    running = start_branchline("run", "waiting.py", data, *settings)
+    running.wait_for(1, "waits.mark", tmp_path)
+    running.terminate()
+    ended = running.ended()
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+    job = job_in(tmp_path / "out")
+    assert (job["status"], job["interrupted"]) == ("partial", True)
+    assert 120_000 <= job["events"] < EVENTS
+    assert "partial" in (tmp_path / "out" / "report.html").read_text()
+    assert (tmp_path / "out" / "PARTIAL.txt").exists()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_while_pictures_are_drawn_keeps_the_results_and_marks_them(
+    start_branchline: Callable[..., Any], branchline: Any, data: Path, tmp_path: Path, times: int
+) -> None:
+    (tmp_path / "many.py").write_text(MANY_PICTURES)
+    running = start_branchline("run", "many.py", data / "f0.root", "-o", "out", "--workers", 1)
+    running.wait_for(3, "out/pictures/many/*.svg", tmp_path)
+    for _ in range(times):
+        running.interrupt()
+        time.sleep(0.1)
+    ended = running.ended()
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+    out = tmp_path / "out"
+    job = job_in(out)
+    assert job["status"] == "partial"
+    assert job["events"] == 60_000
+    assert (out / "results.root").exists()
+    assert "not complete" in (out / "PARTIAL.txt").read_text()
+    assert len(list((out / "pictures" / "many").glob("*.svg"))) < 150
+    if times == 1:
+        assert "partial" in (out / "report.html").read_text()
+    assert not [one.name for one in out.rglob(".*")]
+    (tmp_path / "one.py").write_text("class One:\n  def process(self, events): return len(events.px)\n")
+    ended = branchline("run", "one.py", data / "f0.root", "-o", "out", "--force")
+    assert ended.returncode == 0, ended.stderr
+    assert not [one for one in out.rglob("*") if "many" in str(one)]
+
+
+def test_two_ctrl_c_keep_what_was_finished(waiting: Any, tmp_path: Path) -> None:
+    waiting.interrupt()
+    time.sleep(0.05)
+    waiting.interrupt()
+    ended = waiting.ended()
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+    job = job_in(tmp_path / "out")
+    assert job["status"] == "partial"
+    assert job["events"] >= 120_000
+
+
+@pytest.mark.parametrize("command", [["show"], ["version"], ["--help"]])
+def test_a_reader_who_has_seen_enough_is_no_error(data: Path, command: list[str]) -> None:
+    location = [str(data / "f0.root")] if command == ["show"] else []
+    line = " ".join([sys.executable, "-m", "branchline.cli", *command, *location])
+    ended = subprocess.run(["bash", "-c", f"{line} | true"], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.stderr == ""
