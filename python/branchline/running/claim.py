@@ -67,10 +67,11 @@ class Claim:
             earlier = [*earlier_files(self.out), self.out / NOTE]
             for path in earlier:
                 path.unlink(missing_ok=True)
-            for folder in sorted({path.parent for path in earlier}, key=lambda one: -len(one.parts)):
-                if folder != self.out:
-                    with suppress(OSError):  # what is not empty holds something of somebody else
-                        folder.rmdir()
+            top = self.out.resolve()
+            folders = {folder for path in earlier for folder in path.resolve().parents if top in folder.parents}
+            for folder in sorted(folders, key=lambda one: -len(one.parts)):
+                with suppress(OSError):  # what is not empty holds something of somebody else
+                    folder.rmdir()
             # A record that is whole lists itself.
             if (self.out / JOB).exists():
                 self._clear_all()
