@@ -5,7 +5,9 @@ SIGTERM is what batch systems send when the time of a job is up, some seconds be
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +15,8 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Long enough for any callback that swallowed an interruption to be over.
+AGAIN_AFTER_S = 0.01
 
 
 class Interruption:
@@ -38,9 +42,11 @@ class Interruption:
             yield self
             return
         previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        hook, sys.unraisablehook = sys.unraisablehook, self._coming_again_or(sys.unraisablehook)
         try:
             yield self
         finally:
+            sys.unraisablehook = hook
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
@@ -78,6 +84,23 @@ class Interruption:
             self._kept_waiting = True
         else:
             raise KeyboardInterrupt
+
+    def _coming_again_or(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Where Python cannot let a KeyboardInterrupt out, as in a weak reference's callback, it prints and forgets it:
+        it comes again a moment later.
+        """
+
+        def come_again() -> None:
+            if signal.getsignal(signal.SIGINT) == self._on_signal:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def unraisable(what: Any) -> None:
+            if issubclass(what.exc_type, KeyboardInterrupt):
+                threading.Timer(AGAIN_AFTER_S, come_again).start()
+            else:
+                hook(what)
+
+        return unraisable
 
 
 @contextmanager

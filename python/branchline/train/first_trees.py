@@ -83,7 +83,7 @@ class FirstTrees:
 def _error_in(tree: Tree, branches: Sequence[str]) -> BranchlineError | None:
     for name in branches:
         try:
-            tree.check_readable(name)
+            tree.check_readable(tree[name].path)
         except (NoSuchKeyError, UnsupportedBranchError) as error:
             return type(error)(f"names a branch that cannot be read: {error}", path=error.path)
     return None

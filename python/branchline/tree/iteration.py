@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.errors import (
+    BAD_FILE_ERRORS,
     DatasetError,
     NoSuchKeyError,
     OptionError,
@@ -24,7 +25,7 @@ from branchline.tree.libraries import check_how, library_of
 from branchline.tree.options import check_opening_options, check_reading_options
 from branchline.tree.reading import Together, columns_of
 from branchline.tree.selection import BranchField, Selected, Selection, left_out
-from branchline.tree.stream import SKIPPABLE, Chunk, ChunkStream, SkippedFile, Source, check_entries, check_workers
+from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source, check_entries, check_workers
 from branchline.tree.tree import Tree
 
 
@@ -115,6 +116,29 @@ def _opened(source: Source) -> Tree:
     return File(source.path).tree(source.tree)
 
 
+class _TellingOfSkipped:
+    """Warns of each skipped file when it is skipped, or when the reading ends early."""
+
+    def __init__(self, stream: ChunkStream, skipped: list[SkippedFile] | None) -> None:
+        self._stream = stream
+        self._skipped = [] if skipped is None else skipped
+        self._count = 0
+
+    def __enter__(self) -> _TellingOfSkipped:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Tells of those that are new."""
+        new = self._stream.skipped[self._count :]
+        self._count += len(new)
+        self._skipped += new
+        for one in new:
+            warn(f"{one.path} was skipped: {one.error}", SkippedFileWarning)
+
+
 class Steps:
     """A selection of many trees, step by step. ``selection`` None is all that can be read of each of them."""
 
@@ -178,9 +202,10 @@ class Steps:
             skip_bad_files=skip_bad_files,
             allow_missing=allow_missing,
         )
-        with stream:
+        with stream, _TellingOfSkipped(stream, skipped) as telling:
             offset, source, entries_of_source = 0, None, 0
             for chunk in stream:
+                telling.catch_up()
                 if chunk.source_index != source:
                     offset += entries_of_source
                     source, entries_of_source = chunk.source_index, chunk.tree_entries
@@ -188,10 +213,6 @@ class Steps:
                 told = Report(chunk.path, chunk.tree_name, chunk.entry_start, chunk.entry_stop, offset)
                 yield selection, selection.of(columns_of(chunk)), told
                 del chunk
-            for one in stream.skipped:
-                warn(f"{one.path} was skipped: {one.error}", SkippedFileWarning)
-            if skipped is not None:
-                skipped += stream.skipped
 
     def _all_of(self, chunk: Chunk) -> Selection:
         """All branches that were read of a chunk, with one warning of those that cannot be."""
@@ -255,7 +276,7 @@ def iterate(
     steps = _steps(
         files,
         (expressions, cut, filter_name, filter_typename, filter_branch, aliases),
-        allowed=(SKIPPABLE if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ()),
+        allowed=(BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ()),
         library=library_of(library),
         how=how,
         doc=ak_add_doc,
@@ -325,7 +346,7 @@ def concatenate(
         files,
         (expressions, cut, filter_name, filter_typename, filter_branch, aliases),
         limits=(entry_start, entry_stop),
-        allowed=(SKIPPABLE if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ()),
+        allowed=(BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ()),
         library=library_of(library),
         how=how,
         doc=ak_add_doc,

@@ -139,10 +139,6 @@ class Tree(Branches):
         offsets: list[int] = self.core.entry_offsets(index)
         return offsets
 
-    def check_readable(self, name: str) -> None:
-        """Raises NoSuchKeyError, UnsupportedBranchError if a branch cannot be read."""
-        self._core.check_readable(self[name].path)
-
     def basket_borders(self) -> list[int]:
         """Entries at which the baskets of the branch with most bytes begin."""
         borders: list[int] = self.core.basket_borders()

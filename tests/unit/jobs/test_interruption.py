@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+import weakref
 
 import pytest
 
@@ -66,3 +68,36 @@ def test_a_patient_one_does_not_count_how_often_it_is_asked() -> None:
         interrupt()
         with pytest.raises(KeyboardInterrupt), interruption.allowed():
             pytest.fail("this block must not be entered")
+
+
+def test_what_a_callback_swallows_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
+    class Thing:
+        pass
+
+    def drop_and_wait(things: list[Thing]) -> None:
+        things.clear()
+        time.sleep(5)
+
+    things = [Thing()]
+    reference = weakref.ref(things[0], lambda _: interrupt())
+    interruption = Interruption()
+    with interruption.installed(), pytest.raises(KeyboardInterrupt), interruption.allowed():
+        drop_and_wait(things)
+    assert reference() is None
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_held_is_raised_behind() -> None:
+    interruption = Interruption()
+    done = []
+
+    def work() -> None:
+        with interruption.held():
+            interrupt()
+            interrupt()
+            done.append("this")
+        done.append("not this")
+
+    with interruption.installed(), pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["this"]

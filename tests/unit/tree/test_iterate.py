@@ -160,3 +160,15 @@ def test_bad_files_are_skipped_with_a_warning_and_named(samples: list[Sample], t
     assert len(warned) == 2
     with warnings.catch_warnings(), pytest.raises(branchline.BadFileError, match="part0"):
         list(branchline.iterate(f"{folder}/*.root"))
+
+
+def test_a_file_is_told_when_it_is_skipped_for_nobody_may_ask_for_the_last(
+    samples: list[Sample], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.root").write_bytes(b"")
+    files = [tmp_path / "empty.root", *(one.path for one in samples)]
+    skipped: list[SkippedFile] = []
+    steps = branchline.iterate(files, skip_bad_files=True, skipped=skipped)
+    with pytest.warns(UserWarning, match=r"empty\.root was skipped"):
+        next(steps)
+    assert [Path(one.path).name for one in skipped] == ["empty.root"]
