@@ -105,7 +105,7 @@ def test_directories_that_list_each_other_end(folders: Path) -> None:
             struct.pack_into(">q" if is_big else ">i", content, keys_at, top.fSeekKeys)
     folders.write_bytes(content)
     with pytest.raises(branchline.BadFileError, match="directories"):
-        branchline.open(folders)
+        branchline.open(folders).keys()
 
 
 def test_a_count_of_baskets_that_lies_is_not_counted_up_to(tmp_path: Path) -> None:

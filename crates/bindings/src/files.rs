@@ -6,11 +6,15 @@ use branchline_engine::about::State;
 use branchline_engine::read_now::read_now;
 use branchline_engine::slab::Pool;
 use branchline_engine::{file, tree};
+use branchline_format::file::TKey;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::buffer::columns_to_python;
 use crate::errors::to_python;
+
+/// Path, cycle, class and title of a key, and whether it is a tree.
+type KeyRow = (String, i16, String, String, bool);
 
 /// An open file.
 #[pyclass(frozen)]
@@ -43,23 +47,36 @@ impl File {
         self.0.root_version()
     }
 
-    /// Path, cycle, class and title of every key, those in subdirectories too.
-    fn keys(&self) -> Vec<(String, i16, String, String)> {
-        let row = |entry: &branchline_format::file::Entry| {
-            (entry.path.clone(), entry.key.cycle, entry.key.class_name.clone(), entry.key.title.clone())
-        };
-        self.0.entries().iter().map(row).collect()
+    /// Path, cycle, class and title of every key below a directory, and whether it is a tree.
+    fn keys_below(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
+        let entries = py.detach(|| self.0.entries_below(path)).map_err(|error| to_python(py, &error))?;
+        Ok(entries.into_iter().map(|one| self.row(one.path, one.key)).collect())
     }
 
-    /// Paths of the trees, each once.
-    fn tree_paths(&self) -> Vec<String> {
-        self.0.tree_paths()
+    /// The same of the keys right in a directory; no other directory is read for it.
+    fn keys_in(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
+        let keys = py.detach(|| self.0.keys_in(path)).map_err(|error| to_python(py, &error))?;
+        let path_of = |key: &TKey| if path.is_empty() { key.name.clone() } else { format!("{path}/{}", key.name) };
+        Ok(keys.into_iter().map(|key| self.row(path_of(&key), key)).collect())
+    }
+
+    /// The same of the keys with this path, one for each cycle.
+    fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
+        let keys = py.detach(|| self.0.find(path)).map_err(|error| to_python(py, &error))?;
+        Ok(keys.into_iter().map(|key| self.row(path.to_string(), key)).collect())
     }
 
     /// Opens a tree by its path, or the only one.
     #[pyo3(signature = (path=None))]
     fn tree(&self, py: Python<'_>, path: Option<&str>) -> PyResult<Tree> {
         py.detach(|| self.0.tree(path)).map(Tree).map_err(|error| to_python(py, &error))
+    }
+}
+
+impl File {
+    fn row(&self, path: String, key: TKey) -> KeyRow {
+        let is_tree = self.0.is_tree(&key);
+        (path, key.cycle, key.class_name, key.title, is_tree)
     }
 }
 

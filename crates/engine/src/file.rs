@@ -1,19 +1,22 @@
 //! An open file: its store, the bytes that are at hand, its keys, streamer infos and trees.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
 use branchline_format::compress::Decompressor;
+use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::FormatError;
-use branchline_format::file::{read_entries, read_header, read_key_at, read_object, Entry, FileHeader};
+use branchline_format::file::{read_header, read_key_at, read_object, FileHeader, TKey};
 use branchline_format::held::{Held, Need};
 use branchline_format::layout::kind_of;
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
-use branchline_storage::{ByteRange, Counted, RangeRead, Store};
+use branchline_storage::limits::{LOCAL_GAP_BYTES, MAX_JOINED_BYTES};
+use branchline_storage::{coalesce, ByteRange, Counted, RangeRead, Store};
 use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -29,7 +32,7 @@ pub struct File {
     counters: Arc<Counters>,
     held: Mutex<Held>,
     header: FileHeader,
-    entries: Vec<Entry>,
+    directories: Mutex<Directories>,
     class_infos: Arc<ClassInfos>,
 }
 
@@ -50,12 +53,13 @@ impl File {
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
         reader.read_first(size)?;
         let header = reader.until_known(read_header)?;
-        let entries = reader.until_known(|held| read_entries(held, &header))?;
+        let mut directories = Directories::new(&header, size);
+        reader.until_known(|held| directories.keys_in("", held))?;
         let class_infos = reader.class_infos(&header)?;
-        let held = Mutex::new(reader.held);
+        let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
         add_open_time(&counters, &watch, 0);
         let path = path.to_string();
-        Ok(Arc::new(Self { path, store, counters, held, header, entries, class_infos }))
+        Ok(Arc::new(Self { path, store, counters, held, header, directories, class_infos }))
     }
 
     /// The path or URL as it was given.
@@ -78,9 +82,33 @@ impl File {
         &self.counters
     }
 
-    /// All keys, those in subdirectories too.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    /// All keys below a directory (the top one is `""`), those in subdirectories too, which are all read for it.
+    pub fn entries_below(&self, path: &str) -> Result<Vec<Entry>> {
+        let mut directories = self.lock_directories();
+        let mut reader = self.metadata_reader();
+        let named = |error: FormatError| ReadError::from_format(&self.path, &error);
+        loop {
+            let missing = directories.read_below(path, &reader.held).map_err(named)?;
+            if missing.is_empty() {
+                return directories.entries_below(path, &reader.held).map_err(named);
+            }
+            let ranges: Vec<ByteRange> = missing.iter().map(|(offset, size)| ByteRange::new(*offset, *size)).collect();
+            for some in ranges.chunks(limits::METADATA_RANGES_MAX) {
+                reader.read(coalesce(some, LOCAL_GAP_BYTES, MAX_JOINED_BYTES).ranges)?;
+            }
+        }
+    }
+
+    /// The keys right in a directory (the top one is `""`).
+    pub fn keys_in(&self, path: &str) -> Result<Vec<TKey>> {
+        let mut directories = self.lock_directories();
+        self.metadata_reader().until_known(|held| directories.keys_in(path, held))
+    }
+
+    /// The keys with this path, one for each cycle. Only the directories that lead there are read.
+    pub fn find(&self, path: &str) -> Result<Vec<TKey>> {
+        let mut directories = self.lock_directories();
+        self.metadata_reader().until_known(|held| directories.find(path, held))
     }
 
     /// Version of ROOT that wrote it, e.g. 62206.
@@ -89,54 +117,56 @@ impl File {
     }
 
     /// Whether the object of a key is a TTree or an RNTuple.
-    pub fn is_tree(&self, entry: &Entry) -> bool {
-        let class_name = entry.key.class_name.as_str();
+    pub fn is_tree(&self, key: &TKey) -> bool {
+        let class_name = key.class_name.as_str();
         matches!(class_name, "TTree" | "TNtuple" | "TNtupleD" | anchor::CLASS_NAME)
             || self.class_infos.inherits(class_name, "TTree")
     }
 
     /// Paths of its trees, each once.
-    pub fn tree_paths(&self) -> Vec<String> {
-        let mut paths: Vec<String> = Vec::new();
-        for entry in self.entries.iter().filter(|entry| self.is_tree(entry)) {
-            if !paths.contains(&entry.path) {
-                paths.push(entry.path.clone());
+    fn tree_paths(&self) -> Result<Vec<String>> {
+        let mut seen = HashSet::new();
+        let mut is_tree: HashMap<String, bool> = HashMap::new();
+        let mut paths = Vec::new();
+        for entry in self.entries_below("")? {
+            let class_name = entry.key.class_name.clone();
+            let is_tree = *is_tree.entry(class_name).or_insert_with(|| self.is_tree(&entry.key));
+            if is_tree && seen.insert(entry.path.clone()) {
+                paths.push(entry.path);
             }
         }
-        paths
+        Ok(paths)
     }
 
     /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
     pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
         let watch = Stopwatch::start();
         let before = self.counters.snapshot().get(Counter::FetchNs);
-        let entry = self.find_tree(path)?;
+        let Entry { path, key } = self.find_tree(path)?;
         let mut reader = self.metadata_reader();
-        if entry.key.class_name == anchor::CLASS_NAME {
-            let ntuple = Ntuple::open(&mut reader, entry)?;
-            let tree = Tree::new(Arc::clone(self), entry.path.clone(), Content::Ntuple(Box::new(ntuple)));
+        if key.class_name == anchor::CLASS_NAME {
+            let ntuple = Ntuple::open(&mut reader, &Entry { path: path.clone(), key })?;
+            let tree = Tree::new(Arc::clone(self), path, Content::Ntuple(Box::new(ntuple)));
             add_open_time(&self.counters, &watch, before);
             return Ok(Arc::new(tree));
         }
         let mut decompressor = Decompressor::new();
-        let plain = reader.until_known(|held| read_object(held, &entry.key, &mut decompressor))?;
-        let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&entry.path));
-        let meta = read_tree(&plain, entry.key.key_size, &entry.key.class_name, &self.class_infos).map_err(named)?;
+        let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
+        let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
+        let meta = read_tree(&plain, key.key_size, &key.class_name, &self.class_infos).map_err(named)?;
         let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.class_infos)).collect();
-        let tree = Tree::new(Arc::clone(self), entry.path.clone(), Content::Tree { meta, kinds });
+        let tree = Tree::new(Arc::clone(self), path, Content::Tree { meta, kinds });
         add_open_time(&self.counters, &watch, before);
         Ok(Arc::new(tree))
     }
 
-    fn find_tree(&self, path: Option<&str>) -> Result<&Entry> {
-        let trees = || self.entries.iter().filter(|entry| self.is_tree(entry));
+    fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
         let Some(path) = path else {
-            let paths = self.tree_paths();
-            return match paths.as_slice() {
+            return match self.tree_paths()?.as_slice() {
                 [only] => self.find_tree(Some(only)),
                 [] => Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.path, "the file has no tree")),
                 many => {
-                    let message = format!("the file has several trees: {}", many.join(", "));
+                    let message = format!("the file has several trees: {}", some_of(many));
                     let hint = format!("say which, e.g. {}:{}", self.path, many[0]);
                     Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.path, message).with_hint(hint))
                 }
@@ -146,10 +176,12 @@ impl File {
             Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
             None => (path, None),
         };
-        let found = trees()
-            .filter(|entry| entry.path == name && cycle.is_none_or(|cycle| entry.key.cycle == cycle))
-            .max_by_key(|entry| entry.key.cycle);
-        found.ok_or_else(|| ReadError::new(ReadErrorKind::NoSuchKey, &self.path, format!("there is no tree {path:?}")))
+        let keys = self.find(name)?.into_iter();
+        let found = keys
+            .filter(|key| self.is_tree(key) && cycle.is_none_or(|cycle| key.cycle == cycle))
+            .max_by_key(|key| key.cycle);
+        let missing = || ReadError::new(ReadErrorKind::NoSuchKey, &self.path, format!("there is no tree {path:?}"));
+        Ok(Entry { path: name.to_string(), key: found.ok_or_else(missing)? })
     }
 
     /// A decoder's way to the bytes of its metadata.
@@ -167,8 +199,21 @@ impl File {
         self.store.read_ranges(reads).map(|_| ()).map_err(|error| ReadError::from_storage(&error))
     }
 
+    fn lock_directories(&self) -> std::sync::MutexGuard<'_, Directories> {
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first of many names, and how many there are more.
+fn some_of(names: &[String]) -> String {
+    let shown = names.iter().take(limits::NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(limits::NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

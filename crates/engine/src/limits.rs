@@ -11,6 +11,10 @@ pub const TAIL_BYTES: u64 = 1 << 20;
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
 /// A file whose metadata takes more pieces than this lies about itself.
 pub const METADATA_PIECES_MAX: usize = 4096;
+/// Directories that are read in one request: of 20 000 they would else be a request of any size.
+pub const METADATA_RANGES_MAX: usize = 4096;
+/// Names that an error message shows of many.
+pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.
 pub const CLASS_INFOS_KEPT: usize = 16;
 /// Work is handed to the decoders in bundles of about so many stored bytes: enough to make the hand-over free.

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use branchline_format::compress::Decompressor;
+use branchline_format::directory::Entry;
 use branchline_format::error::FormatError;
-use branchline_format::file::{read_object, Entry};
+use branchline_format::file::read_object;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::cluster::FieldCluster;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind};

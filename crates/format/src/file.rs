@@ -1,4 +1,4 @@
-//! TFile: its header, its directories and the keys in them (ROOT's "TFile and TKey" format description).
+//! TFile: its header, and the keys of its records (ROOT's "TFile and TKey" format description).
 
 use crate::compress::Decompressor;
 use crate::cursor::Cursor;
@@ -10,17 +10,9 @@ const HEADER_SIZE_MAX: u64 = 100;
 /// Bytes asked for when a key is looked at whose length is not known: fixed fields and three names.
 const KEY_GUESS_SIZE: u64 = 512;
 /// Keys and directories with a version above this have 64-bit seeks.
-const BIG_VERSION: i16 = 1000;
+pub(crate) const BIG_VERSION: i16 = 1000;
 /// Files with a version from here on have a header with 64-bit seeks.
 const BIG_FILE_VERSION: i32 = 1_000_000;
-/// Directories nested deeper than this are taken for a loop.
-const DIRECTORY_DEPTH_MAX: usize = 64;
-/// Bytes of numbers and three length bytes: no key is shorter.
-const KEY_SIZE_MIN: u64 = 29;
-/// Keys and paths may take this many times the bytes of the file, as names of directories are repeated in paths, and
-/// never more than the second: directories that list each other, level by level, would make any number of them.
-const KEYS_FACTOR_MAX: u64 = 16;
-const KEYS_SIZE_MAX: u64 = 4 << 30;
 /// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
 const OBJECT_SIZE_MAX: u64 = 1 << 30;
 /// No codec of ROOT's shrinks data by more than this (LZMA and zstd on constant bytes come near).
@@ -66,13 +58,11 @@ pub struct TKey {
     pub title: String,
 }
 
-/// A key with the path of directories that leads to it.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// Directories and name, joined with `/`.
-    pub path: String,
-    /// The key.
-    pub key: TKey,
+impl FileHeader {
+    /// Where the record of the top directory lies.
+    pub fn directory_offset(&self) -> u64 {
+        self.begin.saturating_add(self.name_size)
+    }
 }
 
 /// Reads the header of a file.
@@ -114,75 +104,10 @@ fn parse_header(bytes: &[u8]) -> Result<FileHeader> {
     Ok(FileHeader { version, begin, end, compress, seek_info, info_size, name_size })
 }
 
-fn seek(cursor: &mut Cursor<'_>, big: bool) -> Result<u64> {
+pub(crate) fn seek(cursor: &mut Cursor<'_>, big: bool) -> Result<u64> {
     let position = cursor.position() as u64;
     let value = if big { cursor.i64()? } else { i64::from(cursor.i32()?) };
     u64::try_from(value).map_err(|_| FormatError::damaged(position, format!("a negative seek of {value}")))
-}
-
-/// All keys of a file, those in subdirectories too, in the order of the directories.
-pub fn read_entries(held: &Held, header: &FileHeader) -> std::result::Result<Vec<Entry>, Need> {
-    let mut entries = Vec::new();
-    let directory_at = header.begin + header.name_size;
-    let bytes = held.get_up_to(directory_at, HEADER_SIZE_MAX)?;
-    let seek_keys = parse_directory(bytes).map_err(|error| error.in_object("top directory"))?;
-    let mut room = held.file_size().saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
-    read_directory(held, seek_keys, "", 0, &mut room, &mut entries)?;
-    Ok(entries)
-}
-
-/// The place of a directory's list of keys.
-fn parse_directory(bytes: &[u8]) -> Result<u64> {
-    let mut cursor = Cursor::new(bytes);
-    let version = cursor.i16()?;
-    cursor.skip(8)?; // two dates
-    let _keys_size = cursor.i32()?;
-    let _name_size = cursor.i32()?;
-    let big = version > BIG_VERSION;
-    let _seek_directory = seek(&mut cursor, big)?;
-    let _seek_parent = seek(&mut cursor, big)?;
-    seek(&mut cursor, big)
-}
-
-fn read_directory(
-    held: &Held,
-    seek_keys: u64,
-    prefix: &str,
-    depth: usize,
-    room: &mut u64,
-    entries: &mut Vec<Entry>,
-) -> std::result::Result<(), Need> {
-    if seek_keys == 0 {
-        return Ok(()); // a directory that was never written has no list
-    }
-    if depth > DIRECTORY_DEPTH_MAX {
-        return Err(FormatError::damaged(seek_keys, "directories are nested in a loop").into());
-    }
-    for key in read_key_list(held, seek_keys)? {
-        let path = if prefix.is_empty() { key.name.clone() } else { format!("{prefix}/{}", key.name) };
-        *room = room.checked_sub(KEY_SIZE_MIN + path.len() as u64).ok_or_else(|| {
-            FormatError::damaged(seek_keys, "the directories list more keys than the file has room for")
-        })?;
-        let is_directory = matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile");
-        entries.push(Entry { path: path.clone(), key: key.clone() });
-        if is_directory {
-            let bytes = held.get_up_to(key.seek + key.key_size, HEADER_SIZE_MAX)?;
-            let named = |error: FormatError| error.in_object(format!("directory {path}"));
-            let seek_inner = parse_directory(bytes).map_err(named)?;
-            read_directory(held, seek_inner, &path, depth + 1, room, entries)?;
-        }
-    }
-    Ok(())
-}
-
-fn read_key_list(held: &Held, seek_keys: u64) -> std::result::Result<Vec<TKey>, Need> {
-    let head = read_key_at(held, seek_keys)?;
-    let record = held.get(seek_keys, head.size)?;
-    let named = |error: FormatError| error.in_object("list of keys");
-    let mut cursor = Cursor::at(record, head.key_size as usize);
-    let count = i64::from(cursor.i32().map_err(named)?);
-    let count = cursor.checked_count(count, KEY_SIZE_MIN as usize).map_err(named)?;
-    (0..count).map(|_| parse_key(&mut cursor).map_err(|error| named(error).into())).collect()
 }
 
 /// Reads the key at the start of a record.

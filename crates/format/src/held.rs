@@ -3,6 +3,8 @@
 //! A decoder never reads. It asks here for bytes; where they are missing it answers with [`Need::Bytes`], the caller
 //! fetches that range, adds it and asks again.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use crate::error::{ErrorKind, FormatError};
@@ -31,18 +33,19 @@ impl From<FormatError> for Need {
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     file_size: u64,
-    pieces: Vec<(u64, Bytes)>,
+    /// By where they begin. None lies within another, so that of two the one that begins later ends later.
+    pieces: BTreeMap<u64, Bytes>,
 }
 
 impl Held {
     /// Nothing yet of a file of `file_size` bytes.
     pub fn new(file_size: u64) -> Self {
-        Self { file_size, pieces: Vec::new() }
+        Self { file_size, pieces: BTreeMap::new() }
     }
 
     /// A whole file.
     pub fn whole(bytes: Bytes) -> Self {
-        Self { file_size: bytes.len() as u64, pieces: vec![(0, bytes)] }
+        Self { file_size: bytes.len() as u64, pieces: BTreeMap::from([(0, bytes)]) }
     }
 
     /// Size of the file, whether held or not.
@@ -52,7 +55,16 @@ impl Held {
 
     /// Adds bytes that start at `offset` of the file.
     pub fn add(&mut self, offset: u64, bytes: Bytes) {
-        self.pieces.push((offset, bytes));
+        let end = offset.saturating_add(bytes.len() as u64);
+        let ends = |(start, piece): (&u64, &Bytes)| *start + piece.len() as u64;
+        if self.pieces.range(..=offset).next_back().is_some_and(|before| ends(before) >= end) {
+            return;
+        }
+        while let Some(within) = self.pieces.range(offset..).next().filter(|after| ends(*after) <= end) {
+            let start = *within.0;
+            self.pieces.remove(&start);
+        }
+        self.pieces.insert(offset, bytes);
     }
 
     /// This range, if it is held: a share of the piece that it lies in.
@@ -63,10 +75,8 @@ impl Held {
 
     fn piece(&self, offset: u64, size: u64) -> Option<(&Bytes, usize)> {
         let end = offset.checked_add(size)?;
-        self.pieces
-            .iter()
-            .find(|(start, bytes)| *start <= offset && end <= *start + bytes.len() as u64)
-            .map(|(start, bytes)| (bytes, (offset - start) as usize))
+        let (start, piece) = self.pieces.range(..=offset).next_back()?;
+        (end <= start + piece.len() as u64).then_some((piece, (offset - start) as usize))
     }
 
     /// `size` bytes at `offset`.
@@ -89,5 +99,37 @@ impl Held {
     pub fn get_up_to(&self, offset: u64, size: u64) -> Result<&[u8], Need> {
         let size = size.min(self.file_size.saturating_sub(offset)).max(1);
         self.get(offset, size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(pieces: &[(u64, u64)]) -> Held {
+        let mut held = Held::new(1000);
+        for (start, end) in pieces {
+            held.add(*start, (*start..*end).map(|offset| offset as u8).collect::<Vec<u8>>().into());
+        }
+        held
+    }
+
+    #[test]
+    fn bytes_are_found_in_any_piece() {
+        let held = held(&[(500, 600), (100, 200), (150, 250), (120, 130), (90, 210), (0, 10)]);
+        for (offset, size) in [(0, 10), (90, 120), (100, 100), (120, 10), (205, 45), (500, 100), (599, 1)] {
+            let bytes = held.get(offset, size).unwrap();
+            assert_eq!((bytes[0], bytes.len() as u64), (offset as u8, size));
+        }
+        for (offset, size) in [(5, 10), (10, 1), (95, 150), (249, 2), (300, 1), (600, 1)] {
+            assert_eq!(held.get(offset, size), Err(Need::Bytes { offset, size }));
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_end_are_an_error() {
+        for (offset, size) in [(990, 11), (1000, 1), (u64::MAX, 2)] {
+            assert!(matches!(held(&[]).get(offset, size), Err(Need::Nothing(_))));
+        }
     }
 }

@@ -8,6 +8,7 @@ pub mod column;
 pub mod compress;
 pub mod cursor;
 pub mod decode;
+pub mod directory;
 pub mod error;
 pub mod file;
 pub mod held;

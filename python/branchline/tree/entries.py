@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
 
@@ -25,46 +25,24 @@ class Entry:
 
 
 class Entries:
-    """All objects of a file, in the order of the file."""
+    """The objects of a file, in its order. A directory is read when somebody asks for what is in it."""
 
-    def __init__(self, keys: Iterable[tuple[str, int, str, str]], trees: Iterable[str]) -> None:
-        trees = set(trees)
-        entries = [
-            Entry(path, cycle, classname, title, path in trees and classname not in DIRECTORIES)
-            for path, cycle, classname, title in keys
-        ]
-        directories = {entry.path for entry in entries if entry.is_directory}
-        self._inside: dict[str, list[Entry]] = {}
-        self._by_path: dict[str, list[Entry]] = {}
-        for entry in entries:
-            self._inside.setdefault(_directory_of(entry.path, directories), []).append(entry)
-            self._by_path.setdefault(entry.path, []).append(entry)
+    def __init__(self, core: Any) -> None:
+        self._core = core
 
     def inside(self, directory: str) -> list[Entry]:
         """The objects right in a directory; the file itself is ``""``."""
-        return self._inside.get(directory, [])
+        return [Entry(*row) for row in self._core.keys_in(directory)]
 
-    def below(self, directory: str) -> Iterator[Entry]:
+    def below(self, directory: str) -> list[Entry]:
         """All objects in a directory and in those within it, a directory before what is in it."""
-        entered = set()
-        for entry in self.inside(directory):
-            yield entry
-            if entry.is_directory and entry.path not in entered:
-                entered.add(entry.path)
-                yield from self.below(entry.path)
+        return [Entry(*row) for row in self._core.keys_below(directory)]
 
     def find(self, name: str) -> Entry | None:
         """The object with this path, of the cycle behind ``;`` or of the highest."""
-        if name in self._by_path:
-            return max(self._by_path[name], key=lambda entry: abs(entry.cycle))
+        same = [Entry(*row) for row in self._core.find(name)]
+        if same:
+            return max(same, key=lambda entry: abs(entry.cycle))
         path, _, cycle = name.rpartition(";")
-        same = self._by_path.get(path, ()) if cycle.lstrip("-").isdigit() else ()
+        same = [Entry(*row) for row in self._core.find(path)] if cycle.lstrip("-").isdigit() else []
         return next((entry for entry in same if entry.cycle == int(cycle)), None)
-
-
-def _directory_of(path: str, directories: set[str]) -> str:
-    """The longest path of a directory that leads to an object, whose own name may hold slashes."""
-    before = path.rpartition("/")[0]
-    while before and before not in directories:
-        before = before.rpartition("/")[0]
-    return before

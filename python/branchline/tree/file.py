@@ -57,7 +57,7 @@ class File(Directory):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._core = _core.File(os.fspath(path))
         self._path = ""
-        self._entries_found: Entries | None = None
+        self.entries = Entries(self._core)
         self._is_closed = False
         self.path: str = self._core.path
         self.size_bytes: int = self._core.size_bytes
@@ -92,13 +92,6 @@ class File(Directory):
         """The version of ROOT that wrote it."""
         version = self._core.root_version % 1_000_000
         return version // 10_000, version // 100 % 100, version % 100
-
-    @property
-    def entries(self) -> Entries:
-        """Its keys, those in directories too."""
-        if self._entries_found is None:
-            self._entries_found = Entries(self._core.keys(), self._core.tree_paths())
-        return self._entries_found
 
     def directory_of(self, path: str) -> Directory:
         """The directory that an object is in."""

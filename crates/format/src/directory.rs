@@ -1,0 +1,362 @@
+//! TDirectory: the keys in a directory, and the paths of all keys of a file.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
+use crate::cursor::Cursor;
+use crate::error::{FormatError, Result};
+use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey, BIG_VERSION};
+use crate::held::{Held, Need};
+
+/// Bytes that hold any directory's record behind its key.
+const DIRECTORY_SIZE_MAX: u64 = 60;
+/// Directories nested deeper than this are taken for a loop.
+const DEPTH_MAX: usize = 64;
+/// Bytes of numbers and three length bytes: no key is shorter.
+const KEY_SIZE_MIN: u64 = 29;
+/// Keys and paths may take this many times the bytes of the file, as names of directories are repeated in paths, and
+/// never more than the second: directories that list each other, level by level, would make any number of them.
+const KEYS_FACTOR_MAX: u64 = 16;
+const KEYS_SIZE_MAX: u64 = 4 << 30;
+/// A list of keys is asked for by the size that its directory says, up to this one; the list itself knows better.
+const LIST_GUESS_MAX: u64 = 1 << 20;
+
+/// A directory.
+#[derive(Debug, Default)]
+pub struct Directory {
+    keys: Vec<TKey>,
+    by_name: OnceLock<HashMap<String, Vec<usize>>>,
+}
+
+impl Directory {
+    fn new(keys: Vec<TKey>) -> Self {
+        Self { keys, by_name: OnceLock::new() }
+    }
+
+    /// Its keys, in the order of their list.
+    pub fn keys(&self) -> &[TKey] {
+        &self.keys
+    }
+
+    /// Its keys of this name: one for each cycle.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &TKey> {
+        let by_name = self.by_name.get_or_init(|| {
+            let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(self.keys.len());
+            for (index, key) in self.keys.iter().enumerate() {
+                by_name.entry(key.name.clone()).or_default().push(index);
+            }
+            by_name
+        });
+        by_name.get(name).into_iter().flatten().map(|index| &self.keys[*index])
+    }
+}
+
+/// Whether the object of a key is a directory.
+pub fn is_directory(key: &TKey) -> bool {
+    matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile")
+}
+
+/// The reading of a directory, which goes on where it stopped when bytes were missing.
+#[derive(Debug, Clone)]
+struct DirectoryReader {
+    /// What it is called in messages.
+    name: String,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// The record of the directory lies here.
+    Record { offset: u64 },
+    /// The list of its keys lies here and has about this size.
+    List { offset: u64, size: u64 },
+}
+
+impl DirectoryReader {
+    /// Reads the top directory of a file.
+    fn of_file(header: &FileHeader) -> Self {
+        Self { name: "top directory".to_string(), state: State::Record { offset: header.directory_offset() } }
+    }
+
+    /// Reads the directory of a key, which is called `path`.
+    fn of_key(key: &TKey, path: &str) -> Self {
+        let offset = key.seek.saturating_add(key.key_size);
+        Self { name: format!("directory {path}"), state: State::Record { offset } }
+    }
+
+    /// Reads as far as the bytes at hand allow.
+    fn read(&mut self, held: &Held) -> std::result::Result<Directory, Need> {
+        let named = |error: FormatError| Need::Nothing(error.in_object(&self.name));
+        if let State::Record { offset } = self.state {
+            let bytes = held.get_up_to(offset, DIRECTORY_SIZE_MAX)?;
+            let (offset, size) = parse_record(bytes).map_err(named)?;
+            self.state = State::List { offset, size };
+        }
+        match self.state {
+            // A directory that was never written has no list.
+            State::Record { .. } | State::List { offset: 0, .. } => Ok(Directory::default()),
+            State::List { offset, size } => {
+                // Asked for at once, so that no second request is needed where the size is right.
+                if size > 0 && offset < held.file_size() {
+                    held.get_up_to(offset, size.min(LIST_GUESS_MAX))?;
+                }
+                read_list(held, offset).map(Directory::new).map_err(|need| match need {
+                    Need::Nothing(error) => named(error),
+                    missing @ Need::Bytes { .. } => missing,
+                })
+            }
+        }
+    }
+}
+
+/// Place and size of a directory's list of keys.
+fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
+    let mut cursor = Cursor::new(bytes);
+    let version = cursor.i16()?;
+    cursor.skip(8)?; // two dates
+    let keys_size = cursor.i32()?;
+    let _name_size = cursor.i32()?;
+    let big = version > BIG_VERSION;
+    let _seek_directory = seek(&mut cursor, big)?;
+    let _seek_parent = seek(&mut cursor, big)?;
+    let offset = seek(&mut cursor, big)?;
+    Ok((offset, u64::try_from(keys_size).unwrap_or(0)))
+}
+
+fn read_list(held: &Held, offset: u64) -> std::result::Result<Vec<TKey>, Need> {
+    let head = read_key_at(held, offset)?;
+    let record = held.get(offset, head.size)?;
+    let named = |error: FormatError| error.in_object("list of keys");
+    let mut cursor = Cursor::at(record, head.key_size as usize);
+    let count = i64::from(cursor.i32().map_err(named)?);
+    let count = cursor.checked_count(count, KEY_SIZE_MIN as usize).map_err(named)?;
+    (0..count).map(|_| parse_key(&mut cursor).map_err(|error| named(error).into())).collect()
+}
+
+/// A key with the path of directories that leads to it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Directories and name, joined with `/`.
+    pub path: String,
+    /// The key.
+    pub key: TKey,
+}
+
+/// The directories of a file, read when they are asked for.
+#[derive(Debug)]
+pub struct Directories {
+    /// By where their keys lie; the top directory has none and is at 0.
+    known: HashMap<u64, Directory>,
+    reading: HashMap<u64, DirectoryReader>,
+    file_size: u64,
+}
+
+/// Where the top directory is among [`Directories`].
+const TOP: u64 = 0;
+
+impl Directories {
+    /// None is read yet.
+    pub fn new(header: &FileHeader, file_size: u64) -> Self {
+        let reading = HashMap::from([(TOP, DirectoryReader::of_file(header))]);
+        Self { known: HashMap::new(), reading, file_size }
+    }
+
+    /// Reads the directories with this path (the top one is `""`) and all below them as far as the bytes at hand allow;
+    /// answers with ranges that are missing, none when it is done.
+    pub fn read_below(&mut self, path: &str, held: &Held) -> Result<Vec<(u64, u64)>> {
+        let mut missing = Vec::new();
+        let mut miss = |need| match need {
+            Need::Bytes { offset, size } => {
+                missing.push((offset, size));
+                Ok(())
+            }
+            Need::Nothing(error) => Err(error),
+        };
+        let mut waiting = match self.places(path, held) {
+            Ok(places) => places,
+            Err(need) => {
+                miss(need)?;
+                Vec::new()
+            }
+        };
+        let mut met: HashSet<u64> = waiting.iter().copied().collect();
+        while let Some(place) = waiting.pop() {
+            if let Err(need) = self.read(place, held) {
+                miss(need)?;
+                continue;
+            }
+            for key in self.known.get(&place).into_iter().flat_map(Directory::keys).filter(|key| is_directory(key)) {
+                if met.insert(key.seek) {
+                    announce(&self.known, &mut self.reading, key, &key.name);
+                    waiting.push(key.seek);
+                }
+            }
+        }
+        missing.sort_unstable();
+        Ok(missing)
+    }
+
+    /// Where the directories with this path are known.
+    fn places(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<u64>, Need> {
+        if path.is_empty() {
+            return Ok(vec![TOP]);
+        }
+        let keys = self.find(path, held)?;
+        let directories = keys.iter().filter(|key| is_directory(key));
+        directories.clone().for_each(|key| announce(&self.known, &mut self.reading, key, path));
+        Ok(directories.map(|key| key.seek).collect())
+    }
+
+    /// The keys right in the directories with this path, of which the top one is `""`.
+    pub fn keys_in(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<TKey>, Need> {
+        let mut keys = Vec::new();
+        for place in self.places(path, held)? {
+            self.read(place, held)?;
+            keys.extend(self.known.get(&place).into_iter().flat_map(Directory::keys).cloned());
+        }
+        Ok(keys)
+    }
+
+    /// Goes on with the reading of a directory.
+    fn read(&mut self, place: u64, held: &Held) -> std::result::Result<(), Need> {
+        if let Some(reader) = self.reading.get_mut(&place) {
+            let directory = reader.read(held)?;
+            self.reading.remove(&place);
+            self.known.insert(place, directory);
+        }
+        Ok(())
+    }
+
+    /// The keys with this path, one for each cycle. Only the directories that lead there are read.
+    pub fn find(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<TKey>, Need> {
+        let mut found = Vec::new();
+        // Names may have slashes in them, so that several ways may lead there: directories and what is left of the path.
+        let mut ways = vec![(TOP, path)];
+        let mut gone: HashSet<(u64, usize)> = HashSet::new();
+        while let Some((place, rest)) = ways.pop() {
+            if !gone.insert((place, rest.len())) {
+                continue;
+            }
+            self.read(place, held)?;
+            let Some(directory) = self.known.get(&place) else { continue };
+            found.extend(directory.named(rest).cloned());
+            for (slash, _) in rest.match_indices('/') {
+                for key in directory.named(&rest[..slash]).filter(|key| is_directory(key)) {
+                    announce(&self.known, &mut self.reading, key, &path[..path.len() - rest.len() + slash]);
+                    ways.push((key.seek, &rest[slash + 1..]));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// All keys below the directories with this path, a directory before what is in it, once all are read.
+    pub fn entries_below(&mut self, path: &str, held: &Held) -> Result<Vec<Entry>> {
+        let places = self.places(path, held).map_err(|need| match need {
+            Need::Nothing(error) => error,
+            Need::Bytes { offset, .. } => FormatError::damaged(offset, "a directory was not read"),
+        })?;
+        let room = self.file_size.saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
+        let mut walk = Walk { directories: self, room, entries: Vec::new() };
+        places.into_iter().try_for_each(|place| walk.add(place, path, 0))?;
+        Ok(walk.entries)
+    }
+}
+
+/// Makes known that a directory is to be read.
+fn announce(known: &HashMap<u64, Directory>, reading: &mut HashMap<u64, DirectoryReader>, key: &TKey, path: &str) {
+    if !known.contains_key(&key.seek) {
+        reading.entry(key.seek).or_insert_with(|| DirectoryReader::of_key(key, path));
+    }
+}
+
+struct Walk<'w> {
+    directories: &'w Directories,
+    /// Bytes that more keys may take.
+    room: u64,
+    entries: Vec<Entry>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, place: u64, prefix: &str, depth: usize) -> Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(FormatError::damaged(
+                place,
+                format!("directories are nested in a loop: {}", shortened(prefix)),
+            ));
+        }
+        for key in self.directories.known.get(&place).map_or(&[][..], Directory::keys) {
+            let path = if prefix.is_empty() { key.name.clone() } else { [prefix, "/", &key.name].concat() };
+            self.room = self.room.checked_sub(KEY_SIZE_MIN + path.len() as u64).ok_or_else(|| {
+                FormatError::damaged(key.seek, "the directories list more keys than the file has room for")
+            })?;
+            let inside = is_directory(key).then(|| path.clone());
+            self.entries.push(Entry { path, key: key.clone() });
+            if let Some(path) = inside {
+                self.add(key.seek, &path, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shortened(path: &str) -> String {
+    let start: String = path.chars().take(60).collect();
+    if start.len() < path.len() {
+        start + "..."
+    } else {
+        start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str, class_name: &str, seek: u64) -> TKey {
+        let (class_name, name) = (class_name.to_string(), name.to_string());
+        TKey { size: 50, object_size: 10, key_size: 40, cycle: 1, seek, class_name, name, title: String::new() }
+    }
+
+    /// Directories that are all read: their places and keys.
+    fn directories(known: Vec<(u64, Vec<TKey>)>, file_size: u64) -> Directories {
+        let known = known.into_iter().map(|(place, keys)| (place, Directory::new(keys))).collect();
+        Directories { known, reading: HashMap::new(), file_size }
+    }
+
+    #[test]
+    fn a_directory_comes_before_what_is_in_it() {
+        let top = vec![key("a", "TDirectoryFile", 1), key("b", "TDirectory", 2), key("c", "TH1F", 3)];
+        let mut all = directories(vec![(TOP, top), (1, vec![key("tree", "TTree", 5)]), (2, Vec::new())], 1000);
+        let entries = all.entries_below("", &Held::new(1000)).unwrap();
+        let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+        assert_eq!(paths, ["a", "a/tree", "b", "c"]);
+    }
+
+    #[test]
+    fn names_with_slashes_are_found() {
+        let top = vec![key("a/b", "TDirectory", 1), key("a", "TDirectory", 2)];
+        let known = vec![(TOP, top), (1, vec![key("c", "TTree", 5)]), (2, vec![key("b/c", "TTree", 6)])];
+        let mut all = directories(known, 1000);
+        let held = Held::new(1000);
+        let mut seeks = |path| all.find(path, &held).unwrap().iter().map(|key| key.seek).collect::<Vec<_>>();
+        assert_eq!(seeks("a/b/c"), [5, 6]);
+        assert_eq!(seeks("a/b"), [1]);
+        assert_eq!(seeks("a/c"), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn a_directory_in_itself_is_refused() {
+        let mut all =
+            directories(vec![(TOP, vec![key("d", "TDirectory", 1)]), (1, vec![key("d", "TDirectory", 1)])], 1 << 30);
+        let error = all.entries_below("", &Held::new(1)).unwrap_err();
+        assert!(error.message.contains("loop"), "{error}");
+    }
+
+    #[test]
+    fn directories_that_list_each_other_make_no_more_keys_than_the_file_has_room_for() {
+        let level = |place| (place, (0..100).map(|_| key("d", "TDirectory", place + 1)).collect());
+        let error = directories((0..20).map(level).collect(), 1_000_000).entries_below("", &Held::new(1)).unwrap_err();
+        assert!(error.message.contains("room"), "{error}");
+    }
+}
