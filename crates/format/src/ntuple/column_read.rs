@@ -141,6 +141,9 @@ impl ColumnReader<'_> {
 
     /// The pages that have some of these elements.
     pub(super) fn pages_of(&self, elements: &Range<u64>) -> &[Page] {
+        if elements.is_empty() {
+            return &[];
+        }
         let start = elements.start.saturating_sub(self.zeros);
         let end = elements.end.saturating_sub(self.zeros);
         let pages = &self.pages.pages;
