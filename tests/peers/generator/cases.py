@@ -15,6 +15,7 @@ import numpy as np
 from tests.peers import root_files
 from tests.peers.buffers import differences
 from tests.peers.columns import Column
+from tests.peers.generator import stages
 from tests.peers.generator.aftermath import AFTERMATHS
 from tests.peers.generator.compare import first_difference, form_of
 from tests.peers.generator.families import Family
@@ -63,12 +64,15 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     columns = object_columns(rng, family, layout)
     leaves = leaf_columns(rng, layout.entries)
     path = folder / f"case{seed}.root"
+    stages.begin(stages.ROOT_WRITES)
     write(root, family, path, columns, leaves, layout, rng)
     times = AFTERMATHS[layout.aftermath](root, path, layout)
+    stages.begin(stages.ROOT_READS)
     columns = trusted(root, family, path, columns, layout, outcome)
+    stages.begin(stages.BRANCHLINE_READS)
     tree = branchline.open(path)[layout.path]
-    if len(tree) != times * layout.entries:
-        outcome.add_wrong("tree", "its entries", f"{len(tree)}, not {times * layout.entries}")
+    if tree.num_entries != times * layout.entries:
+        outcome.add_wrong("tree", "its entries", f"{tree.num_entries}, not {times * layout.entries}")
         return outcome
     check_leaves(tree, leaves, times, outcome)
     for column in columns:
@@ -241,10 +245,10 @@ def label_of(column: ObjectColumn, path: str, found: tuple[Kind, list[Any]] | No
 
 def check_chunks(tree: Any, rng: Random, outcome: Outcome) -> None:
     """All that is readable in steps and as a range against the whole."""
-    if len(tree) == 0:
+    if tree.num_entries == 0:
         return
-    start, stop = sorted((rng.randint(0, len(tree)), rng.randint(0, len(tree))))
-    step = rng.randint(1, len(tree))
+    start, stop = sorted((rng.randint(0, tree.num_entries), rng.randint(0, tree.num_entries)))
+    step = rng.randint(1, tree.num_entries)
     read = attempt(
         lambda: (tree.arrays(), tree.arrays(entry_start=start, entry_stop=stop), list(tree.iterate(step_size=step)))
     )
