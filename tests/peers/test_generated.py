@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.peers.generator.run import run
 
-SEED = 40
-CASES = 16
+SEED = 48
+CASES = 22
 
 
 @pytest.mark.peer
