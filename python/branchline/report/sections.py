@@ -344,12 +344,15 @@ class Results(NamedTuple):
 
 def _results(job: Job) -> Results:
     results = job.get("results") or []
+    outputs: dict[str, int] = {}
+    for result in results:
+        outputs[result["wagon"]] = outputs.get(result["wagon"], 0) + 1
     # What has a note is what somebody may miss in results.root, so it is never among those left out.
     shown = sorted(results, key=lambda result: not result.get("note"))[:RESULTS_SHOWN_MAX]
     rows = [
         ResultRow(
             result["wagon"],
-            result["key"],
+            result["key"] or ("all of it" if outputs[result["wagon"]] == 1 else "everything else"),
             result["format"],
             ", ".join(result["files"][:3]),
             _in_root(result.get("root") or []),
