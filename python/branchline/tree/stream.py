@@ -71,12 +71,6 @@ class Chunk:
         rows = zip(tree.paths(), tree.outline(), strict=True)
         return [path for path, (_, _, kind) in rows if kind == "unsupported"]
 
-    def own_names(self) -> list[str]:
-        """Names of the branches that were read, without those above them; a slash may be in a name."""
-        tree = self._core.tree()
-        names = dict(zip(tree.paths(), (name for name, _, _ in tree.outline()), strict=True))
-        return [names[path] for path in self.branches]
-
     @property
     def all_branches(self) -> list[str]:
         """Names of all branches of the tree that can be read."""

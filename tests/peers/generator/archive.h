@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "Math/Vector4D.h"
-#include "ROOT/RVec.hxx"
 #include "TArrayD.h"
 #include "TArrayF.h"
 #include "TArrayI.h"
