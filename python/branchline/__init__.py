@@ -24,7 +24,7 @@ from branchline.errors import (
 )
 from branchline.running import run
 from branchline.train import TrainResult, forecast
-from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
+from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, nanoevents, num_entries, open
 
 __all__ = [
     "BadFileError",
@@ -52,6 +52,7 @@ __all__ = [
     "exceptions",
     "forecast",
     "iterate",
+    "nanoevents",
     "num_entries",
     "open",
     "run",

@@ -118,10 +118,13 @@ impl Tree {
         (0..self.0.branches_count()).map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
-    /// Of every branch its own name, the index of the branch that it belongs to, and its kind: data, group or unsupported.
-    fn outline(&self) -> Vec<(String, Option<usize>, &'static str)> {
-        let row =
-            |index| (self.0.branch_name(index).to_string(), self.0.parent(index), kind_name(&self.0.state(index)));
+    /// Of every branch its own name, the index of the branch that it belongs to, its kind (data, group or unsupported),
+    /// and the index of the branch that says how many elements its entries have.
+    fn outline(&self) -> Vec<(String, Option<usize>, &'static str, Option<usize>)> {
+        let row = |index| {
+            let name = self.0.branch_name(index).to_string();
+            (name, self.0.parent(index), kind_name(&self.0.state(index)), self.0.counter(index))
+        };
         (0..self.0.branches_count()).map(row).collect()
     }
 
@@ -180,6 +183,7 @@ impl Tree {
         about.set_item("kind", kind_name(&known.state))?;
         about.set_item("reason", reason)?;
         about.set_item("typename", known.type_name)?;
+        about.set_item("container_class", known.container_class)?;
         about.set_item("is_part", known.is_part)?;
         about.set_item("entries_count", known.entries_count)?;
         about.set_item("baskets_count", known.baskets_count)?;

@@ -1,7 +1,7 @@
 //! What is known of a branch before it is read, for people.
 
 use branchline_format::layout::Kind;
-use branchline_format::tree::TBranch;
+use branchline_format::tree::{ElementBranch, TBranch};
 use branchline_format::type_name::type_name;
 
 use crate::extents::stored_bytes;
@@ -28,6 +28,8 @@ pub struct About {
     pub class_name: String,
     /// C++ type of its entries.
     pub type_name: String,
+    /// The class of a container of whose elements the branches below it hold members; empty for other branches.
+    pub container_class: String,
     /// Whether it can be read.
     pub state: State,
     /// Whether all of it is a part of what its parent holds.
@@ -51,6 +53,14 @@ impl Tree {
             Content::Tree { meta, .. } => meta.branches[index].parent,
             Content::Ntuple(ntuple) => ntuple.branches[index].parent,
         }
+    }
+
+    /// Index of the branch that says how many elements the entries of another have.
+    pub fn counter(&self, index: usize) -> Option<usize> {
+        let Content::Tree { meta, .. } = self.content() else { return None };
+        let branch = &meta.branches[index];
+        let of_element = branch.element.as_ref().and_then(|element| element.count);
+        of_element.or_else(|| branch.leaves.first().and_then(|leaf| leaf.count_branch))
     }
 
     /// Whether a branch can be read.
@@ -79,6 +89,7 @@ impl Tree {
             title: field.description.clone(),
             class_name: "ROOT::RField".to_string(),
             type_name: field.type_name.clone(),
+            container_class: String::new(),
             state: self.state(index),
             is_part: ntuple.branches[index].parent.is_some(),
             entries_count: self.entries_count(),
@@ -104,6 +115,7 @@ fn about_branch(branch: &TBranch, kind: &Kind) -> About {
         title: branch.title.clone(),
         class_name: branch.class_name.clone(),
         type_name: type_name(kind, branch),
+        container_class: branch.element.as_ref().map_or_else(String::new, container_class),
         state: state_of(kind),
         is_part: false,
         entries_count: branch.entries_count,
@@ -111,5 +123,15 @@ fn about_branch(branch: &TBranch, kind: &Kind) -> About {
         compressed_bytes: branch.compressed_bytes.max(stored),
         plain_bytes: branch.plain_bytes.max(stored),
         compress: branch.compress,
+    }
+}
+
+/// The class of a container that was split: TBranchElement::fType 3 is a TClonesArray, 4 an STL collection.
+fn container_class(element: &ElementBranch) -> String {
+    match element.branch_type {
+        3 => "TClonesArray".to_string(),
+        4 if element.class_name.contains('<') => element.class_name.clone(),
+        4 => format!("vector<{}>", element.clones_name),
+        _ => String::new(),
     }
 }

@@ -145,9 +145,8 @@ impl File {
         let Entry { path, key } = self.find_tree(path)?;
         let mut reader = self.metadata_reader();
         if key.class_name == anchor::CLASS_NAME {
-            let entry = Entry { path, key };
-            let ntuple = Ntuple::open(&mut reader, &entry)?;
-            let tree = Tree::new(Arc::clone(self), entry, Content::Ntuple(Box::new(ntuple)));
+            let ntuple = Ntuple::open(&mut reader, &Entry { path: path.clone(), key })?;
+            let tree = Tree::new(Arc::clone(self), path, Content::Ntuple(Box::new(ntuple)));
             add_open_time(&self.counters, &watch, before);
             return Ok(Arc::new(tree));
         }
@@ -156,7 +155,7 @@ impl File {
         let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
         let meta = read_tree(&plain, key.key_size, &key.class_name, &self.class_infos).map_err(named)?;
         let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.class_infos)).collect();
-        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds });
+        let tree = Tree::new(Arc::clone(self), path, Content::Tree { meta, kinds });
         add_open_time(&self.counters, &watch, before);
         Ok(Arc::new(tree))
     }
@@ -267,8 +266,7 @@ impl MetadataReader<'_> {
         missing.sort_by_key(|range| (range.offset, range.length));
         missing.dedup();
         if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
-            let first = missing.first().map_or(0, |range| range.offset);
-            let message = format!("parts of its metadata lie in each other (from offset {first} on)");
+            let message = "parts of its metadata lie in each other";
             return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
         }
         if missing.is_empty() {
@@ -289,7 +287,7 @@ impl MetadataReader<'_> {
                 Err(Need::Bytes { offset, size }) => {
                     self.pieces_count += 1;
                     if self.pieces_count > limits::METADATA_PIECES_MAX {
-                        let message = format!("its directories do not end (offset {offset})");
+                        let message = "its directories do not end";
                         return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
                     }
                     let rest = self.held.file_size().saturating_sub(offset);

@@ -65,8 +65,7 @@ impl Worker {
                     chunk.costs[task.column].add(&effort);
                 }
                 Err(error) => {
-                    let basket = chunk.tree.basket_name(chunk.columns[task.column], task.basket);
-                    let named = error.in_object(basket);
+                    let named = error.in_object(format!("basket {}", task.basket));
                     chunk.put_error(order, basket_error(&chunk, task.column, &named));
                 }
             }

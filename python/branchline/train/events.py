@@ -56,11 +56,17 @@ class Columns:
             self.misses.setdefault(self.wagon, set()).add(name)
         return array
 
+    def group(self, name: str) -> ak.Array | None:
+        """Branches that belong together, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``; None if it is no such name."""
+        return self.chunk.group(name, self.array)
+
 
 class Events:
     """A chunk of events: ``events.px`` and ``events["px"]`` are awkward arrays with one element per event.
 
     ``events[["px", "py"]]`` is a record array of these, ``events[mask]`` and ``events[:100]`` are the events selected.
+    What belongs together by the names and counters of branches comes as records: ``events.Muon.pt`` is ``Muon_pt``, and
+    ``events.Tracks.fP`` is ``Tracks/Tracks.fP[5]``; of these too only what is touched is read.
     ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
     fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk.
     """
@@ -117,7 +123,8 @@ class Events:
 
     def _column(self, name: str) -> ak.Array:
         if name not in self._made:
-            self._made[name] = self._selected(self._columns.array(name))
+            group = self._columns.group(name)
+            self._made[name] = self._selected(self._columns.array(name) if group is None else group)
         return self._made[name]
 
     def _selected(self, array: Any) -> Any:

@@ -15,7 +15,7 @@ import awkward as ak
 import branchline
 from branchline.errors import BranchlineError
 from branchline.train.events import Columns
-from branchline.tree import Chunk
+from branchline.tree import Chunk, NanoEventsMaker
 
 RECORD_NAME = "BranchlineEvents"
 BUFFER_KEY = "{form_key}/{attribute}"
@@ -58,20 +58,33 @@ class ProcessorEvents:
         self._forms: dict[str, ak.forms.Form] = {}
         self._keys: dict[str, list[str]] = {}
         self._record: ak.forms.RecordForm | None = None
+        self._makers: dict[Any, NanoEventsMaker] = {}
         self._columns: Columns | None = None
-        self._array: ak.Array | None = None
+        self._arrays: dict[Any, ak.Array] = {}
 
-    def of(self, columns: Columns, metadata: Mapping[str, Any]) -> ak.Array:
-        """The events of a chunk; made once for all processors of a train."""
-        if self._columns is not columns or self._array is None:
-            self._learn_forms(columns.chunk)
-            self._array = self._made(columns, metadata)
-            self._columns = columns
-        return self._array
+    def of(self, columns: Columns, metadata: Mapping[str, Any], schema: Any = None) -> ak.Array:
+        """The events of a chunk, with a schema of coffea's as NanoEvents; made once for all processors of a train."""
+        if self._columns is not columns:
+            self._arrays, self._columns = {}, columns
+        if schema not in self._arrays:
+            self._arrays[schema] = (
+                self._flat(columns, metadata) if schema is None else self._nano(columns, metadata, schema)
+            )
+        return self._arrays[schema]
 
     def forget(self) -> None:
         """Lets go of the chunk."""
-        self._columns = self._array = None
+        self._arrays, self._columns = {}, None
+
+    def _flat(self, columns: Columns, metadata: Mapping[str, Any]) -> ak.Array:
+        self._learn_forms(columns.chunk)
+        return self._made(columns, metadata)
+
+    def _nano(self, columns: Columns, metadata: Mapping[str, Any], schema: Any) -> ak.Array:
+        chunk = columns.chunk
+        maker = self._makers.setdefault(schema, NanoEventsMaker(schema))
+        place, limits = (chunk.path, chunk.tree_name), (chunk.entry_start, chunk.entry_stop)
+        return maker.of(chunk.shape, place, limits, columns.array, metadata=metadata)
 
     def _learn_forms(self, chunk: Chunk) -> None:
         if chunk.all_branches == self._branches:

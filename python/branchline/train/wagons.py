@@ -28,6 +28,7 @@ class Wagon:
         self.branches = _names_in(thing, "branches", self.name)
         self.requires = _names_in(thing, "requires", self.name) or ()
         self.is_processor = is_coffea_processor(thing)
+        self.schema = schema_of(thing) if self.is_processor else None
         if self.is_processor and self.requires:
             raise WagonError(f"wagon {self.name!r} is a coffea processor, which gets no output of other wagons")
 
@@ -49,6 +50,14 @@ def is_coffea_processor(thing: Any) -> bool:
     return any(
         base.__name__ == "ProcessorABC" and base.__module__.startswith("coffea.") for base in type(thing).__mro__
     )
+
+
+def schema_of(thing: Any) -> Any:
+    """The schema of coffea's NanoEvents that a processor names as its ``schema``; None if it names none."""
+    schema = getattr(thing, "schema", None)
+    bases = schema.__mro__ if inspect.isclass(schema) else ()
+    is_schema = any(base.__name__ == "BaseSchema" and base.__module__.startswith("coffea.") for base in bases)
+    return schema if is_schema else None
 
 
 def wagons_of(given: Any) -> tuple[list[Wagon], list[tuple[str, str]]]:

@@ -4,6 +4,7 @@ from branchline.tree.branch import Branch
 from branchline.tree.directory import Directory
 from branchline.tree.file import File, open
 from branchline.tree.iteration import Report, concatenate, iterate, num_entries
+from branchline.tree.nanoevents import NanoEventsMaker, nanoevents
 from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source, entries_in
 from branchline.tree.tree import Tree
 
@@ -13,6 +14,7 @@ __all__ = [
     "ChunkStream",
     "Directory",
     "File",
+    "NanoEventsMaker",
     "Report",
     "SkippedFile",
     "Source",
@@ -20,6 +22,7 @@ __all__ = [
     "concatenate",
     "entries_in",
     "iterate",
+    "nanoevents",
     "num_entries",
     "open",
 ]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, OptionError
 from branchline.limits import parse_bytes
-from branchline.tree.libraries import library_of
-from branchline.tree.names import name_filter, with_near_names
-from branchline.tree.options import check_reading_options
-from branchline.tree.reading import read
+from branchline.tree.libraries import check_how, library_of
+from branchline.tree.names import name_filter, pattern, with_near_names
+from branchline.tree.options import check_reading_options, check_virtual
+from branchline.tree.reading import lazily_read, read
 from branchline.tree.selection import Selection, Selector
 from branchline.tree.show import table
 from branchline.tree.stream import check_entries
@@ -160,7 +160,8 @@ class Branches(ABC):
         return index if is_exact or not name.startswith("/") else None
 
     def __getitem__(self, name: str | int) -> Branch:
-        """A branch by its path, by a shorter name that means only one, or by its position among those right below.
+        """A branch by its path, by a shorter name or a pattern that means only one, or by its position among those
+        right below.
 
         Raises NoSuchKeyError with the nearest names.
         """
@@ -168,13 +169,23 @@ class Branches(ABC):
             with with_near_names(name, self.keys):
                 index = self.find(name)
                 if index is None:
-                    raise NoSuchKeyError(self.tree.has_no(name), path=self.tree.file_path)
+                    index = self._matched(name)
             return self.tree.branch(index)
         try:
             return self.branches[name]
         except (TypeError, IndexError):
             what = f"{self.tree.path} has {len(self)} branches here, and no {name!r}"
             raise NoSuchKeyError(what, path=self.tree.file_path, hint="give a name, or a smaller number") from None
+
+    def _matched(self, name: str) -> int:
+        """The only branch that a pattern matches. Raises NoSuchKeyError."""
+        matched = self.indices(filter_name=name) if pattern(name) is not None else []
+        if len(matched) == 1:
+            return matched[0]
+        if not matched:
+            raise NoSuchKeyError(self.tree.has_no(name), path=self.tree.file_path)
+        what = f"{name!r} matches {len(matched)} branches of tree {self.tree.path}"
+        raise NoSuchKeyError(what, path=self.tree.file_path, hint=f"read them together: tree.arrays({name!r})")
 
     def get(self, name: str | int, default: Any = None) -> Any:
         """A branch, or a default."""
@@ -245,6 +256,8 @@ class Branches(ABC):
         library: str = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
         how: Any = None,
+        virtual: bool = False,
+        access_log: MutableSequence[Any] | None = None,
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Any:
@@ -253,8 +266,11 @@ class Branches(ABC):
         ``expressions`` are names, expressions such as ``"sqrt(px**2 + py**2)"`` over branches and ``aliases``, and
         patterns as in a filter; None means all that can be read and that the filters keep, and one warning names those
         that cannot be. ``cut`` is an expression, of which only what is true is kept. ``"ak"`` gives a record array,
-        ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame; ``how`` may be ``dict``, ``list``, ``tuple``
-        or ``"zip"``. With ``ak_add_doc`` awkward arrays carry the branches' titles.
+        ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame; ``how`` may be ``dict``, ``list``, ``tuple``,
+        ``"zip"`` (lists of the same lengths are one list of records) or ``"nested"``: then what belongs together by
+        its names and counters comes as records, as ``Muon`` of ``Muon_pt`` and ``Muon_eta``. With ``ak_add_doc``
+        awkward arrays carry the branches' titles. A ``virtual`` awkward array reads a branch when one of its values is
+        wanted, and tells ``access_log``.
 
         ``workers`` is the number of decoding threads. Beside the result at most the memory limit is needed, unless what
         is stored exceeds it: then the parts are joined, and there must be room for them twice. The executors and caches
@@ -264,8 +280,14 @@ class Branches(ABC):
         del decompression_executor, interpretation_executor, array_cache
         library = library_of(library)
         check_reading_options(language, ak_add_doc)
+        check_how(library, how)
         selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
         limits = check_entries(entry_start, entry_stop, self.tree.entries_count)
+        if virtual:
+            check_virtual(library, how, expressions, cut, aliases)
+            return lazily_read(self.tree, selection, limits, how, access_log, workers, memory_limit)
+        if access_log is not None:
+            raise OptionError("access_log is for virtual arrays", hint="give virtual=True")
         together = read(self.tree, selection, limits, workers, memory_limit)
         return together.group(library, how, doc=ak_add_doc, under=self)
 

@@ -83,6 +83,11 @@ class File(Directory):
         return self
 
     @property
+    def root_directory(self) -> File:
+        """The file itself, which is its top directory."""
+        return self
+
+    @property
     def root_version(self) -> str:
         """The version of ROOT that wrote it, as ``6.32/02``."""
         return "{}.{:02d}/{:02d}".format(*self.root_version_tuple)

@@ -21,7 +21,7 @@ from branchline.errors import (
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches, BranchFilter
 from branchline.tree.file import File, split_location
-from branchline.tree.libraries import check_how, library_of
+from branchline.tree.libraries import NESTED, check_how, library_of
 from branchline.tree.options import check_opening_options, check_reading_options
 from branchline.tree.reading import Together, columns_of
 from branchline.tree.selection import BranchField, Selected, Selection, left_out
@@ -298,6 +298,7 @@ def _steps(
     *,
     allowed: tuple[type[BaseException], ...],
     limits: tuple[int | None, int | None] = (None, None),
+    how: Any = None,
     doc: bool | Mapping[str, str] = False,
     **result: Any,
 ) -> Steps:
@@ -305,8 +306,8 @@ def _steps(
     sources = sources_of(files)
     if not sources:
         raise DatasetError("no files were given")
-    if not doc and all(one is None for one in asked):
-        return Steps(_within(sources, limits), None, **result)
+    if not doc and how != NESTED and all(one is None for one in asked):
+        return Steps(_within(sources, limits), None, how=how, **result)
     for index, source in enumerate(sources):
         try:
             tree = _opened(source)
@@ -314,8 +315,8 @@ def _steps(
         except allowed:
             continue
         sources[index] = replace(source, open_tree=tree)
-        return Steps(_within(sources, limits), selection, doc=doc, under=tree, **result)
-    return Steps(sources, Selection({}), **result)
+        return Steps(_within(sources, limits), selection, how=how, doc=doc, under=tree, **result)
+    return Steps(sources, Selection({}), how=how, **result)
 
 
 def concatenate(

@@ -18,6 +18,9 @@ LIBRARIES = {
     **dict.fromkeys(("arrow", "pyarrow", "pa"), "arrow"),
 }
 
+# Branches that belong together as records of the same name.
+NESTED = "nested"
+
 
 def library_of(library: object) -> str:
     """``ak``, ``np``, ``arrow`` or ``pd`` for the name of a library. Raises OptionError."""
@@ -117,12 +120,11 @@ def _index_of(count: int, entries: Any) -> Any:
 
 def check_how(library: str, how: Any) -> None:
     """Raises OptionError for a way to put arrays together that a library has not."""
-    if how in (None, dict, list, tuple) or (library == "ak" and how == "zip"):
+    if how in (None, dict, list, tuple) or how in {"ak": ("zip", NESTED), "arrow": (NESTED,)}.get(library, ()):
         return
-    if library != "pd" or not isinstance(how, str):
-        raise OptionError(
-            f"for library {library!r} there is no how={how!r}", hint='use None, dict, list, tuple or "zip"'
-        )
+    if library != "pd" or not isinstance(how, str) or how == NESTED:
+        hint = 'use None, dict, list or tuple; for awkward also "zip" and "nested"'
+        raise OptionError(f"for library {library!r} there is no how={how!r}", hint=hint)
 
 
 def group_of(record: ak.contents.RecordArray, library: str, how: Any = None, entries: Any = None) -> Any:
@@ -130,7 +132,7 @@ def group_of(record: ak.contents.RecordArray, library: str, how: Any = None, ent
 
     By default an awkward record array, a dict of NumPy arrays, an Arrow table, or a pandas frame indexed by the
     entries; with ``how`` dict, list or tuple a container of arrays; with "zip" an awkward record array in which lists
-    of the same lengths are one list of records. Raises OptionError.
+    of the same lengths are one list of records ("nested" is for those who know the branches). Raises OptionError.
     """
     check_how(library, how)
     if how in (dict, list, tuple) or (library == "np" and how is None):

@@ -7,6 +7,7 @@ from typing import Any
 
 from branchline.errors import OptionError
 from branchline.tree.functions import FUNCTIONS
+from branchline.tree.libraries import NESTED
 from branchline.tree.names import near_names_hint
 
 # How uproot gets at the bytes, and what it keeps of them: the engine does both in its own way.
@@ -37,6 +38,15 @@ def check_opening_options(options: Mapping[str, Any]) -> None:
                 raise OptionError("custom_classes are not used", hint="objects are read by the file's own descriptions")
         elif name not in IGNORED:
             raise OptionError(f"there is no option {name!r}", hint=near_names_hint(name, sorted(IGNORED)))
+
+
+def check_virtual(library: str, how: Any, expressions: Any, cut: Any, aliases: Any) -> None:
+    """Raises OptionError for what cannot be had of arrays that read when something looks into them."""
+    if library != "ak" or how not in (None, NESTED) or cut is not None or aliases is not None:
+        what = "virtual arrays are awkward's, of branches as they are"
+        raise OptionError(what, hint='leave out library, cut and aliases; how may be "nested"')
+    if expressions is not None:
+        raise OptionError("virtual arrays are selected by filters", hint="give filter_name instead of expressions")
 
 
 def check_reading_options(language: Any, doc: Any = False) -> None:

@@ -10,18 +10,20 @@ class Outline:
     """The branches of a tree by their indices, a parent before its children.
 
     ``paths`` are unique, ``names`` are the branches' own; ``kinds`` are ``data``, ``group`` (it only groups others) and
-    ``unsupported``. ``separator`` stands between the names of a path. Where the tree ``nests``, a branch holds all that
-    those below it hold.
+    ``unsupported``; ``counts`` are the branches that say how many elements the entries of one have. ``separator``
+    stands between the names of a path. Where the tree ``nests``, a branch holds all that those below it hold.
     """
 
     def __init__(self, core: Any) -> None:
         self.paths: list[str] = core.paths()
         self.separator: str = core.separator
         self.nests: bool = core.nests
-        rows: list[tuple[str, int | None, str]] = core.outline()
-        self.names = [name for name, _, _ in rows]
-        self.parents = [parent for _, parent, _ in rows]
-        self.kinds = [kind for _, _, kind in rows]
+        rows: list[tuple[str, int | None, str, int | None]] = core.outline()
+        self.names = [name for name, _, _, _ in rows]
+        self.parents = [parent for _, parent, _, _ in rows]
+        self.kinds = [kind for _, _, kind, _ in rows]
+        self.counts = [count for _, _, _, count in rows]
+        self.index_by_path = {path: index for index, path in enumerate(self.paths)}
         self._children: dict[int | None, list[int]] = {}
         for index, parent in enumerate(self.parents):
             self._children.setdefault(parent, []).append(index)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, MutableSequence, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import awkward as ak
 import numpy as np
@@ -12,8 +12,10 @@ import numpy as np
 from branchline.errors import OptionError
 from branchline.limits import parse_bytes
 from branchline.tree.arrays import BACKEND
-from branchline.tree.libraries import array_of, group_of
-from branchline.tree.selection import Columns, ExpressionField, Selected, Selection
+from branchline.tree.lazy import lazy_array
+from branchline.tree.libraries import NESTED, array_of, group_of
+from branchline.tree.nesting import Group, groups_of, nested_layout
+from branchline.tree.selection import BranchField, Columns, ExpressionField, Field, GroupField, Selected, Selection
 from branchline.tree.stream import Chunk, ChunkStream, check_workers, positive_bytes
 
 if TYPE_CHECKING:
@@ -52,6 +54,46 @@ def read(
         return Together(selection, [selection.of(columns_of(chunk)) for chunk in stream])
 
 
+class Accessed(NamedTuple):
+    """A branch that a virtual array read."""
+
+    branch: str
+
+
+def lazily_read(
+    tree: Tree,
+    selection: Selection,
+    limits: tuple[int, int],
+    how: Any,
+    access_log: MutableSequence[Any] | None,
+    workers: int | None,
+    memory_limit: int | str,
+) -> ak.Array:
+    """The fields of a range of entries, each read when one of its values is wanted."""
+
+    def column(path: str) -> ak.contents.Content:
+        if access_log is not None:
+            access_log.append(Accessed(path))
+        alone = Selection({path: BranchField(path)})
+        return read(tree, alone, limits, workers, memory_limit).single("ak", doc=False, under=None).layout
+
+    paths = selection.paths()
+    tree.shape.learn_types(paths)
+    fields = groups_of(tree.outline, paths) if how == NESTED else _members(selection.fields)
+    return lazy_array(fields, limits[1] - limits[0], tree.shape.empty, column)
+
+
+def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
+    """Branches and groups as they are."""
+    members: dict[str, str | Group] = {}
+    for name, field in fields.items():
+        if isinstance(field, BranchField):
+            members[name] = field.path
+        elif isinstance(field, GroupField):
+            members[name] = Group(_members(field.members))
+    return members
+
+
 class Together:
     """Parts of a selection, one behind the other."""
 
@@ -66,7 +108,25 @@ class Together:
 
     def group(self, library: str, how: Any, doc: bool | Mapping[str, str], under: Branches | None) -> Any:
         """All fields."""
-        return group_of(self._documented(library, doc, under), library, how, self._entries)
+        record = self._documented(library, doc, under)
+        if how == NESTED and under is not None:
+            return group_of(self._nested(record, under), library, None, self._entries)
+        return group_of(record, library, how, self._entries)
+
+    def _nested(self, record: ak.contents.RecordArray, under: Branches) -> ak.contents.RecordArray:
+        """The same with the branches that belong together as records; what was computed stays as it is."""
+        contents = dict(zip(record.fields, record.contents, strict=True))
+        branches: dict[str, ak.contents.Content] = {}
+        others: dict[str, str | Group] = {}
+        for name, field in self._selection.fields.items():
+            if isinstance(field, BranchField):
+                branches[field.path] = contents[name]
+            else:
+                others[name] = name
+        groups = groups_of(under.tree.outline, branches)
+        layouts = {**contents, **branches}
+        nested = nested_layout(Group({**groups, **others}), layouts.__getitem__, len(record))
+        return nested.copy(parameters=record.parameters)
 
     def _documented(
         self, library: str, doc: bool | Mapping[str, str], under: Branches | None

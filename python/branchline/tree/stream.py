@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import awkward as ak
 import numpy as np
 
 from branchline._core import Stream
 from branchline.errors import BAD_FILE_ERRORS, FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.limits import parse_bytes
 from branchline.tree.arrays import layout_of, record_of
+from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
 from branchline.tree.names import with_near_names
+from branchline.tree.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ class SkippedFile:
 class Chunk:
     """A range of entries of one tree, with the columns that were read for it."""
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: Any, shape: Shape | None = None) -> None:
         self._core = core
+        self._shape = shape
         self.source_index: int = core.source_index
         self.path: str = core.path
         self.tree_name: str = core.tree_path
@@ -65,11 +69,30 @@ class Chunk:
     def __repr__(self) -> str:
         return f"<Chunk {self.path}:{self.tree_name} entries {self.entry_start} to {self.entry_stop}>"
 
+    @property
+    def shape(self) -> Shape:
+        """What the branches of the tree look like."""
+        if self._shape is None:
+            self._shape = Shape(self._core.tree())
+        return self._shape
+
     def unreadable(self) -> list[str]:
         """Paths of the branches of the tree that cannot be read."""
-        tree = self._core.tree()
-        rows = zip(tree.paths(), tree.outline(), strict=True)
-        return [path for path, (_, _, kind) in rows if kind == "unsupported"]
+        outline = self.shape.outline
+        return [path for path, kind in zip(outline.paths, outline.kinds, strict=True) if kind == "unsupported"]
+
+    def group(self, name: str, column: Callable[[str], ak.Array] | None = None) -> ak.Array | None:
+        """Branches that belong together under a name, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``: a record array,
+        of which a branch is read when one of its values is wanted; None if the name stands for one branch or for none.
+
+        ``column`` gives the columns by the paths of branches, if not this chunk itself.
+        """
+        group = self.shape.group(name)
+        if group is None:
+            return None
+        given = self.array if column is None else column
+        whole = lazy_array({name: group}, len(self), self.shape.empty, lambda path: given(path).layout)
+        return whole[name]
 
     @property
     def all_branches(self) -> list[str]:
@@ -140,6 +163,7 @@ class ChunkStream:
         self._wanted = list(branches or ())
         self._skippable = (BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
         self.skipped: list[SkippedFile] = []
+        self._shape: tuple[int, Shape] | None = None
         # NumPy's integers are entries too.
         step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
         step_bytes = positive_bytes("step_size", "100 MB" if step_entries is not None else step_size)
@@ -163,7 +187,9 @@ class ChunkStream:
             if item is None:
                 raise StopIteration
             if not isinstance(item, tuple):
-                return Chunk(item)
+                if self._shape is None or self._shape[0] != item.source_index:
+                    self._shape = (item.source_index, Shape(item.tree()))
+                return Chunk(item, self._shape[1])
             self._failed(*item)
 
     def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:

@@ -8,6 +8,7 @@ from branchline.errors import NoSuchKeyError
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches
 from branchline.tree.outline import Outline
+from branchline.tree.shape import Shape
 from branchline.tree.stream import Source
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Tree(Branches):
         self.entries_count: int = core.entries_count
         self.told_unreadable: set[str] = set()
         self._cycle = cycle
-        self._outline: Outline | None = None
+        self.shape = Shape(core)
         self._branches: dict[int, Branch] = {}
 
     def __repr__(self) -> str:
@@ -60,9 +61,7 @@ class Tree(Branches):
     @property
     def outline(self) -> Outline:
         """Which branches there are, and which belong to which."""
-        if self._outline is None:
-            self._outline = Outline(self.core)
-        return self._outline
+        return self.shape.outline
 
     @property
     def parent(self) -> Directory:

@@ -41,6 +41,31 @@ def test_selections_of_selections_and_several_columns(folder: Path, first_chunk:
         assert len(events[events.px > 1e9]) == 0
 
 
+def test_branches_that_belong_together_are_records(tmp_path: Path, first_chunk: Any) -> None:
+    counts = np.arange(600) % 4
+    numbers = np.arange(counts.sum(), dtype="f4")
+    columns = {"Muon": ak.zip({"pt": ak.unflatten(numbers, counts), "eta": ak.unflatten(-numbers, counts)})}
+    columns |= {"MET_pt": np.arange(600), "MET_phi": np.zeros(600)}
+    with uproot.recreate(tmp_path / "nano.root") as file:
+        file.mktree("events", {name: ak.type(ak.Array(column)).content for name, column in columns.items()})
+        file["events"].extend(columns)
+    with first_chunk(tmp_path / "nano.root", ["Muon_pt"]) as columns_of_chunk:
+        events = Events(columns_of_chunk, {})
+        muons = events.Muon
+        assert columns_of_chunk.touched == {}
+        assert muons.pt.to_list() == columns["Muon"].pt[:500].to_list()
+        assert columns_of_chunk.touched == {"this": {"nMuon", "Muon_pt"}}
+        assert columns_of_chunk.misses == {"this": {"nMuon"}}
+        some = events[events.MET.pt > 250]
+        hard = some.Muon[some.Muon.pt > 500]
+        wanted = columns["Muon"][251:500]
+        assert hard.eta.to_list() == wanted.eta[wanted.pt > 500].to_list()
+        assert columns_of_chunk.touched["this"] == {"nMuon", "Muon_pt", "Muon_eta", "MET_pt"}
+        assert events["Muon_pt"].to_list() == muons.pt.to_list()
+        with pytest.raises(AttributeError, match="did you mean"):
+            _ = events.Muons
+
+
 def test_touches_and_misses_are_counted_by_wagon(folder: Path, first_chunk: Any) -> None:
     with first_chunk(folder / "f0.root", ["px"]) as columns:
         events = Events(columns, {})

@@ -12,6 +12,7 @@ import uproot
 
 from branchline.errors import BranchlineError
 from branchline.train.processor import ProcessorEvents
+from branchline.train.wagons import Wagon
 
 
 def test_columns_are_read_when_looked_into(folder: Path, first_chunk: Any) -> None:
@@ -27,6 +28,62 @@ def test_columns_are_read_when_looked_into(folder: Path, first_chunk: Any) -> No
         assert columns.touched == {"this": {"px", "pt"}}
         assert columns.misses == {"this": {"pt"}}
         assert selected.metadata == {"dataset": "zh"}
+
+
+@pytest.fixture(scope="module")
+def nano(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 800 events with muons, named as in NanoAOD."""
+    rng = np.random.default_rng(2)
+    counts = rng.poisson(2, 800)
+    names = ("pt", "eta", "phi", "mass")
+    muons = {name: ak.unflatten(rng.exponential(5, counts.sum()).astype("f4"), counts) for name in names}
+    muons["charge"] = ak.ones_like(muons["pt"], dtype="i4")
+    columns = {"Muon": ak.zip(muons), "MET_pt": rng.exponential(5, 800), "MET_phi": rng.normal(0, 1, 800)}
+    columns |= {name: np.arange(800, dtype="u8") for name in ("run", "luminosityBlock", "event")}
+    path = tmp_path_factory.mktemp("nano") / "nano.root"
+    with uproot.recreate(path) as file:
+        file.mktree("events", {name: ak.type(ak.Array(column)).content for name, column in columns.items()})
+        file["events"].extend(columns)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:Missing cross-reference:RuntimeWarning")
+def test_a_schema_gives_nano_events(nano: Path, first_chunk: Any) -> None:
+    schema = pytest.importorskip("coffea.nanoevents").NanoAODSchema
+    expected = uproot.open(nano)["events"].arrays(entry_stop=500)
+    maker = ProcessorEvents()
+    with first_chunk(nano, []) as columns:
+        events = maker.of(columns, {"dataset": "zh"}, schema)
+        assert events is maker.of(columns, {"dataset": "zh"}, schema)
+        assert columns.touched == {}
+        assert events.metadata == {"dataset": "zh"}
+        assert ak.to_list(events.Muon.pt) == ak.to_list(expected.Muon_pt)
+        assert columns.touched == {"this": {"nMuon", "Muon_pt"}}
+        hard = events.Muon[events.Muon.pt > 5]
+        assert ak.sum(hard.px) == pytest.approx(
+            ak.sum((expected.Muon_pt * np.cos(expected.Muon_phi))[expected.Muon_pt > 5]), rel=1e-4
+        )
+        assert columns.touched == {"this": {"nMuon", "Muon_pt", "Muon_phi"}}
+        # Without a schema the branches are as they are.
+        assert "Muon_pt" in maker.of(columns, {}).fields
+
+
+def test_the_schema_of_a_processor_is_one_of_coffea() -> None:
+    schema = pytest.importorskip("coffea.nanoevents").BaseSchema
+    from coffea.processor import ProcessorABC
+
+    class Processor(ProcessorABC):
+        def process(self, events: Any) -> Any:
+            return events
+
+        def postprocess(self, accumulator: Any) -> Any:
+            return accumulator
+
+    processor = Processor()
+    assert Wagon(processor).schema is None
+    for given, wanted in ((schema, schema), ("a text", None), (dict, None)):
+        processor.schema = given
+        assert Wagon(processor).schema is wanted
 
 
 def test_fixed_arrays_are_not_looked_into_before_they_are_wanted(folder: Path, first_chunk: Any) -> None:

@@ -79,6 +79,14 @@ def test_a_pattern_among_expressions_stands_for_all_that_it_matches(
     assert next(branchline.iterate(sample.location, wanted)).fields == names
 
 
+def test_a_pattern_that_matches_one_branch_is_a_name_for_it(tree: Any) -> None:
+    assert tree["mat*"].name == tree["/MAT/i"].name == "matrix"
+    with pytest.raises(branchline.NoSuchKeyError, match=r"'\*hits' matches 2 branches of tree events .*tree.arrays"):
+        tree["*hits"]
+    with pytest.raises(branchline.NoSuchKeyError, match="has no branch"):
+        tree["q*"]
+
+
 @pytest.mark.parametrize("pattern", ["x*", "/x.*/", "[q]*"])
 def test_a_pattern_that_matches_nothing_is_told(tree: Any, pattern: str) -> None:
     with pytest.raises(branchline.NoSuchKeyError, match="no branch of events matches"):

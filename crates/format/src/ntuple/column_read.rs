@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_promise, Codec, CompressError};
+use crate::compress::{Codec, CompressError};
 use crate::error::{FormatError, Result};
 use crate::held::Need;
 
@@ -239,14 +239,7 @@ impl ColumnReader<'_> {
             let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
             return Err(FormatError::damaged(page.locator.offset, message));
         }
-        let size = size as usize;
-        let stored = self.stored.page(page).unwrap_or_default();
-        let stored = stored.get(..page.locator.size as usize).unwrap_or_default();
-        if size != stored.len() {
-            check_promise(stored, size)
-                .map_err(|error| FormatError::damaged(page.locator.offset, error.to_string()))?;
-        }
-        Ok(size)
+        Ok(size as usize)
     }
 
     /// Appends numbers of this kind; memory is taken page by page, as the bytes that they come from are seen.
@@ -264,9 +257,6 @@ impl ColumnReader<'_> {
             let end = end.min(elements.end);
             if end <= start {
                 continue;
-            }
-            for page in self.pages_of(&(start..end)) {
-                self.plain_size(page).map_err(|error| self.named(error))?;
             }
             let filled = out.len();
             out.resize(filled + number.size() * (end - start) as usize, 0);

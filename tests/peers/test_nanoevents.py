@@ -1,0 +1,138 @@
+"""NanoEvents over Branchline hold what coffea reads with uproot, column by column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+import branchline
+
+nanoevents = pytest.importorskip("coffea.nanoevents")
+
+# Files of the shared test data, and the schemas that they are made for.
+FILES = {
+    "NanoAODv5_sample.root": ("Events", "NanoAODSchema"),
+    "nano_tt_v12.root": ("Events", "NanoAODSchema"),
+    "treemaker.root": ("PreSelection", "TreeMakerSchema"),
+    "p8_ee_WW_ecm240_edm4hep.root": ("events", "EDM4HEPSchema"),
+    "Run2012BC_DoubleMuParked_Muons_rntuple_1000evts.root": ("Events", "BaseSchema"),
+    "Run2012B_SingleMu_1000.root": ("Events", "BaseSchema"),
+}
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+
+
+def columns_of(events: ak.Array) -> dict[str, ak.Array]:
+    """Every field of every collection."""
+    columns = {}
+    for name in events.fields:
+        fields = events[name].fields
+        columns |= {f"{name}.{field}": events[name][field] for field in fields} if fields else {name: events[name]}
+    return columns
+
+
+def assert_same_events(got: ak.Array, wanted: ak.Array) -> None:
+    """Equal fields, types and values, those of cross-references too."""
+    assert sorted(got.fields) == sorted(wanted.fields)
+    ours, theirs = columns_of(got), columns_of(wanted)
+    assert sorted(ours) == sorted(theirs)
+    different = []
+    for name, column in theirs.items():
+        one, other = ak.materialize(ours[name]), ak.materialize(column)
+        if not ak.array_equal(one, other, equal_nan=True, check_parameters=False):
+            different.append(name)
+    assert different == []
+
+
+@pytest.fixture(scope="module")
+def nano(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with muons and generated particles that refer to each other, as in NanoAOD."""
+    rng = np.random.default_rng(11)
+    path = tmp_path_factory.mktemp("nano") / "nano.root"
+    counts, particles = rng.poisson(2, 200), rng.poisson(4, 200) + 1
+
+    def numbers(counts: Any, values: Any) -> ak.Array:
+        return ak.unflatten(np.asarray(values), counts)
+
+    kinematics = ("pt", "eta", "phi", "mass")
+    muons = {name: numbers(counts, rng.exponential(5, counts.sum()).astype("f4")) for name in kinematics}
+    muons["charge"] = numbers(counts, rng.choice(np.array([-1, 1], "i4"), counts.sum()))
+    muons["genPartIdx"] = numbers(counts, rng.integers(-1, 1, counts.sum()).astype("i4"))
+    generated = {name: numbers(particles, rng.exponential(5, particles.sum()).astype("f4")) for name in kinematics}
+    generated["pdgId"] = numbers(particles, rng.choice(np.array([-13, 13, 22], "i4"), particles.sum()))
+    # The first particle of an event has no mother, the others have the one before.
+    generated["genPartIdxMother"] = ak.values_astype(ak.local_index(generated["pt"]) - 1, "i4")
+    columns = {
+        "Muon": ak.zip(muons),
+        "GenPart": ak.zip(generated),
+        "run": np.full(200, 1, "u4"),
+        "luminosityBlock": np.full(200, 1, "u4"),
+        "event": np.arange(200, dtype="u8"),
+        "MET_pt": rng.exponential(5, 200).astype("f4"),
+        "MET_phi": rng.normal(0, 1, 200).astype("f4"),
+    }
+    with uproot.recreate(path) as file:
+        file.mktree("Events", {name: ak.type(ak.Array(column)).content for name, column in columns.items()})
+        file["Events"].extend(columns)
+    return f"{path}:Events"
+
+
+def by_uproot(location: str, schema: Any, **options: Any) -> ak.Array:
+    path, tree = location.rsplit(":", 1)
+    return nanoevents.NanoEventsFactory.from_root({path: tree}, schemaclass=schema, **options).events()
+
+
+def test_nanoevents_are_those_of_uproot(nano: str) -> None:
+    assert_same_events(branchline.nanoevents(nano), by_uproot(nano, nanoevents.NanoAODSchema))
+    limits = {"entry_start": 50, "entry_stop": 120}
+    assert_same_events(branchline.nanoevents(nano, **limits), by_uproot(nano, nanoevents.NanoAODSchema, **limits))
+
+
+def test_nanoevents_refer_to_each_other_and_behave(nano: str) -> None:
+    got, wanted = branchline.nanoevents(nano), by_uproot(nano, nanoevents.NanoAODSchema)
+    for value in (
+        lambda events: events.Muon.matched_gen.pt,
+        lambda events: events.Muon.matched_gen.distinctParent.pdgId,
+        lambda events: events.GenPart.children.pt,
+        lambda events: (events.Muon + events.Muon).mass,
+        lambda events: events.Muon[events.Muon.pt > 5].delta_r(events.Muon[events.Muon.pt > 5]),
+        lambda events: events[ak.num(events.Muon) > 1].MET.pt,
+    ):
+        assert ak.array_equal(value(got), value(wanted), equal_nan=True)
+
+
+def test_only_what_is_touched_is_read(nano: str) -> None:
+    log: list[Any] = []
+    events = branchline.nanoevents(nano, access_log=log)
+    assert log == []
+    ak.sum(events.Muon.pt)
+    assert {one.branch for one in log} == {"nMuon", "Muon_pt"}
+
+
+def test_metadata_are_those_of_the_caller(nano: str) -> None:
+    first = branchline.nanoevents(nano, metadata={"dataset": "a"})
+    second = branchline.nanoevents(nano, metadata={"dataset": "b"})
+    assert (first.metadata, second.metadata) == ({"dataset": "a"}, {"dataset": "b"})
+    assert first[:3].metadata == {"dataset": "a"}
+
+
+@pytest.mark.parametrize("wrong", ["NanoAODSchema", int, 3])
+def test_what_is_no_schema_is_refused(nano: str, wrong: Any) -> None:
+    with pytest.raises(branchline.OptionError, match="no schema"):
+        branchline.nanoevents(nano, wrong)
+    with pytest.raises(branchline.OptionError, match="no tree"):
+        branchline.nanoevents(nano.rsplit(":", 1)[0])
+    with pytest.raises(branchline.OptionError, match="DelphesSchema does not fit"):
+        branchline.nanoevents(nano, nanoevents.DelphesSchema)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_shared_files_give_what_uproot_gives(shared: Path, name: str) -> None:
+    tree, schema = FILES[name]
+    location = f"{shared / 'root' / name}:{tree}"
+    schema = getattr(nanoevents, schema)
+    assert_same_events(branchline.nanoevents(location, schema), by_uproot(location, schema))
