@@ -219,6 +219,7 @@ fn is_uncounted(shape: Shape<'_>, fetched: &Fetched) -> branchline_format::error
     match shape {
         Shape::Baskets(Layout::Arrays { .. }) => return Ok(true),
         Shape::Baskets(Layout::Run { count: Some(_), .. }) => {}
+        Shape::Baskets(Layout::Objects(program)) if program.count().is_some() => {}
         _ => return Ok(false),
     }
     match &fetched.source {

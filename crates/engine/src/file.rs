@@ -13,6 +13,7 @@ use branchline_format::held::{Held, Need};
 use branchline_format::layout::kind_of;
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
+use branchline_format::objects::Classes;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::limits::{LOCAL_GAP_BYTES, MAX_JOINED_BYTES};
@@ -34,6 +35,7 @@ pub struct File {
     header: FileHeader,
     directories: Mutex<Directories>,
     class_infos: Arc<ClassInfos>,
+    classes: Arc<Classes>,
 }
 
 impl std::fmt::Debug for File {
@@ -56,10 +58,11 @@ impl File {
         let mut directories = Directories::new(&header, size);
         reader.until_known(|held| directories.keys_in("", held))?;
         let class_infos = reader.class_infos(&header)?;
+        let classes = Arc::new(Classes::new(Arc::clone(&class_infos)));
         let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
         add_open_time(&counters, &watch, 0);
         let path = path.to_string();
-        Ok(Arc::new(Self { path, store, counters, held, header, directories, class_infos }))
+        Ok(Arc::new(Self { path, store, counters, held, header, directories, class_infos, classes }))
     }
 
     /// The path or URL as it was given.
@@ -154,7 +157,7 @@ impl File {
         let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
         let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
         let meta = read_tree(&plain, key.key_size, &key.class_name, &self.class_infos).map_err(named)?;
-        let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.class_infos)).collect();
+        let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.classes)).collect();
         let tree = Tree::new(Arc::clone(self), path, Content::Tree { meta, kinds });
         add_open_time(&self.counters, &watch, before);
         Ok(Arc::new(tree))

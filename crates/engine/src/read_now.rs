@@ -34,6 +34,7 @@ pub(crate) fn read_counts(tree: &Arc<Tree>, branch: usize, entries: Range<u64>) 
     let not_counted = || tree.error(ReadErrorKind::BadFile, format!("branch {name} names no branch that counts it"));
     let count = match tree.kind(branch) {
         Some(Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. })) => *count,
+        Some(Kind::Data(Layout::Objects(program))) => program.count().ok_or_else(not_counted)?,
         _ => return Err(not_counted()),
     };
     // A branch that counts is counted by none that would count it: files that say so would be read for ever.

@@ -105,6 +105,7 @@ impl<'a> BasketRecord<'a> {
                 key_size: self.key.key_size as usize,
                 are_sizes: self.head.stores_sizes(),
             },
+            key_size: self.key.key_size,
             entries_count: self.head.entries_count,
             generates_offsets: self.head.generates_offsets(),
         }
@@ -117,6 +118,8 @@ pub struct Plain<'a> {
     /// Data of the entries.
     pub data: &'a [u8],
     offsets: Offsets<'a>,
+    /// Bytes of the basket's key, which references between objects count too.
+    pub key_size: u64,
     /// Entries in the basket.
     pub entries_count: usize,
     generates_offsets: bool,
@@ -136,6 +139,7 @@ impl<'a> Plain<'a> {
         Self {
             data: &basket.data,
             offsets: Offsets::Embedded(basket.offsets.as_deref()),
+            key_size: basket.key_size,
             entries_count: basket.entries_count,
             generates_offsets: false,
         }

@@ -1,6 +1,6 @@
 //! Decoded values of a branch: native numbers, offsets, and trees of them.
 
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
 use crate::scalar::Scalar;
 
 /// Values of a branch over a range of entries. `B` holds native bytes of numbers, `O` offsets as 64-bit numbers.
@@ -73,18 +73,7 @@ impl Column {
             Layout::Fixed { scalar, dimensions } => Self::fixed(*scalar, dimensions),
             Layout::Run { scalar, dimensions, .. } => Self::list(Self::fixed(*scalar, dimensions)),
             Layout::Arrays { scalar, .. } => Self::list(Self::list(Self::fixed(*scalar, &[]))),
-            Layout::Bits { many: false } => Self::fixed(Scalar::U32, &[]),
-            Layout::Bits { many: true } => Self::list(Self::fixed(Scalar::U32, &[])),
-            Layout::Members(members) => Self::Record {
-                class_name: None,
-                count: 0,
-                members: members
-                    .iter()
-                    .map(|one| (one.name.clone(), Self::fixed(one.scalar, &one.dimensions)))
-                    .collect(),
-            },
-            Layout::Text(_) => Self::Text { offsets: vec![0], bytes: Vec::new() },
-            Layout::Nested { item, .. } => Self::of_item(item),
+            Layout::Objects(program) => program.empty(),
         }
     }
 
@@ -97,14 +86,6 @@ impl Column {
         Self::List { offsets: vec![0], content: Box::new(content) }
     }
 
-    fn of_item(item: &Item) -> Self {
-        match item {
-            Item::Scalar(scalar) => Self::fixed(*scalar, &[]),
-            Item::Text => Self::Text { offsets: vec![0], bytes: Vec::new() },
-            Item::List(item) | Item::Rest(item) => Self::list(Self::of_item(item)),
-        }
-    }
-
     /// Native bytes of the numbers at the bottom of fixed arrays.
     pub fn values_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self {
@@ -114,8 +95,13 @@ impl Column {
         }
     }
 
-    /// Appends another column of the same form.
+    /// Appends another column of the same branch. Their forms are the same but for what pointers point to: where these
+    /// differ a union has both.
     pub fn append(&mut self, other: Self) {
+        if !self.is_like(&other) {
+            self.append_unlike(other);
+            return;
+        }
         match (self, other) {
             (Self::Flat { values, .. }, Self::Flat { values: more, .. }) => values.extend_from_slice(&more),
             (Self::Regular { content, .. }, Self::Regular { content: more, .. }) => content.append(*more),
@@ -140,10 +126,62 @@ impl Column {
                 content.append(*more);
             }
             (Self::Union { tags, contents }, Self::Union { tags: more_tags, contents: more }) => {
-                tags.extend_from_slice(&more_tags);
-                contents.iter_mut().zip(more).for_each(|(content, more)| content.append(more));
+                append_union(tags, contents, &more_tags, more);
             }
-            _ => debug_assert!(false, "columns of one branch have one form"),
+            _ => debug_assert!(false, "columns that are alike are of one kind"),
+        }
+    }
+
+    /// Whether both are of one kind, and records of one class.
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Flat { dtype, .. }, Self::Flat { dtype: other, .. }) => dtype == other,
+            (Self::Regular { size, .. }, Self::Regular { size: other, .. }) => size == other,
+            (
+                Self::Record { class_name, members, .. },
+                Self::Record { class_name: other_name, members: others, .. },
+            ) => {
+                class_name == other_name
+                    && members.len() == others.len()
+                    && members.iter().zip(others).all(|((name, _), (other, _))| name == other)
+            }
+            (Self::Tuple { items, .. }, Self::Tuple { items: others, .. }) => items.len() == others.len(),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Values of different forms become a union, unless one of the columns is empty.
+    fn append_unlike(&mut self, other: Self) {
+        if other.values_count() == 0 {
+            return;
+        }
+        if self.values_count() == 0 {
+            *self = other;
+            return;
+        }
+        let whole = std::mem::replace(self, Self::Tuple { count: 0, items: Vec::new() });
+        let (mut tags, mut contents) = whole.into_union();
+        let (more_tags, more) = other.into_union();
+        append_union(&mut tags, &mut contents, &more_tags, more);
+        *self = Self::Union { tags, contents };
+    }
+
+    fn into_union(self) -> (Vec<u8>, Vec<Self>) {
+        match self {
+            Self::Union { tags, contents } => (tags, contents),
+            one => (vec![0; one.values_count()], vec![one]),
+        }
+    }
+
+    /// Values in it.
+    pub fn values_count(&self) -> usize {
+        match self {
+            Self::Flat { dtype, values } => values.len() / dtype_size(dtype),
+            Self::Regular { size, content } => content.values_count().checked_div(*size).unwrap_or(0),
+            Self::List { offsets, .. } | Self::Text { offsets, .. } => offsets.len().saturating_sub(1),
+            Self::Record { count, .. } | Self::Tuple { count, .. } => *count,
+            Self::Option { valid, .. } => valid.len(),
+            Self::Union { tags, .. } => tags.len(),
         }
     }
 
@@ -193,7 +231,71 @@ impl<B, O> Column<B, O> {
     }
 }
 
+/// Appends a union to another one. Contents that are alike are joined: pointers of one basket meet the same classes as
+/// those of another, but maybe in another order.
+fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8], more: Vec<Column>) {
+    let in_order = contents.len() == more.len() && contents.iter().zip(&more).all(|(one, other)| one.is_like(other));
+    let mut places = Vec::with_capacity(more.len());
+    for (index, other) in more.into_iter().enumerate() {
+        let known = if in_order { Some(index) } else { contents.iter().position(|one| one.is_like(&other)) };
+        match known.and_then(|place| Some((place, contents.get_mut(place)?))) {
+            Some((place, one)) => {
+                one.append(other);
+                places.push(place as u8);
+            }
+            None => {
+                places.push(contents.len() as u8);
+                contents.push(other);
+            }
+        }
+    }
+    tags.extend(more_tags.iter().filter_map(|tag| places.get(usize::from(*tag))));
+}
+
+/// Bytes of a number of this NumPy type, whose name ends in them.
+fn dtype_size(dtype: &str) -> usize {
+    dtype.bytes().last().filter(u8::is_ascii_digit).map_or(1, |digit| usize::from(digit - b'0').max(1))
+}
+
 fn append_offsets(offsets: &mut Vec<i64>, more: &[i64]) {
     let end = offsets.last().copied().unwrap_or(0);
     offsets.extend(more.iter().skip(1).map(|offset| end + offset));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(class_name: &str, values: &[u8]) -> Column {
+        let member = Column::Flat { dtype: "u1", values: values.to_vec() };
+        let members = vec![("x".to_string(), member)];
+        Column::Record { class_name: Some(class_name.to_string()), count: values.len(), members }
+    }
+
+    fn pointers(valid: &[u8], content: Column) -> Column {
+        Column::Option { valid: valid.to_vec(), content: Box::new(content) }
+    }
+
+    #[test]
+    fn pointers_to_other_classes_become_a_union() {
+        let mut column = pointers(&[1, 0], record("A", &[1]));
+        column.append(pointers(&[1], record("B", &[2])));
+        let union = Column::Union { tags: vec![0, 1], contents: vec![record("A", &[1]), record("B", &[2])] };
+        assert_eq!(column, pointers(&[1, 0, 1], union));
+    }
+
+    #[test]
+    fn unions_are_joined_class_by_class() {
+        let contents = |a: &[u8], b: &[u8]| vec![record("A", a), record("B", b)];
+        let mut column = Column::Union { tags: vec![0, 1], contents: contents(&[1], &[2]) };
+        column.append(Column::Union { tags: vec![0, 1, 1], contents: vec![record("B", &[3]), record("A", &[4, 5])] });
+        assert_eq!(column, Column::Union { tags: vec![0, 1, 1, 0, 0], contents: contents(&[1, 4, 5], &[2, 3]) });
+    }
+
+    #[test]
+    fn pointers_that_were_all_null_take_the_class_of_others() {
+        let mut column = pointers(&[0], record("A", &[]));
+        column.append(pointers(&[1], record("B", &[7])));
+        assert_eq!(column, pointers(&[0, 1], record("B", &[7])));
+    }
 }

@@ -6,11 +6,8 @@ use crate::basket::{run_values, Plain};
 use crate::column::Column;
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::layout::{Item, Layout, Member, RunHeader, TextLength, ITEM_DEPTH_MAX};
+use crate::layout::{Layout, RunHeader};
 use crate::scalar::Scalar;
-
-/// TObject::kIsReferenced: two bytes of a process id follow the bits.
-const IS_REFERENCED: u32 = 1 << 4;
 
 /// How many elements there are, from the branch that counts them, for all entries of a basket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +41,13 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
             }
             _ => return Err(no_bounds()),
         },
-        Layout::Bits { many } => decode_bits(plain, entries, *many, &mut column)?,
-        Layout::Members(members) => decode_members(plain, entries, members, &mut column)?,
-        Layout::Text(length) => decode_texts(plain, entries, *length, &mut column)?,
-        Layout::Nested { header_size, item } => decode_nested(plain, entries, *header_size, item, &mut column)?,
+        Layout::Objects(program) => {
+            let counts = match counts {
+                Some(Counts::Entries(counts)) => Some(counts.as_slice()),
+                _ => None,
+            };
+            return program.decode(plain, entries, counts);
+        }
     }
     Ok(column)
 }
@@ -177,138 +177,4 @@ fn each_entry(
         visit(&mut cursor, index, index >= entries.start).map_err(|error| error.in_object(format!("entry {index}")))?;
     }
     Ok(())
-}
-
-fn decode_bits(plain: &Plain<'_>, entries: Range<usize>, many: bool, column: &mut Column) -> Result<()> {
-    if many && plain.entries_count > 0 && plain.bounds()?.is_none() {
-        return Err(no_bounds());
-    }
-    let mut values = Vec::new();
-    let mut ends = Vec::new();
-    each_entry(plain, entries, |cursor, _, wanted| {
-        while !many || cursor.remaining() > 0 {
-            let bits = cursor.u32()?;
-            if bits & IS_REFERENCED != 0 {
-                cursor.skip(2)?;
-            }
-            if wanted {
-                values.extend_from_slice(&bits.to_ne_bytes());
-            }
-            if !many {
-                break;
-            }
-        }
-        ends.push((values.len() / 4) as i64);
-        Ok(())
-    })?;
-    if let Column::List { offsets, content } = column {
-        offsets.extend(ends);
-        **content = Column::Flat { dtype: Scalar::U32.dtype(), values };
-    } else if let Some(into) = column.values_mut() {
-        *into = values;
-    }
-    Ok(())
-}
-
-fn decode_members(plain: &Plain<'_>, entries: Range<usize>, members: &[Member], column: &mut Column) -> Result<()> {
-    let Column::Record { count, members: columns, .. } = column else { return Err(no_bounds()) };
-    let sizes: Vec<usize> = members.iter().map(|member| entry_size(member.scalar, &member.dimensions)).collect();
-    let stride: usize = sizes.iter().sum();
-    *count += entries.len();
-    let stored = plain.fixed_range(stride, entries)?;
-    for entry in stored.chunks_exact(stride.max(1)) {
-        let mut at = 0;
-        for ((member, size), (_, column)) in members.iter().zip(&sizes).zip(columns.iter_mut()) {
-            append_values(member.scalar, &entry[at..at + size], column);
-            at += size;
-        }
-    }
-    Ok(())
-}
-
-fn decode_texts(plain: &Plain<'_>, entries: Range<usize>, length: TextLength, column: &mut Column) -> Result<()> {
-    let Column::Text { offsets, bytes } = column else { return Err(no_bounds()) };
-    let has_bounds = plain.bounds()?.is_some();
-    each_entry(plain, entries, |cursor, _, wanted| {
-        if length == TextLength::Versioned {
-            cursor.version_header()?;
-        }
-        let text = match length {
-            TextLength::Long => {
-                let size = i64::from(cursor.i32()?);
-                let size = cursor.checked_count(size, 1)?;
-                cursor.take(size)?
-            }
-            // An entry of no bytes at all is a string that was empty.
-            TextLength::Short if has_bounds && cursor.remaining() == 0 => &[],
-            TextLength::Short | TextLength::Versioned => cursor.string_bytes()?,
-        };
-        if wanted {
-            bytes.extend_from_slice(text);
-            offsets.push(bytes.len() as i64);
-        }
-        Ok(())
-    })
-}
-
-fn decode_nested(
-    plain: &Plain<'_>,
-    entries: Range<usize>,
-    header_size: usize,
-    item: &Item,
-    column: &mut Column,
-) -> Result<()> {
-    if plain.entries_count == 0 {
-        return Ok(());
-    }
-    let bounds = plain.bounds()?.ok_or_else(no_bounds)?;
-    for (index, pair) in bounds[entries.start..=entries.end].windows(2).enumerate() {
-        let mut cursor = Cursor::new(&plain.data[pair[0] as usize..pair[1] as usize]);
-        let named = |error: FormatError| error.in_object(format!("entry {}", entries.start + index));
-        // An empty container of a split collection is written without a header.
-        let skipped = if cursor.remaining() == 0 { Ok(()) } else { cursor.skip(header_size) };
-        skipped.and_then(|()| read_item(&mut cursor, item, column, 0)).map_err(named)?;
-        if cursor.remaining() > 0 {
-            let message = format!("{} bytes are left behind the entry", cursor.remaining());
-            return Err(named(FormatError::damaged(cursor.position() as u64, message)));
-        }
-    }
-    Ok(())
-}
-
-fn read_item(cursor: &mut Cursor<'_>, item: &Item, column: &mut Column, depth: usize) -> Result<()> {
-    match (item, column) {
-        (Item::Scalar(scalar), column) => {
-            append_values(*scalar, cursor.take(scalar.stored_size())?, column);
-        }
-        (Item::Text, Column::Text { offsets, bytes }) => {
-            bytes.extend_from_slice(cursor.string_bytes()?);
-            offsets.push(bytes.len() as i64);
-        }
-        (Item::List(inner), Column::List { offsets, content }) if depth <= ITEM_DEPTH_MAX => {
-            let count = i64::from(cursor.i32()?);
-            let count = cursor.checked_count(count, 1)?;
-            read_list(cursor, inner, count, content, depth)?;
-            offsets.push(offsets.last().copied().unwrap_or(0) + count as i64);
-        }
-        (Item::Rest(inner), Column::List { offsets, content }) if depth <= ITEM_DEPTH_MAX => {
-            let mut count = 0;
-            while cursor.remaining() > 0 {
-                read_item(cursor, inner, content, depth + 1)?;
-                count += 1;
-            }
-            offsets.push(offsets.last().copied().unwrap_or(0) + count);
-        }
-        _ => return Err(FormatError::damaged(cursor.position() as u64, "containers are nested too deeply")),
-    }
-    Ok(())
-}
-
-fn read_list(cursor: &mut Cursor<'_>, inner: &Item, count: usize, content: &mut Column, depth: usize) -> Result<()> {
-    if let Item::Scalar(scalar) = inner {
-        let stored = cursor.take(count.saturating_mul(scalar.stored_size()))?;
-        append_values(*scalar, stored, content);
-        return Ok(());
-    }
-    (0..count).try_for_each(|_| read_item(cursor, inner, content, depth + 1))
 }

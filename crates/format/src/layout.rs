@@ -1,9 +1,15 @@
 //! What the entries of a branch look like in its baskets, told from its leaves and the streamer infos.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
+use crate::error::{FormatError, Result};
+use crate::objects::compile::{Compiler, Piece};
+use crate::objects::cpp_type::CppType;
+use crate::objects::members::{code, container_type, dimensions, with_numbers, Members};
+use crate::objects::special::tarray;
+use crate::objects::{Classes, Program};
 use crate::scalar::Scalar;
-use crate::streamer::{ClassInfos, Element};
+use crate::streamer::Element;
 use crate::tree::{ElementBranch, TBranch, TLeaf};
 
 /// What a branch holds.
@@ -50,33 +56,8 @@ pub enum Layout {
         /// Index of the branch of that member.
         count: usize,
     },
-    /// TObject::fBits, each followed by two bytes if the object is referenced.
-    Bits {
-        /// Whether an entry holds any number of them.
-        many: bool,
-    },
-    /// A leaf list: fixed members one behind the other.
-    Members(Vec<Member>),
-    /// One string.
-    Text(TextLength),
-    /// Strings or containers within containers.
-    Nested {
-        /// Bytes in front (byte count and version of a container).
-        header_size: usize,
-        /// The whole entry.
-        item: Item,
-    },
-}
-
-/// A member of a leaf list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Member {
-    /// Its name.
-    pub name: String,
-    /// Its values.
-    pub scalar: Scalar,
-    /// Extents.
-    pub dimensions: Vec<usize>,
+    /// Anything else.
+    Objects(Program),
 }
 
 /// What stands in front of a run of values.
@@ -104,30 +85,6 @@ impl RunHeader {
     }
 }
 
-/// How the length of a string is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextLength {
-    /// One byte, or 255 and four bytes (TString, std::string, TLeafC).
-    Short,
-    /// The same behind a byte count and a version (a std::string member).
-    Versioned,
-    /// Four bytes (char*).
-    Long,
-}
-
-/// Something of which an entry is made.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Item {
-    /// A number.
-    Scalar(Scalar),
-    /// A string with a short length.
-    Text,
-    /// A count of four bytes and so many items.
-    List(Box<Item>),
-    /// Items up to the end of the entry.
-    Rest(Box<Item>),
-}
-
 /// Bytes of a fixed array as it is stored or decoded, whichever takes more; none beyond any number.
 fn array_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> {
     let element = scalar.size().max(scalar.stored_size());
@@ -140,9 +97,6 @@ impl Layout {
         match self {
             Self::Fixed { scalar, dimensions } | Self::Run { scalar, dimensions, .. } => {
                 array_size(*scalar, dimensions)
-            }
-            Self::Members(members) => {
-                members.iter().try_fold(0usize, |size, one| size.checked_add(array_size(one.scalar, &one.dimensions)?))
             }
             _ => Some(0),
         }
@@ -164,8 +118,8 @@ fn unsupported(class_name: &str, reason: &str) -> Kind {
 }
 
 /// What a branch holds.
-pub fn kind_of(branch: &TBranch, infos: &ClassInfos) -> Kind {
-    let kind = kind_said(branch, infos);
+pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
+    let kind = kind_said(branch, classes);
     match kind.layout() {
         Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_SIZE_MAX) => {
             unsupported(&declared_class(branch), "it declares arrays that are longer than any entry can be")
@@ -174,24 +128,25 @@ pub fn kind_of(branch: &TBranch, infos: &ClassInfos) -> Kind {
     }
 }
 
-fn kind_said(branch: &TBranch, infos: &ClassInfos) -> Kind {
+fn kind_said(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     if branch.has_children && branch.baskets.is_empty() && branch.element.as_ref().is_none_or(is_group) {
         return Kind::Group;
     }
     if !branch.file_name.is_empty() {
         return unsupported(&declared_class(branch), &format!("its baskets are in another file, {}", branch.file_name));
     }
-    match (&branch.element, branch.class_name.as_str()) {
-        (Some(element), "TBranchElement") => kind_of_element(branch, element, infos),
-        (Some(element), _) => unsupported(&element.class_name, "objects that are written whole are not read yet"),
-        (None, "TBranch") => kind_of_leaves(&branch.leaves),
-        (None, class_name) => unsupported(class_name, "branches of this class are not read yet"),
-    }
+    let kind = match (&branch.element, branch.class_name.as_str()) {
+        (Some(element), "TBranchElement") => kind_of_element(branch, element, classes),
+        (Some(element), "TBranchObject") => named_objects(element, classes),
+        (None, "TBranch") => Ok(kind_of_leaves(&branch.leaves, classes)),
+        (_, class_name) => Ok(unsupported(class_name, "branches of this class are not read yet")),
+    };
+    kind.unwrap_or_else(|error| unsupported(&declared_class(branch), &error.to_string()))
 }
 
 /// Split classes and base classes hold nothing; the counts of split containers do.
 fn is_group(element: &ElementBranch) -> bool {
-    !matches!(element.branch_type, 3 | 4)
+    !matches!(element.branch_type, CLONES | COLLECTION)
 }
 
 fn declared_class(branch: &TBranch) -> String {
@@ -201,40 +156,52 @@ fn declared_class(branch: &TBranch) -> String {
     }
 }
 
-fn kind_of_leaves(leaves: &[TLeaf]) -> Kind {
+fn kind_of_leaves(leaves: &[TLeaf], classes: &Arc<Classes>) -> Kind {
     match leaves {
         [] => unsupported("nothing", "the branch has no leaf"),
-        [leaf] => kind_of_leaf(leaf),
-        many => {
-            let members: Option<Vec<Member>> = many.iter().map(member_of_leaf).collect();
-            match members {
-                Some(members) if has_one_name_twice(&members) => {
-                    unsupported("leaf list", "two of its leaves have the same name")
-                }
-                Some(members) => Kind::Data(Layout::Members(members)),
-                None => unsupported("leaf list", "leaf lists with strings or variable arrays are not read yet"),
-            }
-        }
+        [leaf] if leaf.class_name != "TLeafC" => kind_of_leaf(leaf),
+        leaves => match leaf_list(leaves, classes) {
+            Ok(program) => Kind::Data(Layout::Objects(program)),
+            Err(error) => unsupported("leaf list", &error.to_string()),
+        },
     }
 }
 
-fn has_one_name_twice(members: &[Member]) -> bool {
-    let mut seen = HashSet::new();
-    members.iter().any(|member| !seen.insert(&member.name))
+/// Leaves one behind the other in each entry.
+fn leaf_list(leaves: &[TLeaf], classes: &Arc<Classes>) -> Result<Program> {
+    let mut compiler = Compiler::new(classes);
+    let members = leaves.iter().map(|leaf| Ok((leaf.name.as_str(), leaf_piece(leaf, &mut compiler)?)));
+    let members = members.collect::<Result<Vec<_>>>()?;
+    if let (true, Some((_, piece))) = (members.len() == 1, members.first()) {
+        return Ok(Program::single(classes, compiler, piece.clone(), "std::string".to_string()));
+    }
+    let type_name = format!("struct {{{}}}", leaves.iter().map(leaf_type).collect::<Vec<_>>().join("; "));
+    Ok(Program::single(classes, compiler, Piece::record(members), type_name))
 }
 
-fn member_of_leaf(leaf: &TLeaf) -> Option<Member> {
+fn leaf_piece(leaf: &TLeaf, compiler: &mut Compiler<'_>) -> Result<Piece> {
     if leaf.count_branch.is_some() || leaf.count_name.is_some() {
-        return None;
+        return Err(FormatError::unsupported("leaf lists with variable arrays are not read yet"));
     }
-    let scalar = scalar_of_leaf(leaf)?;
-    Some(Member { name: leaf.name.clone(), scalar, dimensions: dimensions_of_leaf(leaf) })
+    if leaf.class_name == "TLeafC" {
+        return Ok(compiler.text());
+    }
+    let unknown = || FormatError::unsupported(format!("leaves of class {} are not read", leaf.class_name));
+    let scalar = scalar_of_leaf(leaf).ok_or_else(unknown)?;
+    let extents = dimensions_of_leaf(leaf);
+    if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_SIZE_MAX) {
+        return Err(FormatError::unsupported("it declares arrays that are longer than any entry can be"));
+    }
+    Ok(compiler.array_of_numbers(scalar, &extents))
+}
+
+fn leaf_type(leaf: &TLeaf) -> String {
+    let scalar = scalar_of_leaf(leaf).map_or("std::string", Scalar::type_name);
+    let extents: String = dimensions_of_leaf(leaf).iter().map(|extent| format!("[{extent}]")).collect();
+    format!("{scalar}{extents} {}", leaf.name)
 }
 
 fn kind_of_leaf(leaf: &TLeaf) -> Kind {
-    if leaf.class_name == "TLeafC" {
-        return Kind::Data(Layout::Text(TextLength::Short));
-    }
     let Some(scalar) = scalar_of_leaf(leaf) else {
         return unsupported(&leaf.class_name, "leaves of this class are not read yet");
     };
@@ -270,258 +237,195 @@ fn scalar_of_leaf(leaf: &TLeaf) -> Option<Scalar> {
 fn dimensions_of_leaf(leaf: &TLeaf) -> Vec<usize> {
     let length = usize::try_from(leaf.length).unwrap_or(1).max(1);
     let extents = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')?.0.trim().parse().ok());
-    dimensions(length, extents.collect())
+    dimensions(length, &extents.collect::<Vec<usize>>())
 }
 
-fn dimensions(length: usize, declared: Vec<usize>) -> Vec<usize> {
-    let length = length.max(1);
-    let product = declared.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));
-    match product {
-        Some(product) if product == length && (1..=DIMENSIONS_MAX).contains(&declared.len()) => declared,
-        _ if length > 1 => vec![length],
-        _ => Vec::new(),
-    }
-}
-
-/// TBranchElement::fType of a split TClonesArray, of a split STL collection, and of the members of both.
+/// TBranchElement::fType of an object that its class's own streamer writes, of a split TClonesArray, of a split STL
+/// collection, and of the members of both.
+const STREAMED: i32 = -1;
 const CLONES: i32 = 3;
 const COLLECTION: i32 = 4;
 const CLONES_MEMBER: i32 = 31;
 const COLLECTION_MEMBER: i32 = 41;
 
-fn kind_of_element(branch: &TBranch, element: &ElementBranch, infos: &ClassInfos) -> Kind {
+fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
+    let infos = classes.infos();
     let info = infos.find(&element.class_name, element.class_version, element.checksum);
-    let member = usize::try_from(element.id).ok().and_then(|id| info?.elements.get(id));
+    let member = info.and_then(|info| member_of(branch, element, &info.elements));
     match element.branch_type {
-        CLONES | COLLECTION => Kind::Data(Layout::Fixed { scalar: Scalar::I32, dimensions: Vec::new() }),
-        CLONES_MEMBER | COLLECTION_MEMBER => kind_of_collected_member(branch, element, member),
-        _ if element.id < 0 => kind_of_whole(&element.class_name),
-        _ => kind_of_member(branch, element, member),
+        CLONES | COLLECTION => Ok(Kind::Data(Layout::Fixed { scalar: Scalar::I32, dimensions: Vec::new() })),
+        branch_type if element.id < 0 => kind_of_whole(&element.class_name, branch_type, element, classes),
+        branch_type => {
+            let made;
+            let member = match member {
+                Some(member) => member,
+                None => {
+                    made = undescribed_member(branch, element)?;
+                    &made
+                }
+            };
+            let is_collected = matches!(branch_type, CLONES_MEMBER | COLLECTION_MEMBER);
+            kind_of_member(member, element, is_collected, classes)
+        }
     }
+}
+
+/// The member that a branch holds. Its number is one in the memory of the writing program, where members may have been
+/// added that are not stored: the name decides.
+fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Element]) -> Option<&'i Element> {
+    let name = branch.name.strip_suffix('.').unwrap_or(&branch.name);
+    let name = name.split_once('[').map_or(name, |(name, _)| name);
+    let is_named = |member: &&Element| {
+        name.strip_suffix(member.name.as_str()).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    };
+    let numbered = usize::try_from(element.id).ok().and_then(|id| elements.get(id));
+    let named = || elements.iter().find(is_named);
+    numbered.filter(is_named).or_else(named).or(numbered.filter(|one| one.type_code == element.streamer_type))
+}
+
+/// A member of a class that the file does not describe, as far as its branch tells.
+fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Element> {
+    let type_code = element.streamer_type;
+    // How short floats are stored is only said in the streamer info.
+    if matches!(type_code % code::ARRAY_STEP, 9 | 19) && type_code < 60 {
+        return Err(FormatError::unsupported("the file does not describe its class"));
+    }
+    let length = branch.leaves.first().and_then(|leaf| usize::try_from(leaf.length).ok()).unwrap_or(1);
+    Ok(Element {
+        name: branch.name.clone(),
+        title: String::new(),
+        type_code,
+        array_length: length,
+        dimensions: Vec::new(),
+        type_name: element.class_name.clone(),
+        count_name: String::new(),
+        stl_type: 0,
+        content_type: 0,
+        base_version: 0,
+    })
 }
 
 /// A branch that holds a whole object of this class.
-fn kind_of_whole(class_name: &str) -> Kind {
-    match contained_item(class_name) {
-        Some(Item::List(item)) => container(*item),
-        Some(Item::Text) => Kind::Data(Layout::Text(TextLength::Short)),
-        _ => unsupported(class_name, "objects that are written whole are not read yet"),
+fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
+    let of_type = CppType::parse(class_name).ok_or_else(|| FormatError::unsupported("it is nested too deeply"))?;
+    let of_type = Compiler::new(classes).resolved(of_type);
+    if of_type.is_container() && branch_type != STREAMED {
+        // Streamer infos of containers have one element, which tells what enumerations are.
+        let content = classes.infos().newest(class_name).and_then(|info| info.elements.first());
+        let content = content.and_then(|only| Scalar::of_type_code(only.content_type, None));
+        return container(with_numbers(of_type, content), 1, classes);
     }
-}
-
-fn container(item: Item) -> Kind {
-    Kind::Data(match item {
-        Item::Scalar(scalar) => {
-            Layout::Run { scalar, dimensions: Vec::new(), header: RunHeader::Container, count: None }
+    let mut compiler = Compiler::new(classes);
+    let info = classes.infos().find(class_name, element.class_version, element.checksum);
+    let piece = match (&of_type, info) {
+        (CppType::Class(_), Some(info)) if branch_type != STREAMED && !compiler.is_special(class_name) => {
+            compiler.members_only(info)?
         }
-        item => Layout::Nested { header_size: 6, item: Item::List(Box::new(item)) },
-    })
-}
-
-/// Type codes of TVirtualStreamerInfo::EReadWrite beyond the basic ones.
-mod code {
-    pub const CHAR_STAR: i32 = 7;
-    pub const BITS: i32 = 15;
-    pub const ANY: i32 = 62;
-    pub const TSTRING: i32 = 65;
-    pub const STL: i32 = 300;
-    pub const STL_STRING: i32 = 365;
-    pub const STREAMER: i32 = 500;
-}
-
-/// Basic types are below this; the same plus it are fixed arrays, plus twice it variable ones.
-const ARRAY_STEP: i32 = 20;
-
-/// A member of a split class.
-fn kind_of_member(branch: &TBranch, element: &ElementBranch, member: Option<&Element>) -> Kind {
-    let code = element.streamer_type;
-    let type_name = member.map_or(element.class_name.as_str(), |member| member.type_name.as_str());
-    match code {
-        code::CHAR_STAR => Kind::Data(Layout::Text(TextLength::Long)),
-        code::BITS => Kind::Data(Layout::Bits { many: false }),
-        code::TSTRING => Kind::Data(Layout::Text(TextLength::Short)),
-        1..=19 => numbers(branch, code, member, |scalar, _| Layout::Fixed { scalar, dimensions: Vec::new() }),
-        21..=39 => {
-            numbers(branch, code - ARRAY_STEP, member, |scalar, dimensions| Layout::Fixed { scalar, dimensions })
+        (CppType::Pair(first, second), _) if branch_type != STREAMED => {
+            compiler.pair_members(&of_type.name(), first, second)?
         }
-        41..=59 => numbers(branch, code - 2 * ARRAY_STEP, member, |scalar, _| Layout::Run {
-            scalar,
-            dimensions: Vec::new(),
-            header: RunHeader::Pointer,
-            count: None,
-        }),
-        code::ANY => match tarray(type_name) {
-            Some(scalar) => {
-                Kind::Data(Layout::Run { scalar, dimensions: Vec::new(), header: RunHeader::Count, count: None })
-            }
-            None => unsupported(type_name, "objects that are written whole are not read yet"),
-        },
-        code::STL | code::STL_STRING | code::STREAMER if is_single(member) => match contained_item(type_name) {
-            Some(Item::List(item)) => container(*item),
-            Some(Item::Text) => Kind::Data(Layout::Text(TextLength::Versioned)),
-            _ => unsupported(type_name, "containers of objects are not read yet"),
-        },
-        _ => unsupported(type_name, "members of this kind are not read yet"),
-    }
-}
-
-fn is_single(member: Option<&Element>) -> bool {
-    member.is_none_or(|member| member.array_length <= 1)
-}
-
-/// A member of the class that a split TClonesArray or STL collection holds.
-fn kind_of_collected_member(branch: &TBranch, element: &ElementBranch, member: Option<&Element>) -> Kind {
-    let code = element.streamer_type;
-    let type_name = member.map_or(element.class_name.as_str(), |member| member.type_name.as_str());
-    let count = element.count;
-    let run = |scalar, dimensions| Layout::Run { scalar, dimensions, header: RunHeader::None, count };
-    match code {
-        code::BITS => Kind::Data(Layout::Bits { many: true }),
-        code::TSTRING => Kind::Data(Layout::Nested { header_size: 0, item: Item::Rest(Box::new(Item::Text)) }),
-        1..=19 if code != code::CHAR_STAR => numbers(branch, code, member, |scalar, _| run(scalar, Vec::new())),
-        21..=39 => numbers(branch, code - ARRAY_STEP, member, run),
-        41..=59 => match element.count2 {
-            Some(count) => numbers(branch, code - 2 * ARRAY_STEP, member, |scalar, _| Layout::Arrays { scalar, count }),
-            None => unsupported(type_name, "the branch does not name the one that counts its arrays"),
-        },
-        code::STL | code::STL_STRING | code::STREAMER if is_single(member) => match contained_item(type_name) {
-            Some(item) => Kind::Data(Layout::Nested { header_size: 6, item: Item::Rest(Box::new(item)) }),
-            None => unsupported(type_name, "containers of objects are not read yet"),
-        },
-        _ => unsupported(type_name, "objects within the elements of a container are not read yet"),
-    }
-}
-
-fn numbers(
-    branch: &TBranch,
-    code: i32,
-    member: Option<&Element>,
-    layout: impl Fn(Scalar, Vec<usize>) -> Layout,
-) -> Kind {
-    let range = member.and_then(Element::float_range);
-    let length = match member {
-        Some(member) => member.array_length,
-        None => branch.leaves.first().and_then(|leaf| usize::try_from(leaf.length).ok()).unwrap_or(1),
+        _ => compiler.streamed(class_name)?,
     };
-    let declared = member.map_or_else(Vec::new, |member| member.dimensions.clone());
-    match Scalar::of_type_code(code, range) {
-        // How these are stored is only said in the streamer info.
-        Some(Scalar::F32AsF64 | Scalar::Float16(_)) if member.is_none() => {
-            unsupported("Double32_t", "the file does not describe its class")
+    Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
+}
+
+/// Objects of any class behind its name.
+fn named_objects(element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
+    let mut compiler = Compiler::new(classes);
+    let piece = compiler.named_object(&element.class_name);
+    Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, element.class_name.clone()))))
+}
+
+/// `count` containers behind one header.
+fn container(of_type: CppType, count: usize, classes: &Arc<Classes>) -> Result<Kind> {
+    if let CppType::Sequence(inner) = &of_type {
+        if let (CppType::Number(scalar), 1) = (inner.as_ref(), count) {
+            let header = RunHeader::Container;
+            return Ok(Kind::Data(Layout::Run { scalar: *scalar, dimensions: Vec::new(), header, count: None }));
         }
-        Some(scalar) => Kind::Data(layout(scalar, dimensions(length, declared))),
-        None => unsupported(&format!("type code {code}"), "numbers of this type are not read"),
+    }
+    let mut compiler = Compiler::new(classes);
+    let piece = compiler.headed(&of_type, count)?;
+    Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
+}
+
+/// A member of a split class, or of the class that a split TClonesArray or STL collection holds.
+fn kind_of_member(
+    member: &Element,
+    element: &ElementBranch,
+    is_collected: bool,
+    classes: &Arc<Classes>,
+) -> Result<Kind> {
+    let length = member.array_length.max(1);
+    let scalar = |type_code| Scalar::of_type_code(type_code, member.float_range());
+    let extents = || dimensions(length, &member.dimensions);
+    let fixed = |scalar: Scalar, dimensions: Vec<usize>| match is_collected {
+        true => Layout::Run { scalar, dimensions, header: RunHeader::None, count: element.count },
+        false => Layout::Fixed { scalar, dimensions },
+    };
+    let many = |scalar, header| Layout::Run { scalar, dimensions: Vec::new(), header, count: None };
+    let layout = match (member.type_code, tarray(&member.type_name)) {
+        (code::CHAR_STAR | code::BITS, _) => None,
+        (1..=19, _) => scalar(member.type_code).map(|scalar| fixed(scalar, Vec::new())),
+        (21..=39, _) => scalar(member.type_code - code::ARRAY_STEP).map(|scalar| fixed(scalar, extents())),
+        (41..=59, _) if length == 1 => match (scalar(member.type_code - 2 * code::ARRAY_STEP), is_collected) {
+            (Some(scalar), false) => Some(many(scalar, RunHeader::Pointer)),
+            (Some(scalar), true) => Some(Layout::Arrays { scalar, count: counter_of(element)? }),
+            (None, _) => None,
+        },
+        (code::ANY, Some(scalar)) if !is_collected => Some(many(scalar, RunHeader::Count)),
+        (code::STL | code::STREAMER, _) if !is_collected && length == 1 => {
+            return container(container_type(member)?, 1, classes);
+        }
+        _ => None,
+    };
+    match layout {
+        Some(layout) => Ok(Kind::Data(layout)),
+        None => member_objects(member, element, is_collected, classes),
     }
 }
 
-/// The element of a TArray class.
-fn tarray(class_name: &str) -> Option<Scalar> {
-    Some(match class_name {
-        "TArrayC" => Scalar::I8,
-        "TArrayS" => Scalar::I16,
-        "TArrayI" => Scalar::I32,
-        "TArrayL" | "TArrayL64" => Scalar::I64,
-        "TArrayF" => Scalar::F32,
-        "TArrayD" => Scalar::F64,
-        _ => return None,
-    })
+fn counter_of(element: &ElementBranch) -> Result<usize> {
+    element.count2.ok_or_else(|| FormatError::unsupported("the branch does not name the one that counts its arrays"))
 }
 
-/// Containers nested deeper than this do not exist in C++ code that compiles.
-pub const ITEM_DEPTH_MAX: usize = 32;
-/// Arrays with more dimensions are read as if they had one.
-const DIMENSIONS_MAX: usize = 16;
+fn member_objects(
+    member: &Element,
+    element: &ElementBranch,
+    is_collected: bool,
+    classes: &Arc<Classes>,
+) -> Result<Kind> {
+    let mut compiler = Compiler::new(classes);
+    let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
+        return Err(FormatError::unsupported("it is not stored"));
+    };
+    let type_name = CppType::parse(&member.type_name).map_or(String::new(), |of_type| of_type.name());
+    let program = match is_collected {
+        true => Program::elements(classes, compiler, piece, &type_name, element.count),
+        false => Program::single(classes, compiler, piece, type_name),
+    };
+    Ok(Kind::Data(Layout::Objects(program)))
+}
+
 /// TBuffer's limit: no entry is longer.
-const ENTRY_SIZE_MAX: usize = 1 << 30;
-
-/// Containers whose elements are streamed one behind the other behind a count.
-const SEQUENCES: [&str; 9] =
-    ["vector", "list", "deque", "set", "multiset", "unordered_set", "unordered_multiset", "forward_list", "RVec"];
-
-/// The form of a C++ type made of numbers, strings and containers; none for anything else.
-pub fn contained_item(type_name: &str) -> Option<Item> {
-    contained_within(type_name, 0)
-}
-
-fn contained_within(type_name: &str, depth: usize) -> Option<Item> {
-    let name = type_name.trim();
-    let name = name.strip_prefix("const ").unwrap_or(name);
-    if let Some(scalar) = Scalar::of_type_name(name) {
-        return Some(Item::Scalar(scalar));
-    }
-    let name = name.strip_prefix("std::").unwrap_or(name);
-    let name = name.strip_prefix("ROOT::VecOps::").unwrap_or(name);
-    if matches!(name, "string" | "TString" | "basic_string<char>") {
-        return Some(Item::Text);
-    }
-    let (outer, rest) = name.split_once('<')?;
-    let inside = rest.trim_end().strip_suffix('>')?;
-    if !SEQUENCES.contains(&outer.trim()) || depth >= ITEM_DEPTH_MAX {
-        return None;
-    }
-    contained_within(first_argument(inside), depth + 1).map(|item| Item::List(Box::new(item)))
-}
-
-/// The first of the template's arguments.
-fn first_argument(inside: &str) -> &str {
-    let mut depth = 0i32;
-    for (position, character) in inside.char_indices() {
-        match character {
-            '<' => depth += 1,
-            '>' => depth -= 1,
-            ',' if depth == 0 => return &inside[..position],
-            _ => {}
-        }
-    }
-    inside
-}
+pub(crate) const ENTRY_SIZE_MAX: usize = 1 << 30;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nested_containers_are_understood() {
-        let item = contained_item("vector<vector<float>, std::allocator<vector<float> > >");
-        let floats = Item::List(Box::new(Item::Scalar(Scalar::F32)));
-        assert_eq!(item, Some(Item::List(Box::new(floats))));
-    }
-
-    #[test]
-    fn containers_of_objects_are_refused() {
-        assert_eq!(contained_item("vector<TLorentzVector>"), None);
-        assert_eq!(contained_item("map<int,float>"), None);
-    }
-
-    #[test]
-    fn containers_nested_beyond_sense_are_refused() {
-        let depth = 100_000;
-        let name = format!("{}int{}", "vector<".repeat(depth), ">".repeat(depth));
-        assert_eq!(contained_item(&name), None);
-    }
-
-    #[test]
-    fn dimensions_beyond_sense_become_one() {
-        assert_eq!(dimensions(6, [vec![2, 3], vec![1; 100_000]].concat()), vec![6]);
-        assert_eq!(dimensions(0, vec![0]), Vec::<usize>::new());
-    }
+    use crate::streamer::ClassInfos;
 
     #[test]
     fn arrays_longer_than_any_entry_are_refused() {
         for length in [1 << 28, 1 << 61, (1 << 61) + 1] {
             let branch = branch_of_doubles(length);
-            assert!(matches!(kind_of(&branch, &ClassInfos::default()), Kind::Unsupported { .. }), "{length}");
+            assert!(matches!(kind_of(&branch, &classes()), Kind::Unsupported { .. }), "{length}");
         }
-        assert!(kind_of(&branch_of_doubles(1 << 20), &ClassInfos::default()).layout().is_some());
+        assert!(kind_of(&branch_of_doubles(1 << 20), &classes()).layout().is_some());
     }
 
-    #[test]
-    fn leaf_lists_with_one_name_twice_are_refused() {
-        let mut branch = branch_of_doubles(1);
-        branch.leaves.push(branch.leaves[0].clone());
-        assert!(matches!(kind_of(&branch, &ClassInfos::default()), Kind::Unsupported { .. }));
-        branch.leaves[1].name = "y".to_string();
-        assert!(kind_of(&branch, &ClassInfos::default()).layout().is_some());
+    fn classes() -> Arc<Classes> {
+        Arc::new(Classes::new(Arc::new(ClassInfos::default())))
     }
 
     fn branch_of_doubles(length: i64) -> TBranch {
@@ -550,12 +454,5 @@ mod tests {
             baskets: Vec::new(),
             element: None,
         }
-    }
-
-    #[test]
-    fn dimensions_that_do_not_agree_with_the_length_are_merged() {
-        assert_eq!(dimensions(6, vec![2, 3]), vec![2, 3]);
-        assert_eq!(dimensions(6, vec![2]), vec![6]);
-        assert_eq!(dimensions(1, vec![]), Vec::<usize>::new());
     }
 }

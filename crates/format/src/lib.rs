@@ -14,6 +14,7 @@ pub mod file;
 pub mod held;
 pub mod layout;
 pub mod ntuple;
+pub mod objects;
 pub mod range;
 pub mod scalar;
 pub mod streamer;

@@ -55,6 +55,13 @@ impl Element {
 #[derive(Debug, Clone, Default)]
 pub struct ClassInfos {
     by_name: HashMap<String, Vec<ClassInfo>>,
+    /// Names without what may be spelled in several ways.
+    by_squeezed_name: HashMap<String, String>,
+}
+
+/// A class name without spaces and `std::`, which streamer infos and other places do not always spell alike.
+fn squeezed(name: &str) -> String {
+    name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 
 impl ClassInfos {
@@ -79,17 +86,20 @@ impl ClassInfos {
     }
 
     fn insert(&mut self, info: ClassInfo) {
+        if !self.by_name.contains_key(&info.name) {
+            self.by_squeezed_name.insert(squeezed(&info.name), info.name.clone());
+        }
         self.by_name.entry(info.name.clone()).or_default().push(info);
     }
 
     /// A class in this version.
     pub fn get(&self, name: &str, version: i32) -> Option<&ClassInfo> {
-        self.by_name.get(name)?.iter().find(|info| info.version == version)
+        self.all(name).find(|info| info.version == version)
     }
 
     /// A class by version and checksum: the one that has both, else this checksum, else this version, else the newest.
     pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
-        let all = self.by_name.get(name)?;
+        let all = self.named(name)?;
         let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;
         let same_version = |info: &&ClassInfo| info.version == version;
         all.iter()
@@ -97,6 +107,21 @@ impl ClassInfos {
             .or_else(|| all.iter().find(same_sum))
             .or_else(|| all.iter().find(same_version))
             .or_else(|| all.iter().max_by_key(|info| info.version))
+    }
+
+    /// All versions of a class.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &ClassInfo> {
+        self.named(name).into_iter().flatten()
+    }
+
+    /// The newest version of a class.
+    pub fn newest(&self, name: &str) -> Option<&ClassInfo> {
+        self.all(name).max_by_key(|info| info.version)
+    }
+
+    /// The versions of a class of this name, however its spaces are set and whether it says `std::` or not.
+    fn named(&self, name: &str) -> Option<&Vec<ClassInfo>> {
+        self.by_name.get(name).or_else(|| self.by_name.get(self.by_squeezed_name.get(&squeezed(name))?))
     }
 
     /// Whether `name` is `base` or inherits from it.

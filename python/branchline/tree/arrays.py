@@ -56,7 +56,7 @@ def _flat(column: Any) -> ak.contents.Content:
 def _option(column: Any) -> ak.contents.Content:
     is_there = np.frombuffer(column[1], dtype="u1")
     index = np.where(is_there, np.cumsum(is_there, dtype="i8") - 1, -1)
-    return ak.contents.IndexedOptionArray(ak.index.Index64(index), layout_of(column[2]))
+    return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(index), layout_of(column[2]))
 
 
 def _union(column: Any) -> ak.contents.Content:

@@ -9,6 +9,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+import uproot
 from tests.peers.peers import import_root, missing
 
 import branchline
@@ -25,7 +26,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if root is None:
         missing("ROOT (the package `root` of PyPI)")
     path = tmp_path_factory.mktemp("kinds") / "kinds.root"
-    file = root.TFile.Open(str(path), "RECREATE")
+    file = root.TFile.Open(str(path), "RECREATE", "", 0)
     tree = root.TTree("kinds", "of branches")
     point = np.zeros(1, dtype=np.dtype([("x", "f4"), ("n", "i4"), ("flag", "?")], align=True))
     numbers, lists = root.std.vector("float")(), root.std.vector("std::vector<int>")()
@@ -59,7 +60,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     empty.Branch("numbers", numbers)
     empty.Write()
     file.Close()
+    forget_class(path, "TLorentzVector")
     return path
+
+
+def forget_class(path: Path, name: str) -> None:
+    """Gives the description of a class another name, so that the file does not describe it any more."""
+    with uproot.open(path) as opened:
+        start, stop = opened.file.fSeekInfo, opened.file.fSeekInfo + opened.file.fNbytesInfo
+    content = bytearray(path.read_bytes())
+    at = content.index(bytes([len(name)]) + name.encode(), start, stop)
+    content[at + len(name)] ^= 1
+    path.write_bytes(content)
 
 
 @pytest.fixture(scope="module")

@@ -44,6 +44,8 @@ impl BasketHead {
 pub struct EmbeddedBasket {
     /// Whether its data came along; without them the basket lies in the file, too.
     pub has_data: bool,
+    /// Bytes of its key, which references between objects count too.
+    pub key_size: u64,
     /// Entries in it.
     pub entries_count: usize,
     /// Data of the entries, without a key in front.
@@ -109,7 +111,8 @@ pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
         let whole = cursor.take(head.last)?;
         data = whole.get(key_size..).unwrap_or_default().to_vec();
     }
-    Ok(EmbeddedBasket { has_data, entries_count: head.entries_count, data: Arc::new(data), offsets })
+    let (key_size, entries_count) = (key.key_size, head.entries_count);
+    Ok(EmbeddedBasket { has_data, key_size, entries_count, data: Arc::new(data), offsets })
 }
 
 fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> Result<Vec<u32>> {

@@ -1,0 +1,238 @@
+//! The entries of a branch that holds objects: its program, and how a basket of them is decoded.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::basket::Plain;
+use crate::column::Column;
+use crate::error::{FormatError, Result};
+
+use super::block::Block;
+use super::classes::{ClassProgram, Classes};
+use super::compile::{Compiler, Piece};
+use super::form::{add_slots, Columns, Form};
+use super::machine::{Machine, REST};
+use super::program::Step;
+
+/// How objects are read from the entries of a branch, or from the record of a key.
+#[derive(Debug, Clone)]
+pub struct Program(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    class: ClassProgram,
+    classes: Arc<Classes>,
+    /// The list of the elements of an entry, if an entry is not a single object.
+    elements: Option<usize>,
+    /// Index of the branch that says how many there are.
+    count: Option<usize>,
+    type_name: String,
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Programs are fused again, as headers turn out to be other than supposed, so many times in a basket.
+const FUSED_AGAIN_MAX: usize = 4;
+
+impl Program {
+    /// An entry is one object of this type.
+    pub(crate) fn single(classes: &Arc<Classes>, compiler: Compiler<'_>, piece: Piece, type_name: String) -> Self {
+        let class = ClassProgram::new(&type_name, piece, compiler.has_offsets);
+        Self(Arc::new(Parts { class, classes: Arc::clone(classes), elements: None, count: None, type_name }))
+    }
+
+    /// An entry is any number of members of as many objects.
+    pub(crate) fn elements(
+        classes: &Arc<Classes>,
+        mut compiler: Compiler<'_>,
+        piece: Piece,
+        type_name: &str,
+        count: Option<usize>,
+    ) -> Self {
+        let list = compiler.slot(true);
+        let form = Form::List { slot: list, content: Box::new(piece.form) };
+        let type_name = format!("{type_name}[]");
+        let steps = match piece.steps.as_slice() {
+            [_] => piece.steps,
+            _ => vec![Step::Repeat { count: 1, steps: piece.steps }],
+        };
+        let class = ClassProgram::new(&type_name, Piece { steps, form }, compiler.has_offsets);
+        Self(Arc::new(Parts { class, classes: Arc::clone(classes), elements: Some(list), count, type_name }))
+    }
+
+    /// An object of this class as it is the record of a key.
+    pub fn of_class(classes: &Arc<Classes>, class_name: &str) -> Result<Self> {
+        let mut compiler = Compiler::new(classes);
+        let piece = compiler.streamed(class_name)?;
+        Ok(Self::single(classes, compiler, piece, class_name.to_string()))
+    }
+
+    /// C++'s name of what an entry is.
+    pub fn type_name(&self) -> &str {
+        &self.0.type_name
+    }
+
+    /// Index of the branch that says how many elements an entry has, which matters where baskets do not.
+    pub fn count(&self) -> Option<usize> {
+        self.0.count
+    }
+
+    /// Nothing read yet.
+    pub fn empty(&self) -> Column {
+        let mut slots = Vec::new();
+        add_slots(&mut slots, &self.0.class.has_offsets);
+        let column = Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, 0);
+        column.unwrap_or_else(|_| Column::Record { class_name: None, count: 0, members: Vec::new() })
+    }
+
+    /// Decodes entries of a basket. `counts` says how many elements each has, where the basket does not tell.
+    pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
+        let entries_count = entries.len();
+        let bounds = plain.bounds()?;
+        let mut reader = Reader::new(self, plain);
+        match (&bounds, reader.steps.as_slice()) {
+            (None, [Step::Block(block)]) if self.0.elements.is_none() => {
+                let block = block.clone();
+                reader.blocks(&block, plain.fixed_range(block.size, entries)?)?;
+            }
+            (Some(bounds), _) => {
+                let bounds = &bounds[entries.start..=entries.end];
+                match reader.as_blocks(bounds) {
+                    Some(block) => {
+                        reader.blocks(&block, &plain.data[bounds[0] as usize..bounds[entries_count] as usize])?
+                    }
+                    None => {
+                        for (index, pair) in bounds.windows(2).enumerate() {
+                            let range = pair[0] as usize..pair[1] as usize;
+                            reader.bounded_entry(range).map_err(|error| named(error, entries.start + index))?;
+                        }
+                    }
+                }
+            }
+            (None, _) => reader.unbounded_entries(plain, entries, counts)?,
+        }
+        let mut columns = Columns::new(reader.machine.slots, &self.0.classes);
+        columns.column(&self.0.class.form, 0, entries_count)
+    }
+}
+
+fn named(error: FormatError, entry: usize) -> FormatError {
+    error.in_object(format!("entry {entry}"))
+}
+
+/// The walk over the entries of one basket.
+struct Reader<'a> {
+    machine: Machine<'a>,
+    parts: &'a Parts,
+    steps: Arc<Vec<Step>>,
+    data: &'a [u8],
+    fused_again: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(program: &'a Program, plain: &Plain<'a>) -> Self {
+        let parts = &*program.0;
+        let mut machine = Machine::new(plain.data, plain.key_size, &parts.classes);
+        add_slots(&mut machine.slots, &parts.class.has_offsets);
+        Self { machine, parts, steps: parts.class.steps(), data: plain.data, fused_again: 0 }
+    }
+
+    /// The block that all of these entries are, if their sizes and bytes say so.
+    fn as_blocks(&self, bounds: &[u32]) -> Option<Block> {
+        let [Step::Block(block)] = self.steps.as_slice() else { return None };
+        let (first, last) = (*bounds.first()? as usize, *bounds.last()? as usize);
+        let count = bounds.len() - 1;
+        let is_even = self.parts.elements.is_none()
+            && block.size > 0
+            && last - first == block.size.checked_mul(count)?
+            && bounds.windows(2).all(|pair| (pair[1] - pair[0]) as usize == block.size)
+            && block.agrees(&self.data[first..last], count);
+        is_even.then(|| block.clone())
+    }
+
+    /// Entries that are a block each.
+    fn blocks(&mut self, block: &Block, data: &[u8]) -> Result<()> {
+        let count = data.len().checked_div(block.size).unwrap_or(0);
+        if count > 0 && block.agrees(data, count) {
+            block.take(data, &mut self.machine.slots);
+        } else if count > 0 {
+            return Err(FormatError::damaged(0, "objects that should have one size do not have it"));
+        }
+        Ok(())
+    }
+
+    fn bounded_entry(&mut self, range: Range<usize>) -> Result<()> {
+        self.machine.begin_entry(&self.data[..range.end], range.start);
+        let is_empty = range.is_empty();
+        match (self.parts.elements, self.steps.as_slice()) {
+            // An empty collection is written without a header.
+            (Some(list), _) if is_empty => self.machine.push_list(list, 0),
+            (Some(_), _) => self.entry(REST)?,
+            // So is a string that was empty.
+            (None, [Step::Text { slot, .. }]) if is_empty => self.machine.push_list(*slot, 0),
+            (None, _) => self.entry(1)?,
+        }
+        match self.machine.cursor.remaining() {
+            0 => Ok(()),
+            left => Err(self.machine.damaged(format!("{left} bytes are left behind the entry"))),
+        }
+    }
+
+    fn entry(&mut self, count: usize) -> Result<()> {
+        if self.machine.has_learned && self.fused_again < FUSED_AGAIN_MAX {
+            self.fused_again += 1;
+            self.machine.has_learned = false;
+            self.machine.fuse_known_again();
+            self.parts.class.fuse_again();
+            self.steps = self.parts.class.steps();
+        }
+        let steps = Arc::clone(&self.steps);
+        match (self.parts.elements, steps.as_slice()) {
+            (Some(list), [step]) => {
+                let done = self.machine.step(step, 0, count)?;
+                self.machine.push_list(list, done);
+                Ok(())
+            }
+            (Some(_), _) => Err(self.machine.damaged("a member that is read in several steps")),
+            (None, steps) => self.machine.run(steps, 0, 1),
+        }
+    }
+
+    /// Entries of which only the one before tells where they begin.
+    fn unbounded_entries(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
+        let mut position = 0;
+        for index in 0..entries.end {
+            if index == entries.start {
+                self.machine.slots.clear();
+                add_slots(&mut self.machine.slots, &self.parts.class.has_offsets);
+            }
+            let count = match (self.parts.elements, counts) {
+                (None, _) => 1,
+                (Some(_), Some(counts)) if counts.len() == plain.entries_count => {
+                    let rest = self.data.len() - position;
+                    usize::try_from(counts[index]).ok().filter(|count| *count <= rest).ok_or_else(no_bounds)?
+                }
+                _ => return Err(no_bounds()),
+            };
+            self.machine.begin_entry(self.data, position);
+            match self.parts.elements {
+                Some(list) if count == 0 => self.machine.push_list(list, 0),
+                _ => self.entry(count).map_err(|error| named(error, index))?,
+            }
+            position = self.machine.cursor.position();
+        }
+        if entries.end == plain.entries_count && position != self.data.len() {
+            let left = self.data.len() - position;
+            return Err(FormatError::damaged(position as u64, format!("{left} bytes are left behind the last entry")));
+        }
+        Ok(())
+    }
+}
+
+fn no_bounds() -> FormatError {
+    FormatError::damaged(0, "the basket does not say where its entries begin")
+}

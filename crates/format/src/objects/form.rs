@@ -1,0 +1,159 @@
+//! The columns that a program fills: growing buffers by number, and the tree that they make.
+
+use std::sync::Arc;
+
+use crate::column::Column;
+use crate::error::Result;
+use crate::scalar::Scalar;
+
+use super::classes::{ClassProgram, Classes};
+
+/// What a program gives: a tree of columns over its slots, whose numbers count from where the program's slots begin.
+#[derive(Debug, Clone)]
+pub(crate) enum Form {
+    /// Numbers.
+    Flat { scalar: Scalar, slot: usize },
+    /// Fixed arrays.
+    Regular { size: usize, content: Box<Form> },
+    /// Variable arrays.
+    List { slot: usize, content: Box<Form> },
+    /// Strings.
+    Text { slot: usize },
+    /// Members side by side.
+    Record { class_name: Option<String>, members: Vec<(String, Form)> },
+    /// Nameless members side by side.
+    Tuple(Vec<Form>),
+    /// What pointers point to; the objects say of which class they are.
+    Pointer { slot: usize, declared: String },
+}
+
+impl Form {
+    /// Fixed arrays of these extents, outermost first, of something.
+    pub(crate) fn arrays(self, extents: &[usize]) -> Self {
+        extents.iter().rev().fold(self, |content, size| Self::Regular { size: *size, content: Box::new(content) })
+    }
+}
+
+/// A growing buffer: of numbers or letters, of offsets, or of both for strings. A slot of pointers has a tag for each,
+/// which says which of the instances it belongs to.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) offsets: Vec<i64>,
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// The objects of one class that pointers of one slot point to.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) class: Arc<ClassProgram>,
+    /// Number of the first of its slots.
+    pub(crate) base: usize,
+    /// Objects so far.
+    pub(crate) count: usize,
+}
+
+/// The tag of a null pointer.
+pub(crate) const NULL_TAG: u8 = u8::MAX;
+/// Objects of more classes than this are not put into one column.
+pub(crate) const INSTANCES_MAX: usize = 100;
+
+/// Adds empty slots; those with offsets begin at 0.
+pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
+    slots.extend(
+        has_offsets
+            .iter()
+            .map(|has_offsets| Slot { offsets: if *has_offsets { vec![0] } else { Vec::new() }, ..Slot::default() }),
+    );
+}
+
+/// Declared classes that hold pointers to others are followed so far where no object was met.
+const DECLARED_DEPTH_MAX: usize = 6;
+/// Columns that are made for classes of which no object was met.
+const DECLARED_COLUMNS_MAX: usize = 2000;
+
+/// Turns filled slots into columns.
+pub(crate) struct Columns<'a> {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) classes: &'a Classes,
+    /// Classes that the columns in the making are within.
+    path: Vec<String>,
+    declared_count: usize,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn new(slots: Vec<Slot>, classes: &'a Classes) -> Self {
+        Self { slots, classes, path: Vec::new(), declared_count: 0 }
+    }
+
+    /// The column of a form over the slots from `base` on, which holds `count` values.
+    pub(crate) fn column(&mut self, form: &Form, base: usize, count: usize) -> Result<Column> {
+        Ok(match form {
+            Form::Flat { scalar, slot } => {
+                Column::Flat { dtype: scalar.dtype(), values: std::mem::take(&mut self.slots[base + slot].bytes) }
+            }
+            Form::Regular { size, content } => {
+                let content = self.column(content, base, count.saturating_mul(*size))?;
+                Column::Regular { size: *size, content: Box::new(content) }
+            }
+            Form::List { slot, content } => {
+                let offsets = std::mem::take(&mut self.slots[base + slot].offsets);
+                let count = offsets.last().map_or(0, |end| *end as usize);
+                Column::List { offsets, content: Box::new(self.column(content, base, count)?) }
+            }
+            Form::Text { slot } => {
+                let slot = std::mem::take(&mut self.slots[base + slot]);
+                Column::Text { offsets: slot.offsets, bytes: slot.bytes }
+            }
+            Form::Record { class_name, members } => {
+                let members = members
+                    .iter()
+                    .map(|(name, member)| Ok((name.clone(), self.column(member, base, count)?)))
+                    .collect::<Result<_>>()?;
+                Column::Record { class_name: class_name.clone(), count, members }
+            }
+            Form::Tuple(items) => {
+                let items = items.iter().map(|item| self.column(item, base, count)).collect::<Result<_>>()?;
+                Column::Tuple { count, items }
+            }
+            Form::Pointer { slot, declared } => self.pointers(base + slot, declared)?,
+        })
+    }
+
+    fn pointers(&mut self, slot: usize, declared: &str) -> Result<Column> {
+        let Slot { bytes: mut tags, instances, .. } = std::mem::take(&mut self.slots[slot]);
+        let valid = tags.iter().map(|tag| u8::from(*tag != NULL_TAG)).collect();
+        let mut contents = Vec::with_capacity(instances.len());
+        for instance in instances {
+            self.path.push(instance.class.name.clone());
+            contents.push(self.column(&instance.class.form, instance.base, instance.count)?);
+            self.path.pop();
+        }
+        if contents.len() < 2 {
+            let content = match contents.pop() {
+                Some(content) => content,
+                None => self.declared(declared)?,
+            };
+            return Ok(Column::Option { valid, content: Box::new(content) });
+        }
+        tags.retain(|tag| *tag != NULL_TAG);
+        Ok(Column::Option { valid, content: Box::new(Column::Union { tags, contents }) })
+    }
+
+    /// The column of no objects at all, in the form of the class that the pointer declares.
+    fn declared(&mut self, class_name: &str) -> Result<Column> {
+        let is_known = !self.path.iter().any(|name| name == class_name);
+        let may_go_on = self.path.len() < DECLARED_DEPTH_MAX && self.declared_count < DECLARED_COLUMNS_MAX;
+        let class = if is_known && may_go_on { self.classes.get(class_name).ok() } else { None };
+        let Some(class) = class else {
+            return Ok(Column::Record { class_name: Some(class_name.to_string()), count: 0, members: Vec::new() });
+        };
+        let base = self.slots.len();
+        add_slots(&mut self.slots, &class.has_offsets);
+        self.declared_count += class.has_offsets.len();
+        self.path.push(class_name.to_string());
+        let column = self.column(&class.form, base, 0);
+        self.path.pop();
+        column
+    }
+}

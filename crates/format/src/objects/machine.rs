@@ -1,0 +1,482 @@
+//! Takes the steps of a program through the bytes of entries.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::cursor::{Cursor, VersionHeader};
+use crate::error::{FormatError, Result};
+
+use super::block::{append, Block};
+use super::classes::{ClassProgram, Classes};
+use super::convert::{whole_number, Convert};
+use super::form::{add_slots, Form, Slot, NULL_TAG};
+use super::program::{Collection, Counted, Header, Loop, Object, PointersKind, Step, TextLength, Version};
+
+/// As many objects as there are up to the end of the entry.
+pub(crate) const REST: usize = usize::MAX;
+/// Steps within steps, objects that pointers lead to among them, deeper than this are taken for a loop.
+const DEPTH_MAX: usize = 200;
+/// TBufferFile::kStreamedMemberWise, in the version of a collection.
+const MEMBERWISE: i16 = 0x4000;
+/// Collections of this version and later say which version of their elements' class is streamed memberwise.
+pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
+/// TObject::kIsReferenced: two bytes of a process id follow the bits.
+const IS_REFERENCED: u32 = 1 << 4;
+/// A TObject's version may carry the byte count's mark here (kByteCountVMask).
+const VERSION_COUNT_MASK: i16 = 0x4000;
+
+/// The walk over the entries of a basket.
+pub(crate) struct Machine<'a> {
+    pub(crate) cursor: Cursor<'a>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) classes: &'a Classes,
+    /// Bytes of the key, which references between objects count too.
+    pub(crate) key_size: u64,
+    depth: usize,
+    /// Whether a header was other than supposed since this was last asked.
+    pub(crate) has_learned: bool,
+    pub(super) entry: super::pointers::EntryPointers,
+    pub(super) known: HashMap<Vec<u8>, KnownClass>,
+}
+
+/// A class that objects behind pointers had.
+#[derive(Debug, Clone)]
+pub(super) struct KnownClass {
+    pub(super) class: Arc<ClassProgram>,
+    pub(super) steps: Arc<Vec<Step>>,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(data: &'a [u8], key_size: u64, classes: &'a Classes) -> Self {
+        Self {
+            cursor: Cursor::new(data),
+            slots: Vec::new(),
+            classes,
+            key_size,
+            depth: 0,
+            has_learned: false,
+            entry: super::pointers::EntryPointers::default(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Goes to an entry that begins at `position` and ends with `data`.
+    pub(crate) fn begin_entry(&mut self, data: &'a [u8], position: usize) {
+        self.cursor = Cursor::at(data, position);
+        self.entry.begin(data.len().saturating_sub(position));
+    }
+
+    /// Fuses the classes that pointers led to anew.
+    pub(crate) fn fuse_known_again(&mut self) {
+        for known in self.known.values_mut() {
+            known.class.fuse_again();
+            known.steps = known.class.steps();
+        }
+    }
+
+    pub(crate) fn damaged(&self, message: impl Into<String>) -> FormatError {
+        FormatError::damaged(self.cursor.position() as u64, message)
+    }
+
+    /// Takes steps for `count` objects, each step for all of them before the next.
+    pub(crate) fn run(&mut self, steps: &[Step], base: usize, count: usize) -> Result<()> {
+        self.deeper(|machine| steps.iter().try_for_each(|step| machine.step(step, base, count).map(|_| ())))
+    }
+
+    /// One level deeper, of which there are not too many.
+    pub(super) fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH_MAX {
+            return Err(self.damaged("objects are nested too deeply"));
+        }
+        self.depth += 1;
+        let result = work(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Does something for each of `count` objects, and answers with how many there were.
+    fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
+        if count != REST {
+            (0..count).try_for_each(|_| work(self))?;
+            return Ok(count);
+        }
+        let mut done = 0;
+        while self.cursor.remaining() > 0 {
+            let start = self.cursor.position();
+            work(self)?;
+            if self.cursor.position() == start {
+                return Err(self.damaged("objects without any bytes are not told apart"));
+            }
+            done += 1;
+        }
+        Ok(done)
+    }
+
+    /// Takes one step for `count` objects, and answers with how many there were.
+    pub(crate) fn step(&mut self, step: &Step, base: usize, count: usize) -> Result<usize> {
+        match step {
+            Step::Block(block) => self.block(block, base, count),
+            Step::Text { slot, length } => self.each(count, |machine| machine.text(base + slot, *length)),
+            Step::TObject => self.each(count, |machine| machine.tobject().map(|_| ())),
+            Step::Bits { slot } => self.each(count, |machine| machine.bits(base + slot)),
+            Step::TRef { slot } => self.each(count, |machine| machine.tref(base + slot)),
+            Step::Repeat { count: each, steps } => self.repeat(steps, base, count, *each),
+            Step::Object(object) => self.each(count, |machine| machine.object(object, base)),
+            Step::Headed { count: each, steps } => self.headed(steps, base, count, *each),
+            Step::Collection(collection) => self.each(count, |machine| machine.collection(collection, base)),
+            Step::Counted(counted) => self.counted(counted, base, count),
+            Step::Loop(repeated) => self.repeated(repeated, base, count),
+            Step::Pointer { slot } => self.each(count, |machine| machine.pointer(base + slot)),
+            Step::NamedObject { slot } => self.each(count, |machine| machine.named_object(base + slot)),
+            Step::Pointers { list, kind, slots } => {
+                self.each(count, |machine| machine.pointers(base + list, *kind, slots, base))
+            }
+            Step::Clones { list, slot } => self.each(count, |machine| machine.clones(base + list, base + slot)),
+            Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
+            Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
+            Step::Undescribed { class_name } => self.each(count, |machine| Err(machine.undescribed(class_name))),
+            Step::Default(form) => {
+                add_defaults(form, &mut self.slots[base..], count)?;
+                Ok(count)
+            }
+        }
+    }
+
+    fn block(&mut self, block: &Block, base: usize, count: usize) -> Result<usize> {
+        let remaining = self.cursor.remaining();
+        let is_even = block.size > 0 && remaining.is_multiple_of(block.size);
+        let blocks = match count {
+            REST if is_even => remaining / block.size,
+            count => count,
+        };
+        let size = block.size.saturating_mul(blocks);
+        if !block.fallback.is_empty() {
+            let data = &self.cursor.whole()[self.cursor.position()..];
+            if data.len() < size || !block.agrees(&data[..size], blocks) {
+                return self.each(count, |machine| machine.run(&block.fallback, base, 1));
+            }
+        }
+        if blocks == REST {
+            return Err(self.damaged(format!("{remaining} bytes are no whole number of {}", block.size)));
+        }
+        let data = self.cursor.take(size)?;
+        if blocks > 0 {
+            block.take(data, &mut self.slots[base..]);
+        }
+        Ok(blocks)
+    }
+
+    fn text(&mut self, slot: usize, length: TextLength) -> Result<()> {
+        let text = match length {
+            TextLength::Short => self.cursor.string_bytes()?,
+            TextLength::Long => {
+                let size = i64::from(self.cursor.i32()?);
+                let size = self.cursor.checked_count(size, 1)?;
+                self.cursor.take(size)?
+            }
+        };
+        let slot = &mut self.slots[slot];
+        slot.bytes.extend_from_slice(text);
+        slot.offsets.push(slot.bytes.len() as i64);
+        Ok(())
+    }
+
+    /// Steps over a TObject and answers with its unique id.
+    pub(super) fn tobject(&mut self) -> Result<(u32, u32)> {
+        let version = self.cursor.i16()?;
+        if version & VERSION_COUNT_MASK != 0 {
+            self.cursor.skip(4)?; // what was taken for a version was the first half of a byte count
+        }
+        let unique_id = self.cursor.u32()?;
+        let bits = self.cursor.u32()?;
+        if bits & IS_REFERENCED != 0 {
+            self.cursor.skip(2)?;
+        }
+        Ok((unique_id, bits))
+    }
+
+    fn bits(&mut self, slot: usize) -> Result<()> {
+        let bits = self.cursor.u32()?;
+        if bits & IS_REFERENCED != 0 {
+            self.cursor.skip(2)?;
+        }
+        self.slots[slot].bytes.extend_from_slice(&bits.to_ne_bytes());
+        Ok(())
+    }
+
+    fn tref(&mut self, slot: usize) -> Result<()> {
+        let (number, _) = self.tobject()?;
+        let _process = self.cursor.u16()?;
+        self.slots[slot].bytes.extend_from_slice(&number.to_ne_bytes());
+        Ok(())
+    }
+
+    fn repeat(&mut self, steps: &[Step], base: usize, count: usize, each: usize) -> Result<usize> {
+        if let ([step], Some(all)) = (steps, count.checked_mul(each).filter(|_| count != REST)) {
+            self.step(step, base, all)?;
+            return Ok(count);
+        }
+        self.each(count, |machine| (0..each).try_for_each(|_| machine.run(steps, base, 1)))
+    }
+
+    fn object(&mut self, object: &Object, base: usize) -> Result<()> {
+        let (header, version) = self.object_header(object)?;
+        self.run(&version.steps, base, 1)?;
+        self.finish(header, &object.class_name)
+    }
+
+    /// Reads the header of an object up to its members.
+    fn object_header<'o>(&mut self, object: &'o Object) -> Result<(VersionHeader, &'o Version)> {
+        if let (Header::None, Some(usual)) = (object.header.now(), object.versions.first()) {
+            return Ok((VersionHeader { version: 0, end: None }, usual));
+        }
+        let start = self.cursor.position();
+        let header = self.cursor.version_header()?;
+        let (version, kind) = match header.version {
+            // A class whose ClassDef says 0 has no checksum.
+            ..=0 if object.version(0).is_none() || object.takes_any => {
+                let checksum = self.cursor.u32()?;
+                let version = object.checksum(checksum).filter(|one| header.end.is_some() || one.checksum == checksum);
+                (version, Header::Foreign)
+            }
+            number => (object.version(number), if header.end.is_some() { Header::Versioned } else { Header::Short }),
+        };
+        match (version, object.versions.first()) {
+            (Some(version), _) => {
+                self.has_learned |= object.header.learn(kind);
+                Ok((header, version))
+            }
+            // What is neither a byte count nor a version belongs to the members already.
+            (None, Some(usual)) if header.end.is_none() => {
+                self.cursor.seek(start)?;
+                self.has_learned |= object.header.learn(Header::None);
+                Ok((header, usual))
+            }
+            _ => Err(self.not_described(&object.class_name, header.version)),
+        }
+    }
+
+    /// The version of their class that elements have which are streamed memberwise.
+    pub(super) fn members_version<'o>(&mut self, object: &'o Object) -> Result<Option<&'o Version>> {
+        let header = self.cursor.version_header()?;
+        let version = match header.version {
+            ..=0 if object.version(0).is_none() || object.takes_any => {
+                let checksum = self.cursor.u32()?;
+                object.checksum(checksum)
+            }
+            number => object.version(number),
+        };
+        // Of a class that is not described nothing may be stored.
+        match (version, object.versions.is_empty()) {
+            (None, false) => Err(self.not_described(&object.class_name, header.version)),
+            (version, _) => Ok(version),
+        }
+    }
+
+    fn not_described(&self, class_name: &str, version: i16) -> FormatError {
+        let which = if version <= 0 { "with a checksum".to_string() } else { format!("of version {version}") };
+        self.damaged(format!("an object of class {class_name} {which} that the file does not describe"))
+    }
+
+    fn undescribed(&self, class_name: &str) -> FormatError {
+        self.damaged(format!("an object of class {class_name}, which the file does not describe"))
+    }
+
+    /// The end of an object must be where its header says.
+    pub(super) fn finish(&mut self, header: VersionHeader, class_name: &str) -> Result<()> {
+        match header.end {
+            Some(end) if end != self.cursor.position() => {
+                let found = self.cursor.position() as i64 - end as i64;
+                let what = if found < 0 { "fewer" } else { "more" };
+                let bytes = found.unsigned_abs();
+                Err(self.damaged(format!("an object of class {class_name} has {bytes} bytes {what} than its members")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// One header, and behind it `each` things of each of `count` objects.
+    fn headed(&mut self, steps: &[Step], base: usize, count: usize, each: usize) -> Result<usize> {
+        let header = self.cursor.version_header()?;
+        let done = match steps {
+            [Step::Collection(collection)] if header.version & MEMBERWISE != 0 => {
+                self.memberwise(collection, header.version & !MEMBERWISE, base, count, each)?
+            }
+            _ if header.version & MEMBERWISE != 0 => {
+                return Err(self.damaged("something that is no collection is streamed memberwise"));
+            }
+            steps => self.repeat(steps, base, count, each)?,
+        };
+        self.finish(header, "a container")?;
+        Ok(done)
+    }
+
+    /// Collections, of which each has one member of all its elements behind the other.
+    fn memberwise(
+        &mut self,
+        collection: &Collection,
+        version: i16,
+        base: usize,
+        count: usize,
+        each: usize,
+    ) -> Result<usize> {
+        if let [Step::Nested { slot, class_name }] = collection.steps.as_slice() {
+            let places = (base + collection.list, base + slot);
+            return self.each(count, |machine| machine.nested_memberwise(places, class_name, version, each));
+        }
+        let Some(object) = &collection.memberwise else {
+            return Err(self.damaged("a collection of something else than objects is streamed memberwise"));
+        };
+        let usual = object.versions.first();
+        let of_class = if version >= MEMBERWISE_VERSION_MIN { self.members_version(object)? } else { usual };
+        let members = of_class.map_or(&[][..], |version| &version.members);
+        self.each(count, |machine| {
+            (0..each).try_for_each(|_| {
+                // Elements without members take no bytes.
+                let elements = machine.count(usize::from(!members.is_empty()))?;
+                machine.push_list(base + collection.list, elements);
+                if elements > 0 {
+                    machine.run(members, base, elements)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// A count of four bytes, of things that have at least so many.
+    pub(super) fn count(&mut self, size_min: usize) -> Result<usize> {
+        let count = i64::from(self.cursor.i32()?);
+        match usize::try_from(count) {
+            Ok(count) if size_min == 0 => Ok(count),
+            _ => self.cursor.checked_count(count, size_min),
+        }
+    }
+
+    /// Counts the elements of one more list.
+    pub(crate) fn push_list(&mut self, list: usize, elements: usize) {
+        let offsets = &mut self.slots[list].offsets;
+        offsets.push(offsets.last().copied().unwrap_or(0) + elements as i64);
+    }
+
+    fn collection(&mut self, collection: &Collection, base: usize) -> Result<()> {
+        let elements = self.count(1)?;
+        self.push_list(base + collection.list, elements);
+        match collection.steps.as_slice() {
+            [step] => self.deeper(|machine| machine.step(step, base, elements).map(|_| ())),
+            steps => (0..elements).try_for_each(|_| self.run(steps, base, 1)),
+        }
+    }
+
+    fn counted(&mut self, counted: &Counted, base: usize, count: usize) -> Result<usize> {
+        if count == REST {
+            return Err(self.damaged("an array whose length is not at hand"));
+        }
+        for index in 0..count {
+            let is_there = !counted.has_flag || self.cursor.u8()? != 0;
+            let elements = if is_there { self.counter_value(counted, base, index, count)? } else { 0 };
+            let size = counted.scalar.stored_size();
+            for _ in 0..counted.arrays {
+                let stored = self.cursor.take(elements.saturating_mul(size))?;
+                append(counted.scalar, stored, &mut self.slots[base + counted.slot].bytes);
+                self.push_list(base + counted.list, elements);
+            }
+        }
+        Ok(count)
+    }
+
+    fn counter_value(&self, counted: &Counted, base: usize, index: usize, count: usize) -> Result<usize> {
+        let value = self.counter(&counted.counter, base, index, count)?;
+        let value = if counted.is_triangle { value.saturating_mul(value.saturating_add(1)) / 2 } else { value };
+        self.cursor.checked_count(value, counted.scalar.stored_size())
+    }
+
+    /// The value of the counter of the object `index` of `count` that were read last.
+    fn counter(&self, counter: &super::program::Counter, base: usize, index: usize, count: usize) -> Result<i64> {
+        let bytes = &self.slots[base + counter.slot].bytes;
+        let size = counter.scalar.size();
+        let start = bytes.len().checked_sub(size * (count - index));
+        let value = start.and_then(|start| whole_number(counter.scalar, &bytes[start..start + size]));
+        value.map(|value| value.max(0)).ok_or_else(|| self.damaged("an array whose counter is not there"))
+    }
+
+    /// Arrays of objects behind one header (kStreamLoop).
+    fn repeated(&mut self, repeated: &Loop, base: usize, count: usize) -> Result<usize> {
+        if count == REST {
+            return Err(self.damaged("an array whose length is not at hand"));
+        }
+        let header = self.cursor.version_header()?;
+        for index in 0..count {
+            let elements = self.counter(&repeated.counter, base, index, count)?;
+            let elements = self.cursor.checked_count(elements, 1)?;
+            for _ in 0..repeated.arrays {
+                self.push_list(base + repeated.list, elements);
+                (0..elements).try_for_each(|_| self.run(&repeated.steps, base, 1))?;
+            }
+        }
+        self.finish(header, "an array of objects")?;
+        Ok(count)
+    }
+
+    fn convert(&mut self, convert: &Convert, base: usize) -> Result<()> {
+        let stored = self.cursor.take(convert.stored.stored_size().saturating_mul(convert.count))?;
+        convert.append(stored, &mut self.slots[base + convert.slot].bytes);
+        Ok(())
+    }
+
+    /// TObjArray, TList and TMap.
+    fn pointers(&mut self, list: usize, kind: PointersKind, slots: &[usize], base: usize) -> Result<()> {
+        let header = self.cursor.version_header()?;
+        let (object_from, name_from) = if kind == PointersKind::List { (4, 4) } else { (3, 2) };
+        if header.version >= object_from {
+            self.tobject()?;
+        }
+        if header.version >= name_from {
+            self.cursor.string_bytes()?;
+        }
+        let count = i64::from(self.cursor.i32()?);
+        if kind == PointersKind::Array {
+            let _lower_bound = self.cursor.i32()?;
+        }
+        let count = self.cursor.checked_count(count, 4)?;
+        for _ in 0..count {
+            slots.iter().try_for_each(|slot| self.pointer(base + slot))?;
+            if kind == PointersKind::List {
+                self.cursor.string_bytes()?; // the option of the link
+            }
+        }
+        self.push_list(list, count);
+        self.finish(header, "a ROOT container")
+    }
+}
+
+/// Adds what a member has that is not there: zeros, empty arrays, null.
+fn add_defaults(form: &Form, slots: &mut [Slot], count: usize) -> Result<()> {
+    match form {
+        Form::Flat { scalar, slot } => {
+            let bytes = &mut slots[*slot].bytes;
+            bytes.resize(bytes.len() + scalar.size().saturating_mul(count), 0);
+        }
+        Form::Regular { size, content } => add_defaults(content, slots, count.saturating_mul(*size))?,
+        Form::List { slot, .. } | Form::Text { slot } => {
+            let offsets = &mut slots[*slot].offsets;
+            let end = offsets.last().copied().unwrap_or(0);
+            offsets.resize(offsets.len() + count, end);
+        }
+        Form::Record { members, .. } => {
+            members.iter().try_for_each(|(_, member)| add_defaults(member, slots, count))?;
+        }
+        Form::Tuple(items) => items.iter().try_for_each(|item| add_defaults(item, slots, count))?,
+        Form::Pointer { slot, .. } => {
+            let tags = &mut slots[*slot].bytes;
+            tags.resize(tags.len() + count, NULL_TAG);
+        }
+    }
+    Ok(())
+}
+
+/// Adds slots for another class and answers with the number of the first.
+pub(super) fn grow(slots: &mut Vec<Slot>, has_offsets: &[bool]) -> usize {
+    let base = slots.len();
+    add_slots(slots, has_offsets);
+    base
+}

@@ -1,0 +1,409 @@
+//! The members of a class: an element of its streamer info at a time.
+
+use std::collections::HashMap;
+
+use crate::error::Result;
+use crate::layout::ENTRY_SIZE_MAX;
+use crate::scalar::Scalar;
+use crate::streamer::{ClassInfo, Element};
+
+use super::block::Block;
+use super::compile::{unsupported, version_of, Compiler, Piece};
+use super::convert::Convert;
+use super::cpp_type::CppType;
+use super::form::Form;
+use super::program::{Counted, Counter, Loop, Step, TextLength, Version};
+
+/// Type codes of TVirtualStreamerInfo::EReadWrite.
+pub(crate) mod code {
+    pub(crate) const BASE: i32 = 0;
+    pub(crate) const CHAR_STAR: i32 = 7;
+    pub(crate) const BITS: i32 = 15;
+    pub(crate) const OBJECT: i32 = 61;
+    pub(crate) const ANY: i32 = 62;
+    /// A pointer that is never null: the object itself is streamed (`//->`).
+    pub(crate) const OBJECT_INLINE: i32 = 63;
+    pub(crate) const OBJECT_POINTER: i32 = 64;
+    pub(crate) const TSTRING: i32 = 65;
+    pub(crate) const TOBJECT: i32 = 66;
+    pub(crate) const TNAMED: i32 = 67;
+    pub(crate) const ANY_INLINE: i32 = 68;
+    pub(crate) const ANY_POINTER: i32 = 69;
+    pub(crate) const ANY_POINTER_PLAIN: i32 = 70;
+    pub(crate) const STL_POINTER: i32 = 71;
+    pub(crate) const STL: i32 = 300;
+    pub(crate) const STL_STRING: i32 = 365;
+    pub(crate) const STREAMER: i32 = 500;
+    pub(crate) const STREAM_LOOP: i32 = 501;
+    /// Basic types are below this; the same plus it are fixed arrays, plus twice it variable ones.
+    pub(crate) const ARRAY_STEP: i32 = 20;
+    /// Members from here on are made in memory and not stored.
+    pub(crate) const ARTIFICIAL: i32 = 600;
+}
+
+/// One element of a streamer info.
+#[derive(Debug, Clone)]
+pub(crate) struct Member<'i> {
+    element: &'i Element,
+    steps: Vec<Step>,
+    /// Its columns: one, those of a base class, or none.
+    pub(crate) forms: Vec<(String, Form)>,
+}
+
+impl Member<'_> {
+    /// The member by itself, with those of a base class side by side; none if it is not stored.
+    pub(crate) fn single(self, name: &str) -> Option<Piece> {
+        let is_own = matches!(self.forms.as_slice(), [(own, _)] if own == name);
+        if self.steps.is_empty() {
+            return None;
+        }
+        let form = match self.forms.into_iter() {
+            mut forms if is_own => forms.next()?.1,
+            forms => Form::Record { class_name: Some(name.to_string()), members: forms.collect() },
+        };
+        Some(Piece { steps: self.steps, form })
+    }
+}
+
+/// The members of a class.
+#[derive(Debug, Default)]
+pub(crate) struct Members<'i> {
+    all: Vec<Member<'i>>,
+}
+
+impl Members<'_> {
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        self.all.iter().flat_map(|member| member.steps.iter().cloned()).collect()
+    }
+
+    /// The record of a class. Of two members with one name the base class's gets that of its class in front.
+    pub(crate) fn record(&self, class_name: &str) -> Form {
+        let mut members: Vec<(String, Form)> = Vec::new();
+        let mut places: HashMap<String, (usize, &str)> = HashMap::new();
+        for member in &self.all {
+            for (name, form) in &member.forms {
+                if let Some((before, owner)) = places.insert(name.clone(), (members.len(), &member.element.name)) {
+                    members[before].0 = format!("{owner}.{name}");
+                }
+                members.push((name.clone(), form.clone()));
+            }
+        }
+        Form::Record { class_name: Some(class_name.to_string()), members }
+    }
+
+    /// The counter of this name, which was read before.
+    fn counter(&self, name: &str) -> Option<Counter> {
+        let forms = self.all.iter().rev().flat_map(|member| member.forms.iter().rev());
+        forms.filter(|(own, _)| own == name).find_map(|(_, form)| match form {
+            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, scalar: *scalar }),
+            _ => None,
+        })
+    }
+}
+
+/// The steps of members that are streamed one by one: those of base classes take part.
+pub(crate) fn flattened(steps: &[Step]) -> Vec<Step> {
+    let mut all = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Object(object) if object.is_base => {
+                all.extend(object.versions.first().into_iter().flat_map(|version| version.members.iter().cloned()));
+            }
+            other => all.push(other.clone()),
+        }
+    }
+    all
+}
+
+impl Compiler<'_> {
+    pub(super) fn members<'i>(&mut self, info: &'i ClassInfo) -> Result<Members<'i>> {
+        let mut members = Members::default();
+        for element in &info.elements {
+            let named = |error: crate::error::FormatError| error.in_object(format!("{}::{}", info.name, element.name));
+            let member = self.member(element, &members).map_err(named)?;
+            members.all.push(member);
+        }
+        Ok(members)
+    }
+
+    pub(crate) fn member<'i>(&mut self, element: &'i Element, before: &Members<'_>) -> Result<Member<'i>> {
+        self.count_member()?;
+        if element.type_code == code::BASE || element.type_name == "BASE" {
+            return self.base(element);
+        }
+        let length = element.array_length.max(1);
+        if length > ENTRY_SIZE_MAX {
+            return Err(unsupported("it is longer than any entry can be"));
+        }
+        let steps_and_form = self.piece(element, length, before)?;
+        let (steps, forms) = match steps_and_form {
+            Some(piece) => (piece.steps, vec![(element.name.clone(), piece.form)]),
+            None => (Vec::new(), Vec::new()),
+        };
+        Ok(Member { element, steps, forms })
+    }
+
+    fn base<'i>(&mut self, element: &'i Element) -> Result<Member<'i>> {
+        if element.name == "TObject" {
+            return Ok(Member { element, steps: vec![Step::TObject], forms: Vec::new() });
+        }
+        let version = Some(element.base_version).filter(|version| *version > 0);
+        let mut piece = match CppType::parse(&element.name) {
+            Some(of_type) if of_type.is_container() => self.headed(&of_type, 1)?,
+            _ => self.class(&element.name, version)?,
+        };
+        if let [Step::Object(object)] = piece.steps.as_mut_slice() {
+            object.is_base = true;
+        }
+        let forms = match piece.form {
+            Form::Record { members, .. } => members,
+            form if element.name.starts_with("TArray") => vec![("fArray".to_string(), form)],
+            form => vec![(element.name.clone(), form)],
+        };
+        Ok(Member { element, steps: piece.steps, forms })
+    }
+
+    /// Steps and form of a member; none of one that is not stored.
+    fn piece(&mut self, element: &Element, length: usize, before: &Members<'_>) -> Result<Option<Piece>> {
+        let extents = dimensions(length, &element.dimensions);
+        let type_code = element.type_code;
+        let is_array = !extents.is_empty();
+        let plain = if is_array && (60..=99).contains(&type_code) { type_code - code::ARRAY_STEP } else { type_code };
+        Ok(Some(match (type_code, plain) {
+            (code::CHAR_STAR, _) => {
+                let slot = self.slot(true);
+                Piece { steps: vec![Step::Text { slot, length: TextLength::Long }], form: Form::Text { slot } }
+            }
+            (code::BITS, _) => {
+                let (slot, form) = self.flat(Scalar::U32);
+                Piece { steps: vec![Step::Bits { slot }], form }
+            }
+            (1..=19, _) => self.number(element, type_code, 1)?,
+            (21..=39, _) => repeated_form(self.number(element, type_code - code::ARRAY_STEP, length)?, &extents),
+            (41..=59, _) => repeated_form(self.counted(element, length, before)?, &extents),
+            (_, code::TSTRING) => {
+                let piece = self.text();
+                // Only arrays of them have a header.
+                let steps =
+                    if is_array { vec![Step::Headed { count: length, steps: piece.steps }] } else { piece.steps };
+                repeated_form(Piece { steps, form: piece.form }, &extents)
+            }
+            (_, code::TOBJECT | code::TNAMED) => {
+                let name = if plain == code::TOBJECT { "TObject" } else { "TNamed" };
+                let piece = self.streamed(name)?;
+                let steps =
+                    if is_array { vec![Step::Headed { count: length, steps: piece.steps }] } else { piece.steps };
+                repeated_form(Piece { steps, form: piece.form }, &extents)
+            }
+            (_, code::OBJECT | code::ANY | code::OBJECT_INLINE | code::ANY_INLINE) => {
+                repeated(self.streamed(class_of(element))?, length, &extents)
+            }
+            (_, code::OBJECT_POINTER | code::ANY_POINTER | code::ANY_POINTER_PLAIN) => {
+                repeated(self.of_type(&CppType::Pointer(class_of(element).to_string()))?, length, &extents)
+            }
+            _ => match type_code {
+                code::STL | code::STL_STRING | code::STL_POINTER | code::STREAMER | 320 | 385 | 91 => {
+                    repeated_form(self.headed(&container_type(element)?, length)?, &extents)
+                }
+                code::STREAM_LOOP | 521 => repeated_form(self.array_of_objects(element, length, before)?, &extents),
+                -1 | code::ARTIFICIAL.. => return Ok(None),
+                other => return Err(unsupported(format!("members of type code {other} are not read"))),
+            },
+        }))
+    }
+
+    fn number(&mut self, element: &Element, type_code: i32, length: usize) -> Result<Piece> {
+        let scalar = scalar_of(element, type_code)?;
+        if scalar.stored_size().max(scalar.size()).saturating_mul(length) > ENTRY_SIZE_MAX {
+            return Err(unsupported("it is longer than any entry can be"));
+        }
+        let (slot, form) = self.flat(scalar);
+        Ok(Piece { steps: vec![Step::Block(Block::numbers(scalar, length, slot))], form })
+    }
+
+    fn counter(&self, element: &Element, before: &Members<'_>) -> Result<Counter> {
+        let missing = || unsupported(format!("its counter {} is not there", element.count_name));
+        before.counter(&element.count_name).ok_or_else(missing)
+    }
+
+    fn counted(&mut self, element: &Element, arrays: usize, before: &Members<'_>) -> Result<Piece> {
+        let scalar = scalar_of(element, element.type_code - 2 * code::ARRAY_STEP)?;
+        let counter = self.counter(element, before)?;
+        let (slot, content) = self.flat(scalar);
+        let list = self.slot(true);
+        let counted = Counted { counter, is_triangle: false, has_flag: true, arrays, list, slot, scalar };
+        let form = Form::List { slot: list, content: Box::new(content) };
+        Ok(Piece { steps: vec![Step::Counted(Box::new(counted))], form })
+    }
+
+    fn array_of_objects(&mut self, element: &Element, arrays: usize, before: &Members<'_>) -> Result<Piece> {
+        let counter = self.counter(element, before)?;
+        let class_name = class_of(element);
+        let content = match class_name.strip_suffix('*') {
+            Some(pointed) => self.of_type(&CppType::Pointer(pointed.trim().to_string()))?,
+            None => self.streamed(class_name)?,
+        };
+        let list = self.slot(true);
+        let form = Form::List { slot: list, content: Box::new(content.form) };
+        Ok(Piece { steps: vec![Step::Loop(Box::new(Loop { counter, arrays, list, steps: content.steps }))], form })
+    }
+
+    /// Another version of a class, for the columns of the usual one: members of the same name and type fill the same
+    /// slots, numbers of another type are converted, what is missing gets nothing or zero.
+    pub(super) fn other_version(
+        &mut self,
+        info: &ClassInfo,
+        usual: &ClassInfo,
+        usual_members: &Members<'_>,
+    ) -> Result<Version> {
+        let mut members = Members::default();
+        for element in &info.elements {
+            let known = usual_members.all.iter().find(|member| member.element.name == element.name);
+            let member = match known {
+                Some(known) if is_same(known.element, element) => Member { element, ..known.clone() },
+                Some(known) => match converted(element, known) {
+                    Some(member) => member,
+                    None => self.member(element, &members)?,
+                },
+                None => self.member(element, &members)?,
+            };
+            members.all.push(member);
+        }
+        let mut version = version_of(info, &members);
+        for known in &usual_members.all {
+            let is_there = info.elements.iter().any(|element| {
+                element.name == known.element.name
+                    && (is_same(known.element, element) || is_number_pair(known, element))
+            });
+            if !is_there {
+                for (_, form) in &known.forms {
+                    check_default(form, 1)?;
+                    version.steps.push(Step::Default(form.clone()));
+                    version.members.push(Step::Default(form.clone()));
+                }
+            }
+        }
+        debug_assert!(!std::ptr::eq(info, usual), "the usual version has its own members");
+        Ok(version)
+    }
+}
+
+/// Values of one missing member: an array that only the streamer info declares must not fill memory.
+const DEFAULT_VALUES_MAX: usize = 1000;
+
+fn check_default(form: &Form, count: usize) -> Result<()> {
+    match form {
+        Form::Regular { size, content } => check_default(content, count.saturating_mul(*size)),
+        Form::Record { members, .. } => members.iter().try_for_each(|(_, member)| check_default(member, count)),
+        Form::Tuple(items) => items.iter().try_for_each(|item| check_default(item, count)),
+        _ if count > DEFAULT_VALUES_MAX => Err(unsupported("a long array that other versions of its class have")),
+        _ => Ok(()),
+    }
+}
+
+fn is_same(one: &Element, other: &Element) -> bool {
+    one.type_code == other.type_code
+        && one.type_name == other.type_name
+        && one.array_length == other.array_length
+        && one.float_range() == other.float_range()
+        && one.count_name == other.count_name
+}
+
+fn is_number_pair(known: &Member<'_>, element: &Element) -> bool {
+    converted(element, known).is_some()
+}
+
+/// A number that another version of the class has in another type.
+fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>> {
+    let plain = |element: &Element| match element.type_code {
+        code::CHAR_STAR => None,
+        1..=19 => Some(element.type_code),
+        21..=39 => Some(element.type_code - code::ARRAY_STEP),
+        _ => None,
+    };
+    plain(known.element)?;
+    let stored = scalar_of(element, plain(element)?).ok()?;
+    if element.array_length.max(1) != known.element.array_length.max(1) {
+        return None;
+    }
+    let [(_, form)] = known.forms.as_slice() else { return None };
+    let mut bottom = form;
+    while let Form::Regular { content, .. } = bottom {
+        bottom = content;
+    }
+    let Form::Flat { scalar, slot } = bottom else { return None };
+    let count = element.array_length.max(1);
+    let steps = vec![Step::Convert(Convert { stored, count, slot: *slot, scalar: *scalar })];
+    Some(Member { element, steps, forms: known.forms.clone() })
+}
+
+fn scalar_of(element: &Element, type_code: i32) -> Result<Scalar> {
+    Scalar::of_type_code(type_code, element.float_range())
+        .ok_or_else(|| unsupported(format!("numbers of type code {type_code} are not read")))
+}
+
+/// The class of a member, without the star of a pointer.
+fn class_of(element: &Element) -> &str {
+    let name = element.type_name.trim();
+    let name = name.strip_suffix('*').unwrap_or(name).trim();
+    name.strip_prefix("const ").unwrap_or(name).trim()
+}
+
+/// The type of a container. One of enumerations, which no file describes, says that it holds whole numbers.
+pub(crate) fn container_type(element: &Element) -> Result<CppType> {
+    let of_type = CppType::parse(class_of(element)).ok_or_else(|| unsupported("its type is nested too deeply"))?;
+    Ok(with_numbers(of_type, Scalar::of_type_code(element.content_type, None)))
+}
+
+/// A sequence of something unknown that is said to be numbers.
+pub(crate) fn with_numbers(of_type: CppType, content: Option<Scalar>) -> CppType {
+    match (of_type, content) {
+        (CppType::Sequence(inner), Some(scalar)) if matches!(*inner, CppType::Class(_)) => {
+            CppType::Sequence(Box::new(CppType::Number(scalar)))
+        }
+        (of_type, _) => of_type,
+    }
+}
+
+fn repeated_form(piece: Piece, extents: &[usize]) -> Piece {
+    Piece { steps: piece.steps, form: piece.form.arrays(extents) }
+}
+
+fn repeated(piece: Piece, length: usize, extents: &[usize]) -> Piece {
+    if extents.is_empty() {
+        return piece;
+    }
+    Piece { steps: vec![Step::Repeat { count: length, steps: piece.steps }], form: piece.form.arrays(extents) }
+}
+
+/// Arrays with more dimensions are read as if they had one.
+const DIMENSIONS_MAX: usize = 16;
+
+/// The extents of an array: those declared if they agree with its length, else the length alone.
+pub(crate) fn dimensions(length: usize, declared: &[usize]) -> Vec<usize> {
+    let length = length.max(1);
+    let product = declared.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    match product {
+        Some(product) if product == length && (1..=DIMENSIONS_MAX).contains(&declared.len()) => declared.to_vec(),
+        _ if length > 1 => vec![length],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_beyond_sense_become_one() {
+        assert_eq!(dimensions(6, &[vec![2, 3], vec![1; 100_000]].concat()), vec![6]);
+        assert_eq!(dimensions(0, &[0]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn dimensions_that_do_not_agree_with_the_length_are_merged() {
+        assert_eq!(dimensions(6, &[2, 3]), vec![2, 3]);
+        assert_eq!(dimensions(6, &[2]), vec![6]);
+        assert_eq!(dimensions(1, &[]), Vec::<usize>::new());
+    }
+}

@@ -1,0 +1,282 @@
+//! Pointers between the objects of an entry (TBufferFile::ReadObjectAny): classes by name, objects by their places.
+
+use std::sync::Arc;
+
+use crate::error::{FormatError, Result};
+
+use super::form::{Instance, INSTANCES_MAX, NULL_TAG};
+use super::machine::{grow, KnownClass, Machine, MEMBERWISE_VERSION_MIN};
+
+/// Bit of a byte count (TBufferFile's kByteCountMask).
+const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+/// A class name follows (kNewClassTag).
+const NEW_CLASS_TAG: u32 = 0xffff_ffff;
+/// The tag refers to a class that was named before (kClassMask).
+const CLASS_MASK: u32 = 0x8000_0000;
+/// Added to offsets that are used as references (kMapOffset).
+const MAP_OFFSET: u64 = 2;
+/// The number of the object that the whole entry is.
+const WHOLE_OBJECT: u32 = 1;
+/// An object that is pointed to several times is read as often, up to so many times the bytes of the entry.
+const READ_AGAIN_FACTOR_MAX: usize = 256;
+/// TClonesArray::kBypassStreamer, and where it was up to version 3.
+const BYPASS_STREAMER: u32 = 1 << 12;
+const BYPASS_STREAMER_OLD: u32 = 1 << 14;
+
+/// What the pointers of an entry may refer to.
+#[derive(Debug, Default)]
+pub(super) struct EntryPointers {
+    /// Classes by the number of the tag that named them.
+    classes: Vec<(u64, KnownClass)>,
+    /// Places of the objects that are being read.
+    open: Vec<usize>,
+    /// Bytes that may be read again.
+    read_again_max: usize,
+}
+
+impl EntryPointers {
+    /// Forgets the entry before.
+    pub(super) fn begin(&mut self, entry_size: usize) {
+        self.classes.clear();
+        self.open.clear();
+        self.read_again_max = entry_size.saturating_mul(READ_AGAIN_FACTOR_MAX);
+    }
+}
+
+/// The first words of a pointer.
+enum Tag {
+    Null,
+    /// The number of an object that was met before.
+    Seen(u32),
+    /// A class and where its object ends, if that is recorded.
+    New(KnownClass, Option<usize>),
+}
+
+impl Machine<'_> {
+    /// Reads a pointer and what it points to.
+    pub(super) fn pointer(&mut self, slot: usize) -> Result<()> {
+        let start = self.cursor.position();
+        match self.tag()? {
+            Tag::Null => self.push_null(slot),
+            Tag::Seen(number) => return self.seen(number, slot),
+            Tag::New(known, end) => {
+                self.entry.open.push(start);
+                let read = self.pointed(&known, slot);
+                self.entry.open.pop();
+                read?;
+                if let Some(end) = end.filter(|end| *end != self.cursor.position()) {
+                    let found = self.cursor.position();
+                    return Err(self.damaged(format!(
+                        "an object of class {} ends at {found}, its pointer says {end}",
+                        known.class.name
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_null(&mut self, slot: usize) {
+        self.slots[slot].bytes.push(NULL_TAG);
+    }
+
+    fn tag(&mut self) -> Result<Tag> {
+        let start = self.cursor.position();
+        let first = self.cursor.u32()?;
+        let (tag_at, tag, end) = if first & BYTE_COUNT_MASK == 0 || first == NEW_CLASS_TAG {
+            (start, first, None)
+        } else {
+            let size = (first & !BYTE_COUNT_MASK) as usize;
+            if size > self.cursor.remaining() {
+                return Err(FormatError::damaged(start as u64, format!("an object of {size} bytes does not fit")));
+            }
+            let tag_at = self.cursor.position();
+            (tag_at, self.cursor.u32()?, Some(tag_at + size))
+        };
+        if tag & CLASS_MASK == 0 {
+            if let Some(end) = end {
+                self.cursor.seek(end)?;
+            }
+            return Ok(if tag == 0 { Tag::Null } else { Tag::Seen(tag) });
+        }
+        let number = tag_at as u64 + self.key_size + MAP_OFFSET;
+        if tag == NEW_CLASS_TAG {
+            let known = self.class_named_here()?;
+            self.entry.classes.push((number, known.clone()));
+            return Ok(Tag::New(known, end));
+        }
+        let wanted = u64::from(tag & !CLASS_MASK);
+        let found = self.entry.classes.iter().rev().find(|(number, _)| *number == wanted);
+        let known = found.map(|(_, known)| known.clone());
+        let known = known.ok_or_else(|| {
+            FormatError::damaged(tag_at as u64, format!("a reference to class number {wanted}, which is not there"))
+        })?;
+        Ok(Tag::New(known, end))
+    }
+
+    /// The class whose name, up to a zero byte, stands here.
+    fn class_named_here(&mut self) -> Result<KnownClass> {
+        let rest = &self.cursor.whole()[self.cursor.position()..];
+        let Some(size) = rest.iter().position(|byte| *byte == 0) else {
+            return Err(self.damaged("the name of a class does not end"));
+        };
+        let name = self.cursor.take(size)?;
+        self.cursor.skip(1)?;
+        self.class_named(name)
+    }
+
+    fn class_named(&mut self, name: &[u8]) -> Result<KnownClass> {
+        if let Some(known) = self.known.get(name) {
+            return Ok(known.clone());
+        }
+        let class = self.classes.get(&String::from_utf8_lossy(name))?;
+        let steps = class.steps();
+        let known = KnownClass { class, steps };
+        self.known.insert(name.to_vec(), known.clone());
+        Ok(known)
+    }
+
+    /// Reads an object that a pointer leads to.
+    fn pointed(&mut self, known: &KnownClass, slot: usize) -> Result<()> {
+        let base = self.instance(known, slot)?;
+        self.run(&known.steps, base, 1)
+    }
+
+    /// Counts one more object of a class in a slot of pointers, and answers with where its slots begin.
+    fn instance(&mut self, known: &KnownClass, slot: usize) -> Result<usize> {
+        let instances = &mut self.slots[slot].instances;
+        let found = instances.iter().position(|one| Arc::ptr_eq(&one.class, &known.class));
+        let index = match found {
+            Some(index) => index,
+            None if instances.len() >= INSTANCES_MAX => {
+                return Err(self.damaged(format!("pointers of one member to objects of over {INSTANCES_MAX} classes")));
+            }
+            None => {
+                let base = grow(&mut self.slots, &known.class.has_offsets);
+                let instances = &mut self.slots[slot].instances;
+                instances.push(Instance { class: Arc::clone(&known.class), base, count: 0 });
+                instances.len() - 1
+            }
+        };
+        let place = &mut self.slots[slot];
+        place.bytes.push(index as u8);
+        place.instances[index].count += 1;
+        Ok(place.instances[index].base)
+    }
+
+    /// Reads once more an object that was met before. A pointer back to an object that is being read is as good as
+    /// null: its columns would have no end.
+    fn seen(&mut self, number: u32, slot: usize) -> Result<()> {
+        let place = u64::from(number).checked_sub(self.key_size + MAP_OFFSET).map(|place| place as usize);
+        let is_open = place.is_some_and(|place| self.entry.open.contains(&place));
+        if number == WHOLE_OBJECT || is_open {
+            self.push_null(slot);
+            return Ok(());
+        }
+        let here = self.cursor.position();
+        let Some(place) = place.filter(|place| *place < here) else {
+            return Err(self.damaged(format!("a reference to object number {number}, which is not there")));
+        };
+        self.cursor.seek(place)?;
+        self.deeper(|machine| machine.pointer(slot))?;
+        let size = self.cursor.position() - place;
+        match self.entry.read_again_max.checked_sub(size) {
+            Some(rest) => self.entry.read_again_max = rest,
+            None => return Err(self.damaged("objects refer to each other too often")),
+        }
+        self.cursor.seek(here)
+    }
+
+    /// An object of a class that contains itself.
+    pub(super) fn nested(&mut self, slot: usize, class_name: &str) -> Result<()> {
+        let known = self.class_named(class_name.as_bytes())?;
+        self.pointed(&known, slot)
+    }
+
+    /// Collections of objects of a class that contains itself, streamed memberwise.
+    pub(super) fn nested_memberwise(
+        &mut self,
+        (list, slot): (usize, usize),
+        class_name: &str,
+        version: i16,
+        each: usize,
+    ) -> Result<()> {
+        let known = self.class_named(class_name.as_bytes())?;
+        let Some(object) = known.class.memberwise() else {
+            return Err(self.damaged(format!("objects of class {class_name} are streamed memberwise")));
+        };
+        let usual = object.versions.first();
+        let of_class = if version >= MEMBERWISE_VERSION_MIN { self.members_version(object)? } else { usual };
+        let members = of_class.map_or(&[][..], |version| &version.members);
+        for _ in 0..each {
+            let elements = self.count(1)?;
+            self.push_list(list, elements);
+            let mut base = 0;
+            for _ in 0..elements {
+                base = self.instance(&known, slot)?;
+            }
+            if elements > 0 {
+                self.run(members, base, elements)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An object behind the length and the name of its class, which ends in a zero byte (TLeafObject::FillBasket).
+    pub(super) fn named_object(&mut self, slot: usize) -> Result<()> {
+        if self.cursor.remaining() == 0 {
+            self.push_null(slot);
+            return Ok(());
+        }
+        let size = usize::from(self.cursor.u8()?);
+        let name = self.cursor.take(size)?;
+        self.cursor.skip(1)?;
+        let known = self.class_named(name)?;
+        self.pointed(&known, slot)
+    }
+
+    /// A TClonesArray that is not split (TClonesArray::Streamer).
+    pub(super) fn clones(&mut self, list: usize, slot: usize) -> Result<()> {
+        let header = self.cursor.version_header()?;
+        let bits = if header.version > 2 { self.tobject()?.1 } else { 0 };
+        if header.version > 1 {
+            self.cursor.string_bytes()?;
+        }
+        let class_and_version = self.cursor.string_bytes()?;
+        let mut parts = class_and_version.splitn(2, |letter| *letter == b';');
+        let class_name = parts.next().unwrap_or_default();
+        let version = parts.next().and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
+        let count = i64::from(self.cursor.i32()?).saturating_abs();
+        let _lower_bound = self.cursor.i32()?;
+        let count = self.cursor.checked_count(count, 1)?;
+        let bypasses = bits & BYPASS_STREAMER != 0 || (header.version == 3 && bits & BYPASS_STREAMER_OLD != 0);
+        self.push_list(list, count);
+        if count > 0 {
+            let known = self.class_named(class_name)?;
+            if bypasses {
+                self.clones_memberwise(&known, version, count, slot)?;
+            } else {
+                for _ in 0..count {
+                    match self.cursor.u8()? {
+                        0 => self.push_null(slot),
+                        _ => self.pointed(&known, slot)?,
+                    }
+                }
+            }
+        }
+        self.finish(header, "TClonesArray")
+    }
+
+    fn clones_memberwise(&mut self, known: &KnownClass, version: Option<i32>, count: usize, slot: usize) -> Result<()> {
+        let Some(class) = known.class.memberwise() else {
+            return Err(self.damaged(format!("objects of class {} are streamed memberwise", known.class.name)));
+        };
+        let members = class.versions.iter().find(|one| Some(one.version) == version).or(class.versions.first());
+        let members = members.map_or(&[][..], |version| &version.members);
+        let mut base = 0;
+        for _ in 0..count {
+            base = self.instance(known, slot)?;
+        }
+        self.run(members, base, count)
+    }
+}

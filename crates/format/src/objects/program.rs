@@ -1,0 +1,190 @@
+//! The steps that read an object: what a class's streamer info says, compiled once.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+
+use crate::scalar::Scalar;
+
+use super::block::Block;
+use super::convert::Convert;
+use super::form::Form;
+
+/// How the length of a string is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextLength {
+    /// One byte, or 255 and four bytes (TString, std::string, TLeafC).
+    Short,
+    /// Four bytes (char*).
+    Long,
+}
+
+/// One step. Each can be taken for one object, or member by member for any number of them, as collections that are
+/// streamed memberwise and the branches of split ones want it.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// Numbers and headers of fixed size.
+    Block(Block),
+    /// A string.
+    Text { slot: usize, length: TextLength },
+    /// A TObject, whose members nobody wants.
+    TObject,
+    /// TObject::fBits, followed by two bytes if the object is referenced.
+    Bits { slot: usize },
+    /// A TRef: its number.
+    TRef { slot: usize },
+    /// A fixed array of something.
+    Repeat { count: usize, steps: Vec<Step> },
+    /// An object behind its version header.
+    Object(Box<Object>),
+    /// One version header in front of each object's `count` things; of a collection it says if it is memberwise.
+    Headed { count: usize, steps: Vec<Step> },
+    /// A count and so many elements.
+    Collection(Box<Collection>),
+    /// An array that another member counts.
+    Counted(Box<Counted>),
+    /// An array of objects that another member counts (kStreamLoop).
+    Loop(Box<Loop>),
+    /// A pointer: null, a new object behind the name of its class, or one that was met before.
+    Pointer { slot: usize },
+    /// A pointer, or nothing behind the name of a class (TLeafObject).
+    NamedObject { slot: usize },
+    /// TObjArray, TList or TMap: any number of pointers.
+    Pointers { list: usize, kind: PointersKind, slots: Vec<usize> },
+    /// A TClonesArray that is not split.
+    Clones { list: usize, slot: usize },
+    /// A number of another type than the column's, as a class had it in an older version.
+    Convert(Convert),
+    /// A member that this version of its class does not have.
+    Default(Form),
+    /// An object of a class that contains itself: its columns are made when it is met.
+    Nested { slot: usize, class_name: String },
+    /// An object of a class that the file does not describe, which must not be there.
+    Undescribed { class_name: String },
+}
+
+/// ROOT's containers of pointers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointersKind {
+    /// TObjArray.
+    Array,
+    /// TList: an option string follows each pointer.
+    List,
+    /// TMap: two pointers each.
+    Map,
+}
+
+/// An object of a class.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) class_name: String,
+    /// Whether it is a base class, which has no header of its own in collections that are streamed memberwise.
+    pub(crate) is_base: bool,
+    /// The versions that the file describes, the usual one first.
+    pub(crate) versions: Vec<Version>,
+    /// Whether the first of them serves for all, whatever the header says.
+    pub(crate) takes_any: bool,
+    pub(crate) header: Arc<HeaderKind>,
+}
+
+/// What stands in front of the objects of a class. Streamer infos do not tell: it is supposed first, and known once an
+/// object was met.
+#[derive(Debug)]
+pub(crate) struct HeaderKind(AtomicU8);
+
+/// What stands in front of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// A byte count and a version.
+    Versioned,
+    /// A byte count, 0 and a checksum, as of classes without ClassDef.
+    Foreign,
+    /// A version only.
+    Short,
+    /// Nothing, as of classes with a streamer of their own that writes none.
+    None,
+}
+
+const HEADERS: [Header; 4] = [Header::Versioned, Header::Foreign, Header::Short, Header::None];
+
+impl HeaderKind {
+    pub(crate) fn supposed(header: Header) -> Self {
+        Self(AtomicU8::new(header as u8))
+    }
+
+    pub(crate) fn now(&self) -> Header {
+        HEADERS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or(Header::Versioned)
+    }
+
+    /// Keeps what an object shows and tells whether something else was supposed.
+    pub(crate) fn learn(&self, header: Header) -> bool {
+        self.0.load(Ordering::Relaxed) != header as u8 && self.0.swap(header as u8, Ordering::Relaxed) != header as u8
+    }
+}
+
+/// A version of a class.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    pub(crate) version: i32,
+    pub(crate) checksum: u32,
+    /// The steps of a single object.
+    pub(crate) steps: Vec<Step>,
+    /// The steps of its members one by one.
+    pub(crate) members: Vec<Step>,
+}
+
+impl Object {
+    /// The version of this number.
+    pub(crate) fn version(&self, version: i16) -> Option<&Version> {
+        let first = self.versions.first().filter(|_| self.takes_any);
+        first.or_else(|| self.versions.iter().find(|one| one.version == i32::from(version)))
+    }
+
+    /// The version with this checksum. A class that the file describes only once is that one, however its checksum
+    /// was computed.
+    pub(crate) fn checksum(&self, checksum: u32) -> Option<&Version> {
+        let only = self.versions.first().filter(|_| self.takes_any || self.versions.len() == 1);
+        self.versions.iter().find(|one| one.checksum == checksum).or(only)
+    }
+}
+
+/// A container.
+#[derive(Debug, Clone)]
+pub(crate) struct Collection {
+    pub(crate) list: usize,
+    /// The steps of one element.
+    pub(crate) steps: Vec<Step>,
+    /// The class of the elements, if they may be streamed memberwise.
+    pub(crate) memberwise: Option<Object>,
+}
+
+/// Where the number of elements of an array is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counter {
+    pub(crate) slot: usize,
+    pub(crate) scalar: Scalar,
+}
+
+/// An array that another member counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted {
+    pub(crate) counter: Counter,
+    /// Whether the counter is the size of a symmetric matrix, of which one half is stored.
+    pub(crate) is_triangle: bool,
+    /// Whether a byte in front says if there is an array at all.
+    pub(crate) has_flag: bool,
+    /// Arrays behind the byte.
+    pub(crate) arrays: usize,
+    pub(crate) list: usize,
+    pub(crate) slot: usize,
+    pub(crate) scalar: Scalar,
+}
+
+/// An array of objects that another member counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Loop {
+    pub(crate) counter: Counter,
+    pub(crate) arrays: usize,
+    pub(crate) list: usize,
+    /// The steps of one object.
+    pub(crate) steps: Vec<Step>,
+}

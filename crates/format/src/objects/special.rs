@@ -1,0 +1,183 @@
+//! Classes of ROOT that are not streamed as their streamer infos say, or of which files carry none.
+
+use crate::error::Result;
+use crate::scalar::Scalar;
+use crate::streamer::{ClassInfo, Element};
+
+use super::block::Block;
+use super::compile::{Compiler, Piece};
+use super::form::Form;
+use super::program::{Counted, Counter, PointersKind, Step};
+
+/// Type codes of TVirtualStreamerInfo::EReadWrite.
+const CODE_BASE: i32 = 0;
+const CODE_TSTRING: i32 = 65;
+const CODE_TOBJECT: i32 = 66;
+
+impl Compiler<'_> {
+    /// A class with a form of its own; none for all others.
+    pub(super) fn special(&mut self, name: &str) -> Result<Option<Piece>> {
+        if let Some(scalar) = tarray(name) {
+            return Ok(Some(self.list_of_numbers(scalar)));
+        }
+        let piece = match name {
+            "TObject" => Piece { steps: vec![Step::TObject], form: record(name, Vec::new()) },
+            "TString" => self.text(),
+            "TDatime" => {
+                let (slot, form) = self.flat(Scalar::U32);
+                let steps = vec![Step::Block(Block::numbers(Scalar::U32, 1, slot))];
+                Piece { steps, form: record(name, vec![("fDatime", form)]) }
+            }
+            "TRef" => {
+                let (slot, form) = self.flat(Scalar::U32);
+                Piece { steps: vec![Step::TRef { slot }], form: record(name, vec![("ref", form)]) }
+            }
+            "TRefArray" => self.tref_array(),
+            "TMatrixTSym<double>" => self.symmetric_matrix(name, Scalar::F64)?,
+            "TMatrixTSym<float>" => self.symmetric_matrix(name, Scalar::F32)?,
+            "TObjArray" => self.pointers(PointersKind::Array),
+            "TList" | "THashList" | "TSortedList" => self.pointers(PointersKind::List),
+            "TMap" => self.pointers(PointersKind::Map),
+            "TClonesArray" => {
+                let (list, slot) = (self.slot(true), self.slot(false));
+                let content = Box::new(Form::Pointer { slot, declared: "TObject".to_string() });
+                Piece { steps: vec![Step::Clones { list, slot }], form: Form::List { slot: list, content } }
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(piece))
+    }
+
+    /// Whether a class has a form of its own.
+    pub(crate) fn is_special(&mut self, name: &str) -> bool {
+        let slots_count = self.has_offsets.len();
+        let is_special = matches!(self.special(name), Ok(Some(_)));
+        self.has_offsets.truncate(slots_count);
+        is_special
+    }
+
+    /// A number of objects, their process, and the numbers under which they are known there.
+    fn tref_array(&mut self) -> Piece {
+        let text = self.text();
+        let (size, size_form) = self.flat(Scalar::I32);
+        let (slot, content) = self.flat(Scalar::I32);
+        let list = self.slot(true);
+        let steps = vec![
+            Step::TObject,
+            text.steps.into_iter().next().unwrap_or(Step::TObject),
+            Step::Block(Block::numbers(Scalar::I32, 1, size)),
+            Step::Block(Block::skipped(6)), // fLowerBound and the process
+            Step::Counted(Box::new(Counted {
+                counter: Counter { slot: size, scalar: Scalar::I32 },
+                is_triangle: false,
+                has_flag: false,
+                arrays: 1,
+                list,
+                slot,
+                scalar: Scalar::I32,
+            })),
+        ];
+        let refs = Form::List { slot: list, content: Box::new(content) };
+        let members = vec![("fName", text.form), ("fSize", size_form), ("refs", refs)];
+        Piece { steps: vec![self.any_version("TRefArray", steps)], form: record("TRefArray", members) }
+    }
+
+    /// The header and members of TMatrixTBase, and behind them one half of the matrix.
+    fn symmetric_matrix(&mut self, name: &str, scalar: Scalar) -> Result<Piece> {
+        let mut steps = vec![Step::TObject];
+        let mut members = Vec::new();
+        let mut rows = 0;
+        for (name, scalar) in [
+            ("fNrows", Scalar::I32),
+            ("fNcols", Scalar::I32),
+            ("fRowLwb", Scalar::I32),
+            ("fColLwb", Scalar::I32),
+            ("fNelems", Scalar::U32),
+            ("fNrowIndex", Scalar::I32),
+            ("fTol", scalar),
+        ] {
+            let (slot, form) = self.flat(scalar);
+            rows = if name == "fNrows" { slot } else { rows };
+            steps.push(Step::Block(Block::numbers(scalar, 1, slot)));
+            members.push((name, form));
+        }
+        let (slot, content) = self.flat(scalar);
+        let list = self.slot(true);
+        let elements = Step::Counted(Box::new(Counted {
+            counter: Counter { slot: rows, scalar: Scalar::I32 },
+            is_triangle: true,
+            has_flag: false,
+            arrays: 1,
+            list,
+            slot,
+            scalar,
+        }));
+        members.push(("fElements", Form::List { slot: list, content: Box::new(content) }));
+        Ok(Piece { steps: vec![self.any_version("TMatrixTBase", steps), elements], form: record(name, members) })
+    }
+
+    fn pointers(&mut self, kind: PointersKind) -> Piece {
+        let list = self.slot(true);
+        let slots: Vec<usize> = (0..if kind == PointersKind::Map { 2 } else { 1 }).map(|_| self.slot(false)).collect();
+        let mut forms: Vec<Form> =
+            slots.iter().map(|slot| Form::Pointer { slot: *slot, declared: "TObject".to_string() }).collect();
+        let content = match forms.pop() {
+            Some(form) if forms.is_empty() => form,
+            last => {
+                forms.extend(last);
+                Form::Tuple(forms)
+            }
+        };
+        let form = Form::List { slot: list, content: Box::new(content) };
+        Piece { steps: vec![Step::Pointers { list, kind, slots }], form }
+    }
+}
+
+fn record(class_name: &str, members: Vec<(&str, Form)>) -> Form {
+    let members = members.into_iter().map(|(name, form)| (name.to_string(), form)).collect();
+    Form::Record { class_name: Some(class_name.to_string()), members }
+}
+
+/// The numbers in a TArray class.
+pub(crate) fn tarray(class_name: &str) -> Option<Scalar> {
+    Some(match class_name {
+        "TArrayC" => Scalar::I8,
+        "TArrayS" => Scalar::I16,
+        "TArrayI" => Scalar::I32,
+        "TArrayL" | "TArrayL64" => Scalar::I64,
+        "TArrayF" => Scalar::F32,
+        "TArrayD" => Scalar::F64,
+        _ => return None,
+    })
+}
+
+/// Classes that every version of ROOT knows and files therefore often do not describe.
+pub(super) fn built_in(class_name: &str) -> Option<ClassInfo> {
+    let elements = match class_name {
+        "TNamed" => vec![
+            element("TObject", "BASE", CODE_TOBJECT),
+            element("fName", "TString", CODE_TSTRING),
+            element("fTitle", "TString", CODE_TSTRING),
+        ],
+        "TObjString" => vec![element("TObject", "BASE", CODE_TOBJECT), element("fString", "TString", CODE_TSTRING)],
+        "TQObject" => Vec::new(),
+        _ => return None,
+    };
+    Some(ClassInfo { name: class_name.to_string(), version: 1, checksum: 0, elements })
+}
+
+fn element(name: &str, type_name: &str, type_code: i32) -> Element {
+    debug_assert!(type_code != CODE_BASE, "bases have a version, which these do not say");
+    Element {
+        name: name.to_string(),
+        title: String::new(),
+        type_code,
+        array_length: 0,
+        dimensions: Vec::new(),
+        type_name: type_name.to_string(),
+        count_name: String::new(),
+        stl_type: 0,
+        content_type: 0,
+        base_version: 0,
+    }
+}
