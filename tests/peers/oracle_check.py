@@ -100,7 +100,7 @@ OWN_STREAMERS = {
 
 # What ROOT's formula, which gave these oracles, got wrong, and what in the same file shows it. Of the bits in mksm.root
 # it is inferred: the digests could not be made from ours.
-_ARRAYS = "of an array of objects the formula gives one, and ORACLES.md says an array"
+_ARRAYS = "the formula has one of an array of objects, with what lay in memory behind it"
 _TYPES = "edm4hep_266.root:podio_metadata: {0}___CollectionTypeInfo/{0}___CollectionTypeInfo._1"
 CONTRADICTED = {
     _TYPES.format("events"): "it has one text, the count and the other members say four",

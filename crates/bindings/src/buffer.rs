@@ -46,7 +46,7 @@ impl Buffer {
 /// A column as nested tuples: `("flat", dtype, values)`, `("regular", size, content)`, `("list", offsets, content)`,
 /// `("text", offsets, bytes)`, `("record", names, contents, count, class name)`, `("tuple", contents, count)`,
 /// `("option", valid, content)` or `("union", tags, contents)`.
-fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, PyAny>> {
+pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Bound<'_, PyAny>> {
     let tuple = match column {
         Column::Flat { dtype, values } => ("flat", dtype, Buffer(values)).into_pyobject(py)?,
         Column::Regular { size, content } => ("regular", size, column_to_python(py, *content)?).into_pyobject(py)?,

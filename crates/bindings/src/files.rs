@@ -10,7 +10,7 @@ use branchline_format::file::TKey;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::buffer::columns_to_python;
+use crate::buffer::{column_to_python, columns_to_python};
 use crate::errors::to_python;
 
 /// Path, cycle, class and title of a key, and whether it is a tree.
@@ -64,6 +64,12 @@ impl File {
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
         let keys = py.detach(|| self.0.find(path)).map_err(|error| to_python(py, &error))?;
         Ok(keys.into_iter().map(|key| self.row(path.to_string(), key)).collect())
+    }
+
+    /// Reads the object of a key that is no tree: a column of one record.
+    fn object<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+        let column = py.detach(|| self.0.object(path)).map_err(|error| to_python(py, &error))?;
+        column_to_python(py, column)
     }
 
     /// Opens a tree by its path, or the only one.

@@ -163,6 +163,11 @@ impl File {
         Ok(Arc::new(tree))
     }
 
+    /// The classes that it describes.
+    pub(crate) fn classes(&self) -> &Arc<Classes> {
+        &self.classes
+    }
+
     fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
         let Some(path) = path else {
             return match self.tree_paths()?.as_slice() {

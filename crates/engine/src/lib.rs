@@ -16,6 +16,7 @@ mod guard;
 pub mod limits;
 mod names;
 mod ntuple;
+pub mod object;
 mod page_decode;
 mod page_fetch;
 mod read_buffers;

@@ -179,7 +179,7 @@ class Branch(Branches):
         library = library_of(library)
         check_reading_options(None, ak_add_doc)
         self._check_interpretation(interpretation)
-        if entry_stop is None and 0 < self.entries_count < self._tree.entries_count:
+        if entry_stop is None and self.readable and self.entries_count < self._tree.entries_count:
             entry_stop = self.entries_count  # the branch ends before its tree
         selection = self._tree.selection([self.path])
         limits = check_entries(entry_start, entry_stop, self._tree.entries_count)

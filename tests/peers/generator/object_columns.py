@@ -104,7 +104,11 @@ def pick(kind: Kind, tokens: list[str]) -> tuple[Kind, Callable[[Any], Any]] | N
         index = ("first", "second").index(tokens[0])
         return _then(kind.items[index], tokens[1:], lambda value: value[index])
     if isinstance(kind, Class):
-        if any(tokens[0] in (base.cpp, base.cpp.split("::")[-1]) for base in ancestors(kind)):
+        base = next((one for one in ancestors(kind) if tokens[0] in (one.cpp, one.cpp.split("::")[-1])), None)
+        if base is not None and len(tokens) == 1:
+            names = {member.name for member in base.all_members()}
+            return base, lambda value: {name: one for name, one in value.items() if name in names}
+        if base is not None:
             return pick(kind, tokens[1:])
         member = next((one for one in kind.all_members() if one.name == tokens[0]), None)
         return None if member is None else _then(member.kind, tokens[1:], lambda value: value[member.name])

@@ -89,11 +89,18 @@ impl Program {
         column.unwrap_or_else(|_| Column::Record { class_name: None, count: 0, members: Vec::new() })
     }
 
+    /// Decodes a single object, as the record of a key has it behind a key of `key_size` bytes.
+    pub fn decode_object(&self, bytes: &[u8], key_size: u64) -> Result<Column> {
+        let mut reader = Reader::over(self, bytes, key_size);
+        reader.bounded_entry(0..bytes.len())?;
+        Columns::new(reader.machine.slots, &self.0.classes).column(&self.0.class.form, 0, 1)
+    }
+
     /// Decodes entries of a basket. `counts` says how many elements each has, where the basket does not tell.
     pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
         let entries_count = entries.len();
         let bounds = plain.bounds()?;
-        let mut reader = Reader::new(self, plain);
+        let mut reader = Reader::over(self, plain.data, plain.key_size);
         match (&bounds, reader.steps.as_slice()) {
             (None, [Step::Block(block)]) if self.0.elements.is_none() => {
                 let block = block.clone();
@@ -134,11 +141,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(program: &'a Program, plain: &Plain<'a>) -> Self {
+    fn over(program: &'a Program, data: &'a [u8], key_size: u64) -> Self {
         let parts = &*program.0;
-        let mut machine = Machine::new(plain.data, plain.key_size, &parts.classes);
+        let mut machine = Machine::new(data, key_size, &parts.classes);
         add_slots(&mut machine.slots, &parts.class.has_offsets);
-        Self { machine, parts, steps: parts.class.steps(), data: plain.data, fused_again: 0 }
+        Self { machine, parts, steps: parts.class.steps(), data, fused_again: 0 }
     }
 
     /// The block that all of these entries are, if their sizes and bytes say so.

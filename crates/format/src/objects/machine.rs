@@ -20,6 +20,8 @@ const DEPTH_MAX: usize = 200;
 const MEMBERWISE: i16 = 0x4000;
 /// Collections of this version and later say which version of their elements' class is streamed memberwise.
 pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
+/// From this version on nothing is streamed of the members of empty collections.
+const EMPTY_LEFT_OUT_VERSION: i16 = 7;
 /// TObject::kIsReferenced: two bytes of a process id follow the bits.
 const IS_REFERENCED: u32 = 1 << 4;
 /// A TObject's version may carry the byte count's mark here (kByteCountVMask).
@@ -28,6 +30,8 @@ const VERSION_COUNT_MASK: i16 = 0x4000;
 /// The walk over the entries of a basket.
 pub(crate) struct Machine<'a> {
     pub(crate) cursor: Cursor<'a>,
+    /// All bytes up to the end of the entry.
+    data: &'a [u8],
     pub(crate) slots: Vec<Slot>,
     pub(crate) classes: &'a Classes,
     /// Bytes of the key, which references between objects count too.
@@ -50,6 +54,7 @@ impl<'a> Machine<'a> {
     pub(crate) fn new(data: &'a [u8], key_size: u64, classes: &'a Classes) -> Self {
         Self {
             cursor: Cursor::new(data),
+            data,
             slots: Vec::new(),
             classes,
             key_size,
@@ -62,8 +67,19 @@ impl<'a> Machine<'a> {
 
     /// Goes to an entry that begins at `position` and ends with `data`.
     pub(crate) fn begin_entry(&mut self, data: &'a [u8], position: usize) {
-        self.cursor = Cursor::at(data, position);
+        self.data = data;
+        self.go_to(position);
         self.entry.begin(data.len().saturating_sub(position));
+    }
+
+    /// Goes to a position in the bytes of the entry or before them.
+    pub(super) fn go_to(&mut self, position: usize) {
+        self.cursor = Cursor::at(self.data, position);
+    }
+
+    /// Bytes of the entry that were not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.data[self.cursor.position()..]
     }
 
     /// Fuses the classes that pointers led to anew.
@@ -151,7 +167,7 @@ impl<'a> Machine<'a> {
         };
         let size = block.size.saturating_mul(blocks);
         if !block.fallback.is_empty() {
-            let data = &self.cursor.whole()[self.cursor.position()..];
+            let data = self.rest();
             if data.len() < size || !block.agrees(&data[..size], blocks) {
                 return self.each(count, |machine| machine.run(&block.fallback, base, 1));
             }
@@ -248,7 +264,7 @@ impl<'a> Machine<'a> {
             }
             // What is neither a byte count nor a version belongs to the members already.
             (None, Some(usual)) if header.end.is_none() => {
-                self.cursor.seek(start)?;
+                self.go_to(start);
                 self.has_learned |= object.header.learn(Header::None);
                 Ok((header, usual))
             }
@@ -287,7 +303,7 @@ impl<'a> Machine<'a> {
         match header.end {
             Some(end) if end != self.cursor.position() => {
                 let found = self.cursor.position() as i64 - end as i64;
-                let what = if found < 0 { "fewer" } else { "more" };
+                let what = if found < 0 { "more" } else { "fewer" };
                 let bytes = found.unsigned_abs();
                 Err(self.damaged(format!("an object of class {class_name} has {bytes} bytes {what} than its members")))
             }
@@ -335,7 +351,7 @@ impl<'a> Machine<'a> {
                 // Elements without members take no bytes.
                 let elements = machine.count(usize::from(!members.is_empty()))?;
                 machine.push_list(base + collection.list, elements);
-                if elements > 0 {
+                if elements > 0 || version < EMPTY_LEFT_OUT_VERSION {
                     machine.run(members, base, elements)?;
                 }
                 Ok(())

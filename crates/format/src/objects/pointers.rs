@@ -95,7 +95,7 @@ impl Machine<'_> {
         };
         if tag & CLASS_MASK == 0 {
             if let Some(end) = end {
-                self.cursor.seek(end)?;
+                self.cursor.skip_to(end)?;
             }
             return Ok(if tag == 0 { Tag::Null } else { Tag::Seen(tag) });
         }
@@ -116,8 +116,7 @@ impl Machine<'_> {
 
     /// The class whose name, up to a zero byte, stands here.
     fn class_named_here(&mut self) -> Result<KnownClass> {
-        let rest = &self.cursor.whole()[self.cursor.position()..];
-        let Some(size) = rest.iter().position(|byte| *byte == 0) else {
+        let Some(size) = self.rest().iter().position(|byte| *byte == 0) else {
             return Err(self.damaged("the name of a class does not end"));
         };
         let name = self.cursor.take(size)?;
@@ -177,14 +176,15 @@ impl Machine<'_> {
         let Some(place) = place.filter(|place| *place < here) else {
             return Err(self.damaged(format!("a reference to object number {number}, which is not there")));
         };
-        self.cursor.seek(place)?;
+        self.go_to(place);
         self.deeper(|machine| machine.pointer(slot))?;
         let size = self.cursor.position() - place;
         match self.entry.read_again_max.checked_sub(size) {
             Some(rest) => self.entry.read_again_max = rest,
             None => return Err(self.damaged("objects refer to each other too often")),
         }
-        self.cursor.seek(here)
+        self.go_to(here);
+        Ok(())
     }
 
     /// An object of a class that contains itself.
@@ -263,6 +263,8 @@ impl Machine<'_> {
                     }
                 }
             }
+        } else if let Some(end) = header.end {
+            self.cursor.skip_to(end)?; // members that are containers have their headers all the same
         }
         self.finish(header, "TClonesArray")
     }

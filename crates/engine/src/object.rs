@@ -1,0 +1,46 @@
+//! Objects that are no trees: histograms, graphs and whatever else the keys of a file lead to.
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::FormatError;
+use branchline_format::file::{read_object, TKey};
+use branchline_format::objects::Program;
+
+use crate::chunk::Values;
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::slab::Buffer;
+
+impl File {
+    /// Reads the object with this path (`name;cycle` for an older cycle): a column of one entry, whose members are
+    /// those that its class has in the file.
+    pub fn object(&self, path: &str) -> Result<Values> {
+        let key = &self.find_object(path)?;
+        let plain = self.metadata_reader().until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
+        let named = |error: FormatError| {
+            ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
+        };
+        let program = Program::of_class(self.classes(), &key.class_name).map_err(named)?;
+        let column = program.decode_object(&plain, key.key_size).map_err(named)?;
+        Ok(column.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
+    }
+
+    fn find_object(&self, path: &str) -> Result<TKey> {
+        let (name, cycle) = match path.rsplit_once(';') {
+            Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
+            None => (path, None),
+        };
+        let keys = self.find(name)?.into_iter();
+        let found = keys.filter(|key| cycle.is_none_or(|cycle| key.cycle == cycle)).max_by_key(|key| key.cycle);
+        let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no object {path:?}"));
+        let key = found.ok_or_else(missing)?;
+        let refuse = |what: &str| {
+            let message = format!("{path:?} is a {what}, not an object with members");
+            Err(ReadError::new(ReadErrorKind::Unsupported, self.path(), message))
+        };
+        match key.class_name.as_str() {
+            "TDirectory" | "TDirectoryFile" => refuse("directory"),
+            _ if self.is_tree(&key) => refuse("tree"),
+            _ => Ok(key),
+        }
+    }
+}
