@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.peers.generator.cases import Outcome
 
-# What Branchline refuses to read, by what it says; anything else that is refused is a failure. ROOT describes the classes
-# of what pointers point to when a basket goes to the file, which those of a tree that was written from memory never do.
+# What Branchline refuses to read, by what it says; any other refusal is a failure. ROOT describes the classes of
+# what pointers point to when a basket goes to the file, which those of a tree that was written from memory never do.
 KNOWN_REFUSED = ("the file does not describe class",)
 
 
