@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import importlib.metadata
-import os
-import platform
-from pathlib import Path
+from string import ascii_lowercase
 
-from benches.arms import BRANCHLINE, DATA_FRAME, GET_ENTRY, LIMIT, PEERS, UPROOT, Arm
+from benches.arms import BRANCHLINE, GET_ENTRY, LIMIT, PEERS, UPROOT, Arm
+from benches.conditions import conditions, settings_lines
 from benches.rounds import Case, Sample, Spread, fastest, ratio, seconds_of
 
 MEGA = 1e6
@@ -16,30 +13,10 @@ MEGA = 1e6
 TARGET_OVER_PEERS = {"zlib": 2.5, "LZ4": 2.5, "zstd": 1.7, "LZMA": 1.0}
 TARGET_OF_LIMIT = 0.85
 TARGET_TWO_CORES = 1.9
+# Passes of one reader that differ by more than this were disturbed by something else.
+QUIET_SPREAD = 1.25
 # The peers that TARGET_OVER_PEERS holds for; ahead of the others is enough.
 TARGET_PEERS = (UPROOT, GET_ENTRY)
-
-
-def cpu_name() -> str:
-    """The processor's own name for itself."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def conditions(repeats: int) -> dict[str, str]:
-    """What the numbers hold for."""
-    packages = ("branchline", "uproot", "awkward", "numpy", "root", "cramjam")
-    return {
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "processor": f"{cpu_name()}, {os.cpu_count()} cores",
-        "system": platform.platform(),
-        "load before": f"{os.getloadavg()[0]:.1f}",
-        "versions": ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-        + f", Python {platform.python_version()}",
-        "repeats": f"{repeats} interleaved rounds after one warm-up; files in the page cache",
-    }
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -64,9 +41,15 @@ def arms_of(arms: list[Arm], family: str, cores: int) -> list[Arm]:
     return [arm for arm in arms if arm.family == family and arm.cores == cores]
 
 
+def setting_letters(arms: list[Arm]) -> dict[str, str]:
+    """A letter for each setting of a peer, by which the table of ratios tells which one was the fastest."""
+    names = dict.fromkeys(arm.name for family in PEERS for arm in arms if arm.family == family)
+    return dict(zip(names, ascii_lowercase, strict=False))
+
+
 def ratio_table(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> str:
     """Branchline against the best setting of each peer and against the limit, one line per case and number of cores."""
-    rows = []
+    letters, rows = setting_letters(arms), []
     for case in cases:
         for cores in sorted({arm.cores for arm in arms}):
             (ours,) = arms_of(arms, BRANCHLINE, cores)
@@ -75,7 +58,7 @@ def ratio_table(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> st
             row += [f"{size / MEGA / took.median:.0f}" for size in (case.plain_bytes, case.compressed_bytes)]
             for family in PEERS:
                 peer = fastest(samples, case.name, arms_of(arms, family, cores))
-                row.append(spread(ratio(samples, case.name, peer.key, ours.key)))
+                row.append(f"{spread(ratio(samples, case.name, peer.key, ours.key))} {letters[peer.name]}")
             (limit,) = arms_of(arms, LIMIT, cores)
             row.append(spread(ratio(samples, case.name, limit.key, ours.key), scale=100, digits=0))
             row.append(two_core_gain(arms, case, samples) if cores > 1 else "")
@@ -139,22 +122,50 @@ def opening(title: str, repeats: int) -> list[str]:
     return [f"# {title}", "", *(f"- {name}: {text}" for name, text in conditions(repeats).items()), ""]
 
 
+def disturbed(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> list[str]:
+    """The cases in which passes of one reader took so different times that something else was at work."""
+    lines = []
+    for case in cases:
+        times = {}
+        for arm in arms:
+            took = Spread.of(list(seconds_of(samples, case.name, arm.key).values()))
+            times[arm.key] = took.high / took.low
+        over = [name for name, factor in times.items() if factor > QUIET_SPREAD]
+        if over:
+            worst = max(over, key=lambda name: times[name])
+            lines.append(
+                f"{case.name}: {len(over)} of {len(arms)} readers, the most {worst} ({times[worst]:.2f} times)"
+            )
+    return lines
+
+
+READING = f"""\
+All readers read the same files to the last value; a run stops where they count different numbers of entries or values.
+Each line of the table is one codec, one choice of branches and one number of cores (the whole process is bound to
+them).
+
+- **Branchline s**: seconds of a pass, median (lowest-highest) of the rounds. **plain** and **compressed MB/s** are the
+  baskets of the branches read, after and before decompression, over that median; MB are 10^6 bytes.
+- **x uproot, x GetEntry, x RDataFrame**: how many times Branchline's seconds the peer took, in the setting that was the
+  peer's fastest by its median; the letter tells which (below). Above 1 Branchline is faster. Formed pair by pair
+  within a round, so that what disturbs a round disturbs both; median (lowest-highest) of these.
+- **% of the limit**: the seconds of decompression alone in per cent of Branchline's.
+- **x one core**: how many times as fast as on one core.
+
+What is not alike: Branchline and uproot leave every value in an array, ROOT's loops hand over entry by entry into
+buffers that the next entry overwrites. None of the readers computes anything with the values. A reader
+whose slowest pass took more than {QUIET_SPREAD} times its fastest was disturbed by other programs: see "Disturbed"."""
+
+
 def readers_page(arms: list[Arm], cases: list[Case], samples: list[Sample], repeats: int) -> str:
     """The page of the comparison of readers."""
     lines = opening("Branchline, uproot and ROOT on the same files", repeats)
-    lines += [
-        "One core is one processor that the whole process is bound to, two are two. Ratios say how many times the",
-        f"seconds of Branchline the fastest setting of {UPROOT}, {GET_ENTRY} and {DATA_FRAME} (both compiled)",
-        "takes, and what part of Branchline's seconds decompression alone takes: median (lowest-highest) of the ratios",
-        "taken pair by pair within the rounds. MB are 10^6 bytes of the branches' baskets.",
-        "",
-        ratio_table(arms, cases, samples),
-        "",
-        "## Targets missed",
-        "",
-    ]
+    lines += [READING, "", ratio_table(arms, cases, samples), "", "## What each reader does", ""]
+    lines += [*settings_lines(setting_letters(arms)), "", "## Targets missed", ""]
     missed = shortfalls(arms, cases, samples)
     lines += [f"- {text}" for text in missed] or ["None: all branches reach every target."]
+    lines += ["", "## Disturbed", ""]
+    lines += [f"- {text}" for text in disturbed(arms, cases, samples)] or ["None."]
     for case in cases:
         lines += ["", f"## {case.name}", "", case_line(case), "", seconds_table(arms, case, samples)]
     return "\n".join(lines) + "\n"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
+from benches.conditions import SETTINGS, settings_lines
+from benches.rounds import Case, Sample
+from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
 
 
@@ -36,7 +41,10 @@ def test_readers_are_compared_on_equal_work(root: Any, tmp_path: Path) -> None:
     assert len(arms) == 15
     entries = {sample["entries"] for sample in samples} - {None}
     assert entries == {40}
-    assert "% of the limit" in (results / "readers.md").read_text()
+    page = (results / "readers.md").read_text()
+    assert "% of the limit" in page
+    assert "ROOT 6." in page
+    assert "## What each reader does" in page
     assert "cost, pair by pair" in (results / "sensors.md").read_text()
 
 
@@ -48,3 +56,22 @@ def test_split_objects_are_read_by_all(root: Any, shared: Path, tmp_path: Path) 
     samples = json.loads((results / "split-objects.json").read_text())["samples"]
     assert {sample["entries"] for sample in samples} == {200}
     assert "read calls per file" in (results / "split-objects.md").read_text()
+
+
+def test_the_page_says_what_each_reader_does() -> None:
+    settings = {arm.name for arm in one_core_arms() + two_core_arms()}
+    assert settings == set(SETTINGS)
+    lines = settings_lines({"uproot, library ak": "a"})
+    assert lines[0].startswith("- **Branchline**: `branchline.iterate(")
+    assert any(line.startswith("- a: **uproot, library ak**: ") for line in lines)
+
+
+def test_disturbed_rounds_are_named() -> None:
+    arm = Arm("Branchline", BRANCHLINE, "branchline")
+    case = Case("zlib, all branches", "zlib", "all branches", [], "events", None, 1, 1, 1)
+    samples = [Sample(case.name, arm.key, number, 1.0, None, None) for number in range(3)]
+    assert disturbed([arm], [case], samples) == []
+    samples[1] = replace(samples[1], seconds=1.5)
+    assert disturbed([arm], [case], samples) == [
+        "zlib, all branches: 1 of 1 readers, the most Branchline, 1 core (1.50 times)"
+    ]
