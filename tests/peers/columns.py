@@ -83,6 +83,52 @@ class LeafColumn:
         return {self.name: ak.from_numpy(self.values)}
 
 
+class LeafListColumn:
+    """`a/F:b[3]/I:c/O`: several leaves in one branch, a record per entry; the larger first, as ROOT wants them."""
+
+    def __init__(self, rng: np.random.Generator, name: str, codes: str, entries: int) -> None:
+        self.name = name
+        self.codes = codes = "".join(sorted(codes, key=lambda code: -np.dtype(LEAF_TYPES[code]).itemsize))
+        self.lengths = [int(rng.choice([1, 1, 3])) for _ in codes]
+        members = [
+            (f"{code}{i}", LEAF_TYPES[code], (length,) if length > 1 else ())
+            for i, (code, length) in enumerate(zip(codes, self.lengths, strict=True))
+        ]
+        self.values = np.zeros(entries, np.dtype(members, align=True))  # type: ignore[call-overload]
+        for code, (member, dtype, shape) in zip(codes, members, strict=True):
+            count = entries * int(np.prod(shape, initial=1))
+            self.values[member] = random_values(rng, code, dtype, count).reshape((entries, *shape))
+
+    def attach(self, _root: Any, tree: Any, *, writing: bool) -> None:
+        self.buffer = np.zeros(1, self.values.dtype)
+        leaves = [
+            f"{code}{i}{f'[{length}]' if length > 1 else ''}/{code}"
+            for i, (code, length) in enumerate(zip(self.codes, self.lengths, strict=True))
+        ]
+        if writing:
+            tree.Branch(self.name, self.buffer, ":".join(leaves))
+        else:
+            tree.GetBranch(self.name).SetAddress(self.buffer)
+
+    def put(self, entry: int) -> None:
+        self.buffer[0] = self.values[entry]
+
+    def got(self) -> np.ndarray:
+        return _packed(self.buffer[0])
+
+    def wanted(self, entry: int) -> np.ndarray:
+        return _packed(self.values[entry])
+
+    def truths(self) -> dict[str, ak.Array]:
+        names = self.values.dtype.names or ()
+        return {self.name: ak.zip({name: self.values[name] for name in names}, depth_limit=1)}
+
+
+def _packed(record: np.void) -> np.ndarray:
+    """The bytes of a record without those between its members."""
+    return np.frombuffer(b"".join(record[name].tobytes() for name in record.dtype.names or ()), "u1")
+
+
 class CountedColumn:
     """`name[n][3]/T`: arrays whose length another leaf gives."""
 
@@ -323,6 +369,7 @@ class NamedColumn:
 
 Column = (
     LeafColumn
+    | LeafListColumn
     | CountedColumn
     | TextColumn
     | StringColumn

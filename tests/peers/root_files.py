@@ -14,6 +14,7 @@ from tests.peers.columns import (
     Column,
     CountedColumn,
     LeafColumn,
+    LeafListColumn,
     LorentzColumn,
     NamedColumn,
     ParticlesColumn,
@@ -51,6 +52,8 @@ def random_columns(rng: np.random.Generator, entries: int) -> list[Column]:
     columns += [VectorColumn(rng, f"vector_{e.replace(' ', '_')}", e, entries) for e in VECTOR_TYPES]
     columns += [ParticlesColumn(rng, "particles", entries), LorentzColumn(rng, "momentum", entries)]
     columns += [NamedColumn(rng, "named", entries)]
+    codes_of_lists = ["".join(rng.choice(codes, size=int(rng.integers(2, 6)))) for _ in range(3)]
+    columns += [LeafListColumn(rng, f"list{i}", one, entries) for i, one in enumerate(codes_of_lists)]
     chosen = [columns[i] for i in rng.permutation(len(columns))[: int(rng.integers(10, 20))]]
     count = LeafColumn(rng, "n", str(rng.choice(list("ISB"))), (), entries)
     count.values = random_counts(rng, entries, 60).astype(LEAF_TYPES[count.code])

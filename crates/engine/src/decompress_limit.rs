@@ -6,6 +6,7 @@ use std::time::Instant;
 use branchline_format::basket::BasketRecord;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
+use branchline_format::ntuple::cluster::Scratch;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::Chunk;
@@ -79,6 +80,7 @@ type Stored = (Arc<Tree>, usize, BasketSource, u64);
 fn decompress_part(sources: &[Stored], first: usize, step: usize) -> Result<Decompressed> {
     let mut decompressor = Decompressor::new();
     let mut plain = Vec::new();
+    let mut scratch = Scratch::default();
     let mut done = Decompressed::default();
     for (tree, branch, source, entries_count) in sources.iter().skip(first).step_by(step) {
         let failed = |error: FormatError| ReadError::from_format(tree.file().path(), &error);
@@ -90,7 +92,7 @@ fn decompress_part(sources: &[Stored], first: usize, step: usize) -> Result<Deco
                 done.plain_bytes += size as u64;
             }
             BasketSource::Pages(pages) => {
-                let size = decompress_cluster(tree, *branch, pages, &mut decompressor, &mut plain);
+                let size = decompress_cluster(tree, *branch, pages, &mut decompressor, &mut scratch);
                 done.plain_bytes += size.map_err(failed)?;
             }
             BasketSource::Embedded(_) | BasketSource::Shared(_) => {}

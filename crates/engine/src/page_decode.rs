@@ -2,7 +2,7 @@
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{FormatError, Result as FormatResult};
-use branchline_format::ntuple::cluster::{FieldReader, Unpacker};
+use branchline_format::ntuple::cluster::{FieldReader, Scratch, Unpacker};
 
 use crate::basket_source::{BasketSource, ClusterPages};
 use crate::chunk::{Effort, Target};
@@ -25,7 +25,7 @@ fn reader_of<'a>(tree: &'a Tree, branch: usize, pages: &'a ClusterPages) -> Form
 pub(crate) fn decode_cluster(
     task: &mut Task,
     decompressor: &mut Decompressor,
-    scratch: &mut Vec<u8>,
+    scratch: &mut Scratch,
 ) -> FormatResult<Effort> {
     let BasketSource::Pages(pages) = &task.source else { return Err(mistaken()) };
     let reader = reader_of(&task.chunk.tree, task.chunk.columns[task.column], pages)?;
@@ -71,7 +71,7 @@ pub(crate) fn decompress_cluster(
     branch: usize,
     pages: &ClusterPages,
     decompressor: &mut Decompressor,
-    scratch: &mut Vec<u8>,
+    scratch: &mut Scratch,
 ) -> FormatResult<u64> {
     let mut decompress = |from: &[u8], to: &mut [u8]| decompressor.decompress_into(from, to);
     let mut unpacker = Unpacker::new(&mut decompress, scratch);

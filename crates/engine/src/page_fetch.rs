@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
-use branchline_format::ntuple::cluster::{FieldReader, Stored, Unpacker};
+use branchline_format::ntuple::cluster::{FieldReader, Scratch, Stored, Unpacker};
 use branchline_storage::ByteRange;
 
 use crate::basket_source::{BasketSource, Carried, ClusterPages};
@@ -42,7 +42,7 @@ pub(crate) fn fetch_pages(
         fetching.push(Fetching { branch, entries, pages: ClusterPages { cluster, stored }, is_done: false });
     }
     let mut decompressor = Decompressor::new();
-    let mut scratch = Vec::new();
+    let mut scratch = Scratch::default();
     loop {
         // By extent, as several fields may need the same page.
         let mut missing: BTreeMap<Extent, Vec<usize>> = BTreeMap::new();
@@ -91,7 +91,7 @@ impl Fetching {
         chunk: &Chunk,
         ntuple: &Ntuple,
         decompressor: &mut Decompressor,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
     ) -> Result<Vec<Extent>> {
         let named = |error: FormatError| {
             let object = format!("tree {}, branch {}", chunk.tree.path(), chunk.tree.branch_path(self.branch));

@@ -8,6 +8,7 @@ use branchline_format::compress::{Codec, Decompressor};
 use branchline_format::decode::decode;
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
+use branchline_format::ntuple::cluster::Scratch;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Effort, Target};
@@ -42,11 +43,12 @@ pub(crate) struct Task {
 pub(crate) struct Worker {
     decompressor: Decompressor,
     scratch: Vec<u8>,
+    page_scratch: Scratch,
 }
 
 impl Worker {
     pub(crate) fn new() -> Self {
-        Self { decompressor: Decompressor::new(), scratch: Vec::new() }
+        Self { decompressor: Decompressor::new(), scratch: Vec::new(), page_scratch: Scratch::default() }
     }
 
     /// Decodes a basket and reports to its chunk. The times of decompressing and decoding are told to `spent` before
@@ -79,7 +81,7 @@ impl Worker {
         let shape = tree.shape(task.chunk.columns[task.column]);
         let layout = match shape.map_err(|error| FormatError::unsupported(error.message))? {
             Shape::Baskets(layout) => layout,
-            Shape::Clusters(_) => return decode_cluster(task, &mut self.decompressor, &mut self.scratch),
+            Shape::Clusters(_) => return decode_cluster(task, &mut self.decompressor, &mut self.page_scratch),
         };
         let entries = task.entries.clone();
         let chunk = &task.chunk;

@@ -217,7 +217,7 @@ class Steps:
     def _all_of(self, chunk: Chunk) -> Selection:
         """All branches that were read of a chunk, with one warning of those that cannot be."""
         if chunk.branches != self._all_of_chunk[0] or not self._told:
-            selection = Selection({name: BranchField(path) for name, path in short_names(chunk.branches).items()})
+            selection = Selection({name: BranchField(path) for name, path in short_names(chunk).items()})
             self._all_of_chunk = (chunk.branches, selection)
             unreadable = chunk.unreadable()
             if unreadable and tuple(unreadable) not in self._told:
@@ -234,11 +234,11 @@ def _counted_over_all(selected: Selected, offset: int) -> Selected:
     return replace(selected, entries=entries + offset)
 
 
-def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Paths under the branches' own names, or under the whole path where two have the same."""
-    own = [path.rsplit("/", 1)[-1] for path in paths]
+def short_names(chunk: Chunk) -> dict[str, str]:
+    """Paths of a chunk's branches under their own names, or under the whole path where two have the same."""
+    own = chunk.own_names()
     counts = Counter(own)
-    return {name if counts[name] == 1 else path: path for name, path in zip(own, paths, strict=True)}
+    return {name if counts[name] == 1 else path: path for name, path in zip(own, chunk.branches, strict=True)}
 
 
 def iterate(

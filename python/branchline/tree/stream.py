@@ -94,6 +94,12 @@ class Chunk:
         whole = lazy_array({name: group}, len(self), self.shape.empty, lambda path: given(path).layout)
         return whole[name]
 
+    def own_names(self) -> list[str]:
+        """Names of the branches that were read, without those above them; a slash may be in a name."""
+        tree = self._core.tree()
+        names = dict(zip(tree.paths(), (name for name, _, _ in tree.outline()), strict=True))
+        return [names[path] for path in self.branches]
+
     @property
     def all_branches(self) -> list[str]:
         """Names of all branches of the tree that can be read."""

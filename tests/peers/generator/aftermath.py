@@ -47,6 +47,18 @@ def fast_cloned(root: Any, path: Path, layout: Layout) -> int:
     return cloned(root, path, layout, "fast SortBasketsByEntry")
 
 
+def indexed(root: Any, path: Path, layout: Layout) -> int:
+    """Opened again and given an index, which is stored within the tree; the tree before stays as an older cycle."""
+    file = root.TFile.Open(str(path), "UPDATE")
+    file.GetDirectory(layout.folder).cd()
+    tree = file.Get(layout.path)
+    if tree.GetBranch("n") and layout.entries > 0:
+        tree.BuildIndex("n")
+    tree.Write()
+    file.Close()
+    return 1
+
+
 AFTERMATHS: dict[str, Aftermath] = {
     "closed": closed,
     # These two are the same to what comes after, but the tree was written otherwise: see `cases.write`.
@@ -55,4 +67,5 @@ AFTERMATHS: dict[str, Aftermath] = {
     "merged": merged,
     "cloned": cloned,
     "cloned fast": fast_cloned,
+    "indexed": indexed,
 }

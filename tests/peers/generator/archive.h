@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "Math/Vector4D.h"
+#include "ROOT/RVec.hxx"
 #include "TArrayD.h"
 #include "TArrayF.h"
 #include "TArrayI.h"

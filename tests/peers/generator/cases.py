@@ -14,7 +14,8 @@ import awkward as ak
 import numpy as np
 from tests.peers import root_files
 from tests.peers.buffers import differences
-from tests.peers.columns import Column
+from tests.peers.columns import Column, LeafColumn
+from tests.peers.generator import stages
 from tests.peers.generator.aftermath import AFTERMATHS
 from tests.peers.generator.compare import first_difference, form_of
 from tests.peers.generator.families import Family
@@ -63,17 +64,21 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     columns = object_columns(rng, family, layout)
     leaves = leaf_columns(rng, layout.entries)
     path = folder / f"case{seed}.root"
+    stages.begin(stages.ROOT_WRITES)
     write(root, family, path, columns, leaves, layout, rng)
     times = AFTERMATHS[layout.aftermath](root, path, layout)
+    stages.begin(stages.ROOT_READS)
     columns = trusted(root, family, path, columns, layout, outcome)
+    stages.begin(stages.BRANCHLINE_READS)
     tree = branchline.open(path)[layout.path]
-    if len(tree) != times * layout.entries:
-        outcome.add_wrong("tree", "its entries", f"{len(tree)}, not {times * layout.entries}")
+    if tree.num_entries != times * layout.entries:
+        outcome.add_wrong("tree", "its entries", f"{tree.num_entries}, not {times * layout.entries}")
         return outcome
     check_leaves(tree, leaves, times, outcome)
     for column in columns:
         check_object(tree, path, layout, column, times, outcome)
     check_chunks(tree, rng, outcome)
+    check_chain(tree, path, layout, outcome)
     return outcome
 
 
@@ -84,7 +89,8 @@ def object_columns(rng: Random, family: Family, layout: Layout) -> list[ObjectCo
     for i, kind in enumerate(chosen):
         limits = Limits(elements=rng.choice((0, 2, 4, 6)))
         values = [kind.random(rng, limits) for _ in range(layout.entries)]
-        columns.append(ObjectColumn(f"o{i}" + rng.choice(("", ".")), kind, rng.choice((0, 1, 99, 99)), values))
+        name = f"o{i}" + rng.choice(("", ".", "", ".", ".x", ".x.", "/x", "[2]"))
+        columns.append(ObjectColumn(name, kind, rng.choice((0, 1, 99, 99)), values))
     return columns
 
 
@@ -92,9 +98,13 @@ def leaf_columns(rng: Random, entries: int) -> list[Column]:
     """Some columns of numbers, texts and vectors; none without entries, which these cannot do."""
     if entries == 0:
         return []
-    columns = root_files.random_columns(np.random.default_rng(rng.getrandbits(32)), entries)
+    draw = np.random.default_rng(rng.getrandbits(32))
+    columns = root_files.random_columns(draw, entries)
     first_counted = next(i for i, column in enumerate(columns) if column.name == "n")
-    return columns[: rng.randint(1, 4)] + columns[first_counted : first_counted + rng.randint(1, 3)]
+    chosen = columns[: rng.randint(1, 4)] + columns[first_counted : first_counted + rng.randint(1, 3)]
+    if rng.random() < 0.2:
+        chosen += [LeafColumn(draw, "twin", code, (), entries) for code in rng.sample("BSIFDO", 2)]
+    return chosen
 
 
 def write(
@@ -172,7 +182,10 @@ def shown_error(error: Exception) -> str:
 
 def check_leaves(tree: Any, leaves: list[Column], times: int, outcome: Outcome) -> None:
     """Branches of leaves against their values, bit by bit."""
-    for name, truth in root_files.truths(leaves).items():
+    seen: Counter[str] = Counter()
+    for own_name, truth in (item for leaf in leaves for item in leaf.truths().items()):
+        seen[own_name] += 1
+        name = own_name if seen[own_name] == 1 else f"{own_name}#{seen[own_name]}"
         kind = "leaf " + name.split("/")[0].rsplit("_", 1)[0]
         array, error = attempt(tree[name].array)
         if isinstance(error, branchline.UnsupportedBranchError):
@@ -192,7 +205,7 @@ def check_object(tree: Any, path: Path, layout: Layout, column: ObjectColumn, ti
         branch = tree[one]
         if branch.is_group:
             continue
-        found = column.part(one, has_parts=any(other.startswith(one + "/") for other in paths))
+        found = column.part(branch.name, has_parts=any(other.startswith(one + "/") for other in paths))
         label = label_of(column, one, found)
         array, error = attempt(branch.array)
         if isinstance(error, branchline.UnsupportedBranchError):
@@ -241,10 +254,10 @@ def label_of(column: ObjectColumn, path: str, found: tuple[Kind, list[Any]] | No
 
 def check_chunks(tree: Any, rng: Random, outcome: Outcome) -> None:
     """All that is readable in steps and as a range against the whole."""
-    if len(tree) == 0:
+    if tree.num_entries == 0:
         return
-    start, stop = sorted((rng.randint(0, len(tree)), rng.randint(0, len(tree))))
-    step = rng.randint(1, len(tree))
+    start, stop = sorted((rng.randint(0, tree.num_entries), rng.randint(0, tree.num_entries)))
+    step = rng.randint(1, tree.num_entries)
     read = attempt(
         lambda: (tree.arrays(), tree.arrays(entry_start=start, entry_stop=stop), list(tree.iterate(step_size=step)))
     )
@@ -258,3 +271,15 @@ def check_chunks(tree: Any, rng: Random, outcome: Outcome) -> None:
             outcome.add_wrong("range", name, f"entries {start} to {stop} are others than in the whole")
         if repr([value for chunk in steps for value in chunk[name].to_list()]) != wanted:
             outcome.add_wrong("steps", name, f"steps of {step} entries are others than the whole")
+
+
+def check_chain(tree: Any, path: Path, layout: Layout, outcome: Outcome) -> None:
+    """The file behind itself against twice the whole."""
+    once, error = attempt(tree.arrays)
+    if error is not None or len(once.fields) == 0:
+        return
+    both, error = attempt(lambda: branchline.concatenate([f"{path}:{layout.path}"] * 2))
+    if error is not None:
+        outcome.add_wrong("chain", "the file and itself", shown_error(error))
+    elif repr(both.to_list()) != repr(once.to_list() * 2):
+        outcome.add_wrong("chain", "the file and itself", "the entries are not those of the file, twice")

@@ -19,7 +19,7 @@ struct Held {
   TBranch* attach(TTree& tree, const char* name, int basket_bytes, int split) {
     return tree.Branch(name, slot.type.c_str(), &object, basket_bytes, split);
   }
-  void readFrom(TTree& tree, const char* name) { tree.SetBranchAddress(name, static_cast<void*>(&object)); }
+  void readFrom(TBranch& branch) { branch.SetAddress(&object); }
   void start(std::uintptr_t bytes) { source.at = reinterpret_cast<const char*>(bytes); }
   void put() { slot.take(source, object); }
   void got() { slot.give(sink, object); }

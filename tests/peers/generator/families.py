@@ -197,8 +197,8 @@ def root_folder() -> Path:
     return Path(spec.origin).parent
 
 
-def build(root: Any, family: Family, folder: Path) -> None:
-    """Compiles the family's dictionary and its table of types, and loads them."""
+def build(root: Any, family: Family, folder: Path, driver: str) -> None:
+    """Compiles the family's dictionary and its table of types, and loads them with what fills and reads objects."""
     name = family.namespace
     (folder / f"{name}.h").write_text(cpp.header(name, family.classes))
     (folder / "LinkDef.h").write_text(cpp.link_definitions(family.tops))
@@ -213,7 +213,7 @@ def build(root: Any, family: Family, folder: Path) -> None:
     root.gInterpreter.AddIncludePath(str(HERE))
     if root.gSystem.Load(str(folder / f"lib{name}.so")) < 0:
         raise RuntimeError(f"ROOT cannot load the dictionary of {name}")
-    declared = f'#include "driver.h"\nnamespace {name} {{ std::vector<peers::Slot> slots(); }}'
+    declared = f'#include "{driver}"\nnamespace {name} {{ std::vector<peers::Slot> slots(); }}'
     assert root.gInterpreter.Declare(declared)
     family.slots = getattr(root, name).slots()
 

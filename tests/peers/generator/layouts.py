@@ -26,6 +26,8 @@ class Layout:
     offset_map: bool
     # Entries for which a new basket has room in its table of offsets.
     entry_offsets: int
+    # Whether the tree keeps a table of what its references refer to.
+    references: bool
     # What happened to the file later: see `aftermath.py`.
     aftermath: str
 
@@ -57,6 +59,7 @@ def random_layout(rng: Random, aftermaths: list[str]) -> Layout:
         # ROOT 6.40 crashes when it reads such baskets that were kept in the tree's own record.
         offset_map=aftermath == "closed" and rng.random() < 0.5,
         entry_offsets=rng.choice((1000, 1000, 0, 1, 10)),
+        references=rng.random() < 0.15,
         aftermath=aftermath,
     )
 
@@ -69,6 +72,8 @@ def apply(root: Any, layout: Layout, tree: Any) -> None:
         features = root.TIOFeatures()
         features.Set("kGenerateOffsetMap")
         tree.SetIOFeatures(features)
+    if layout.references:
+        tree.BranchRef()
     root.TVirtualStreamerInfo.SetStreamMemberWise(layout.memberwise)
 
 

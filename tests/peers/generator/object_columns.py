@@ -42,8 +42,9 @@ class ObjectColumn:
     def read_by_root(self, root: Any, family: Family, tree: Any, entries: int) -> str | None:
         """Takes what ROOT reads as the truth; tells where that is not what was put in."""
         held = root.peers.Held(family.slots[family.index(self.kind)])
-        held.readFrom(tree, self.name)
-        branch = tree.GetBranch(self.name)
+        # A search by name would take a slash in it for the path of a branch within another.
+        branch = tree.GetListOfBranches().FindObject(self.name)
+        held.readFrom(branch)
         for entry in range(entries):
             tree.LoadTree(entry)
             if branch.GetEntry(entry) < 0:
@@ -64,11 +65,11 @@ class ObjectColumn:
         """Whether a branch belongs to it."""
         return path == self.name or path.startswith(self.name + "/")
 
-    def part(self, path: str, *, has_parts: bool) -> tuple[Kind, list[Any]] | None:
-        """Kind and values of one of its branches; None where only another reader knows them."""
-        own = path.removeprefix(self.name).rsplit("/", 1)[-1]
+    def part(self, own: str, *, has_parts: bool) -> tuple[Kind, list[Any]] | None:
+        """Kind and values of one of its branches, by that one's own name; None where only another reader knows them."""
         prefix = self.name if self.name.endswith(".") else f"{self.name}."
-        tokens = [token for token in own.removeprefix(prefix).split("[")[0].split(".") if token]
+        within = "" if own == self.name else own.removeprefix(prefix)
+        tokens = [token for token in within.split("[")[0].split(".") if token]
         found = pick(self.kind, tokens)
         if found is None:
             return None

@@ -51,7 +51,9 @@ class Summary:
         lines += [f"not compared, ROOT itself reads it otherwise: {text}" for text in self.lost]
         lines += [f"{count} branches not compared: {why}" for why, count in self.unchecked.items()]
         lines.append("refused branches by what they hold:" if self.refused else "no branch was refused")
-        lines += [f"{count:7}  {kind}: {self.reasons[kind]}" for kind, count in self.refused.most_common()]
+        lines += [
+            f"{count:7}  {kind}: {self.reasons[kind].rpartition(': ')[2]}" for kind, count in self.refused.most_common()
+        ]
         lines.append(
             f"{self.cases} cases: {self.equal.total()} branches of {len(self.equal)} kinds equal, "
             f"{self.refused.total()} refused, {len(self.wrong)} wrong, "

@@ -12,7 +12,7 @@ use crate::column::Column;
 use crate::error::{FormatError, Result};
 
 use super::column_read::ColumnReader;
-pub use super::column_read::{Decompress, Stored, Unpacker};
+pub use super::column_read::{Decompress, Scratch, Stored, Unpacker};
 use super::envelope::Locator;
 use super::form::{optional, Form};
 use super::number::Number;
@@ -271,8 +271,12 @@ impl<'a> FieldReader<'a> {
         if missing.len() > known {
             return Ok(None);
         }
-        let first = if start == 0 { 0 } else { reader.indexes(start - 1..start, unpacker)?[0] };
-        let last = reader.indexes(end - 1..end, unpacker)?[0];
+        let mut ends = if start == 0 { vec![0] } else { Vec::new() };
+        if start > 0 {
+            reader.indexes(start - 1..start, unpacker, &mut ends)?;
+        }
+        reader.indexes(end - 1..end, unpacker, &mut ends)?;
+        let (first, last) = (ends[0], ends[1]);
         if first > last {
             return Err(backwards(start));
         }
@@ -391,12 +395,12 @@ fn with_end_before(elements: &Range<u64>) -> Range<u64> {
 fn ends_of(reader: &ColumnReader<'_>, place: &Place, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
     let elements = &place.elements;
     let mut ends = if elements.start == 0 || elements.is_empty() { vec![0] } else { Vec::new() };
-    let mut read = reader.indexes(with_end_before(elements), unpacker)?;
-    ends.append(&mut read);
-    match ends.windows(2).position(|pair| pair[0] > pair[1]) {
-        Some(position) => Err(backwards(elements.start + position as u64)),
-        None => Ok(ends),
+    reader.indexes(with_end_before(elements), unpacker, &mut ends)?;
+    if ends.is_sorted() {
+        return Ok(ends);
     }
+    let position = ends.windows(2).position(|pair| pair[0] > pair[1]).unwrap_or(0);
+    Err(backwards(elements.start + position as u64))
 }
 
 fn content_of(ends: &[u64]) -> Range<u64> {

@@ -90,12 +90,21 @@ impl Stored {
 /// Decompresses records into room of exactly their plain size.
 pub type Decompress<'a> = dyn FnMut(&[u8], &mut [u8]) -> std::result::Result<Codec, CompressError> + 'a;
 
+/// Memory of a thread, used again from page to page.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// A page after decompression.
+    plain: Vec<u8>,
+    /// Its elements put together.
+    staging: Vec<u8>,
+}
+
 /// What decoding takes and what it has cost.
 pub struct Unpacker<'a> {
     /// The codecs.
     pub decompress: &'a mut Decompress<'a>,
     /// Memory that is used again.
-    pub scratch: &'a mut Vec<u8>,
+    pub scratch: &'a mut Scratch,
     /// Bytes of pages in the file.
     pub stored_bytes: u64,
     /// Bytes of pages after decompression.
@@ -106,7 +115,7 @@ pub struct Unpacker<'a> {
 
 impl<'a> Unpacker<'a> {
     /// Nothing was unpacked yet.
-    pub fn new(decompress: &'a mut Decompress<'a>, scratch: &'a mut Vec<u8>) -> Self {
+    pub fn new(decompress: &'a mut Decompress<'a>, scratch: &'a mut Scratch) -> Self {
         Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None }
     }
 }
@@ -131,7 +140,7 @@ enum Part<'a> {
 impl ColumnReader<'_> {
     /// Decompresses all pages and does nothing with them.
     pub(super) fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
-        self.each_part(0..self.elements_count(), unpacker, |_| Ok(()))
+        self.each_part(0..self.elements_count(), unpacker, |_, _| Ok(()))
     }
 
     /// Elements that it has in this cluster.
@@ -141,6 +150,9 @@ impl ColumnReader<'_> {
 
     /// The pages that have some of these elements.
     pub(super) fn pages_of(&self, elements: &Range<u64>) -> &[Page] {
+        if elements.is_empty() {
+            return &[];
+        }
         let start = elements.start.saturating_sub(self.zeros);
         let end = elements.end.saturating_sub(self.zeros);
         let pages = &self.pages.pages;
@@ -172,11 +184,11 @@ impl ColumnReader<'_> {
         &self,
         elements: Range<u64>,
         unpacker: &mut Unpacker<'_>,
-        mut tell: impl FnMut(Part<'_>) -> Result<()>,
+        mut tell: impl FnMut(Part<'_>, &mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let zeros = self.zeros.min(elements.end).saturating_sub(elements.start);
         if zeros > 0 {
-            tell(Part::Zeros(zeros as usize))?;
+            tell(Part::Zeros(zeros as usize), &mut unpacker.scratch.staging)?;
         }
         for page in self.pages_of(&elements) {
             let named = |error: FormatError| self.named(error.in_object(format!("page at {}", page.locator.offset)));
@@ -187,15 +199,14 @@ impl ColumnReader<'_> {
             unpacker.plain_bytes += size as u64;
             let count = page.elements_count as usize;
             if size == stored.len() {
-                tell(Part::Page { plain: &stored, count, wanted }).map_err(named)?;
+                let part = Part::Page { plain: &stored, count, wanted };
+                tell(part, &mut unpacker.scratch.staging).map_err(named)?;
                 continue;
             }
-            if unpacker.scratch.len() < size {
-                unpacker.scratch.resize(size, 0);
-            }
-            let room = &mut unpacker.scratch[..size];
-            unpacker.codec = unpack(unpacker.decompress, &stored, room).map_err(named)?;
-            tell(Part::Page { plain: room, count, wanted }).map_err(named)?;
+            let Scratch { plain: room, staging } = &mut *unpacker.scratch;
+            room.resize(room.len().max(size), 0);
+            unpacker.codec = unpack(unpacker.decompress, &stored, &mut room[..size]).map_err(named)?;
+            tell(Part::Page { plain: &room[..size], count, wanted }, staging).map_err(named)?;
         }
         Ok(())
     }
@@ -278,7 +289,7 @@ impl ColumnReader<'_> {
         if self.zeros == 0 && self.encoding.is_native(number) {
             return self.native_numbers(elements, number, unpacker, out);
         }
-        self.each_part(elements, unpacker, |part| match part {
+        self.each_part(elements, unpacker, |part, _| match part {
             Part::Zeros(count) => {
                 let end = filled + number.size() * count;
                 out[filled..end].fill(0);
@@ -318,8 +329,9 @@ impl ColumnReader<'_> {
             } else if size == place.len() {
                 unpacker.codec = unpack(unpacker.decompress, &stored, place).map_err(named)?;
             } else {
-                unpacker.scratch.resize(unpacker.scratch.len().max(size), 0);
-                let room = &mut unpacker.scratch[..size];
+                let room = &mut unpacker.scratch.plain;
+                room.resize(room.len().max(size), 0);
+                let room = &mut room[..size];
                 unpacker.codec = unpack(unpacker.decompress, &stored, room).map_err(named)?;
                 place.copy_from_slice(&room[bytes]);
             }
@@ -327,25 +339,24 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Ends of collections.
-    pub(super) fn indexes(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
+    /// Appends ends of collections.
+    pub(super) fn indexes(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>, out: &mut Vec<u64>) -> Result<()> {
         self.check(&elements, 8)?;
-        let mut out = Vec::with_capacity((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
-        self.each_part(elements, unpacker, |part| match part {
+        out.reserve((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
+        self.each_part(elements, unpacker, |part, staging| match part {
             Part::Zeros(count) => {
                 out.resize(out.len() + count, 0);
                 Ok(())
             }
-            Part::Page { plain, count, wanted } => self.encoding.indexes(plain, count, wanted, &mut out),
-        })?;
-        Ok(out)
+            Part::Page { plain, count, wanted } => self.encoding.indexes(plain, count, wanted, staging, out),
+        })
     }
 
     /// Indexes and tags of variants.
     pub(super) fn switches(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<(u64, u32)>> {
         self.check(&elements, 16)?;
         let mut out = Vec::with_capacity((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
-        self.each_part(elements, unpacker, |part| match part {
+        self.each_part(elements, unpacker, |part, _| match part {
             Part::Zeros(count) => {
                 out.resize(out.len() + count, (0, 0));
                 Ok(())

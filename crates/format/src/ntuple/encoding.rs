@@ -190,7 +190,14 @@ impl Encoding {
     }
 
     /// Decodes some ends of collections of a page of `count`.
-    pub(super) fn indexes(&self, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut Vec<u64>) -> Result<()> {
+    pub(super) fn indexes(
+        &self,
+        plain: &[u8],
+        count: usize,
+        wanted: Range<usize>,
+        staging: &mut Vec<u8>,
+        out: &mut Vec<u64>,
+    ) -> Result<()> {
         let end = wanted.end;
         let (number, is_split) = match self.kind {
             Kind::Index(number) => (number, false),
@@ -198,26 +205,33 @@ impl Encoding {
             _ => return Err(FormatError::unsupported("numbers where an index is wanted")),
         };
         let size = number.size();
-        // Differences are counted from the start of the page.
-        let from = if is_split { 0 } else { wanted.start };
-        let mut bytes = vec![0; size * (end - from)];
-        if is_split {
-            unsplit(size, plain, count, from..end, &mut bytes);
-        } else {
-            bytes.copy_from_slice(&plain[size * from..size * end]);
-        }
-        let start = out.len();
-        match size {
-            4 => out.extend(bytes.as_chunks::<4>().0.iter().map(|raw| u64::from(u32::from_le_bytes(*raw)))),
-            _ => out.extend(bytes.as_chunks::<8>().0.iter().map(|raw| u64::from_le_bytes(*raw))),
-        }
-        if is_split {
-            let mut sum = 0u64;
-            for value in &mut out[start..] {
-                sum = sum.wrapping_add(*value);
-                *value = if size == 4 { sum & 0xffff_ffff } else { sum };
+        if !is_split {
+            let stored = &plain[size * wanted.start..size * end];
+            match size {
+                4 => out.extend(stored.as_chunks::<4>().0.iter().map(|raw| u64::from(u32::from_le_bytes(*raw)))),
+                _ => out.extend(stored.as_chunks::<8>().0.iter().map(|raw| u64::from_le_bytes(*raw))),
             }
-            out.drain(start..start + wanted.start);
+            return Ok(());
+        }
+        // Differences are counted from the start of the page.
+        staging.resize(staging.len().max(size * end), 0);
+        let together = &mut staging[..size * end];
+        unsplit(size, plain, count, 0..end, together);
+        match size {
+            4 => {
+                let sums = together.as_chunks::<4>().0.iter().scan(0u32, |sum, raw| {
+                    *sum = sum.wrapping_add(u32::from_le_bytes(*raw));
+                    Some(u64::from(*sum))
+                });
+                out.extend(sums.skip(wanted.start));
+            }
+            _ => {
+                let sums = together.as_chunks::<8>().0.iter().scan(0u64, |sum, raw| {
+                    *sum = sum.wrapping_add(u64::from_le_bytes(*raw));
+                    Some(*sum)
+                });
+                out.extend(sums.skip(wanted.start));
+            }
         }
         Ok(())
     }
@@ -362,7 +376,7 @@ mod tests {
         let encoding = Encoding::new(0x1b, 64, None).unwrap();
         let plain = split(&[&2u64.to_le_bytes(), &0u64.to_le_bytes(), &300u64.to_le_bytes()]);
         let mut ends = vec![9];
-        encoding.indexes(&plain, 3, 1..3, &mut ends).unwrap();
+        encoding.indexes(&plain, 3, 1..3, &mut Vec::new(), &mut ends).unwrap();
         assert_eq!(ends, [9, 2, 302]);
     }
 

@@ -1,0 +1,108 @@
+"""Random classes and types of the fields of RNTuples."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.peers.generator.families import MAPS, Family
+from tests.peers.generator.ntuple_kinds import Atomic, Maybe, Variant
+from tests.peers.generator.values import (
+    INT,
+    KEYS,
+    NUMBERS,
+    Bits,
+    Class,
+    Container,
+    FixedArray,
+    Kind,
+    Member,
+    Number,
+    Packed,
+    Pair,
+    Text,
+)
+
+# The column of a char has letters, which have no sign.
+FIELD_NUMBERS = [Number("char", "B", "u1") if number.cpp == "char" else number for number in NUMBERS]
+FIELD_KEYS = [number for number in FIELD_NUMBERS if number.cpp in {key.cpp for key in KEYS}]
+SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multiset")
+
+
+class FieldMaker:
+    """Draws kinds and classes for RNTuples."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.family = Family(f"n{seed}")
+
+    def number(self) -> Number:
+        return self.rng.choice(FIELD_NUMBERS)
+
+    def key(self) -> Kind:
+        return self.rng.choice((Text(), self.rng.choice(FIELD_KEYS), INT))
+
+    def kind(self, depth: int) -> Kind:
+        """Anything that a field may hold and that can be copied."""
+        draw = self.rng.random()
+        if depth <= 0 or draw < 0.3:
+            return self.number()
+        if draw < 0.4:
+            return Text()
+        if draw < 0.44:
+            return Packed("Double32_t")
+        if draw < 0.48:
+            return Bits(self.rng.randint(1, 130))
+        if draw < 0.56:
+            template = self.rng.choice(("std::pair", "std::tuple"))
+            count = 2 if template == "std::pair" else self.rng.randint(1, 4)
+            return Pair([self.kind(depth - 1) for _ in range(count)], template)
+        if draw < 0.62:
+            return FixedArray(self.kind(depth - 1), (self.rng.randint(1, 4),), is_std=True)
+        if draw < 0.68:
+            return Maybe(self.kind(depth - 1), "std::optional")
+        if draw < 0.74:
+            return Variant(self.alternatives(depth - 1))
+        if draw < 0.82 and self.family.classes:
+            return self.rng.choice(self.family.classes)
+        return self.container(depth - 1)
+
+    def alternatives(self, depth: int) -> list[Kind]:
+        """Kinds of different types."""
+        drawn = [self.kind(depth) for _ in range(self.rng.randint(1, 4))]
+        # These are the same types: RNTuple calls both std::int64_t.
+        by_type = {one.cpp.replace("ULong64_t", "unsigned long").replace("Long64_t", "long"): one for one in drawn}
+        return list(by_type.values())
+
+    def container(self, depth: int) -> Kind:
+        draw = self.rng.random()
+        if draw < 0.65:
+            return Container(self.rng.choice(("std::vector", "std::vector", "ROOT::VecOps::RVec")), self.kind(depth))
+        if draw < 0.8:
+            return Container(self.rng.choice(SETS), self.key())
+        return Container(self.rng.choice(MAPS), self.kind(depth), self.key())
+
+    def member(self) -> Kind:
+        """A member of a class; none is atomic, as containers copy the objects."""
+        if self.rng.random() < 0.12:
+            return FixedArray(self.number(), self.rng.choice(((3,), (2, 2))))
+        return self.kind(2)
+
+    def add(self, name: str, count: int, **others: Any) -> Class:
+        prefix = name[0].lower()
+        members = [Member(f"{prefix}_key", INT)] + [Member(f"{prefix}{i}", self.member()) for i in range(count)]
+        one = Class(f"{self.family.namespace}::{name}", members, **others)
+        self.family.classes.append(one)
+        return one
+
+    def make(self) -> Family:
+        rng, family = self.rng, self.family
+        base = self.add("Base", rng.randint(1, 3))
+        self.add("Derived", rng.randint(1, 3), bases=[base])
+        self.add("Single", rng.randint(2, 4), version=3)
+        self.add("Whole", rng.randint(3, 6))
+        tops: list[Kind] = [*FIELD_NUMBERS, Text(), Packed("Double32_t"), *family.classes, Atomic(self.number())]
+        tops += [Maybe(rng.choice((Text(), self.number(), *family.classes)), "std::unique_ptr") for _ in range(2)]
+        tops += [self.container(3) for _ in range(6)] + [self.kind(3) for _ in range(10)]
+        family.tops = list({kind.cpp: kind for kind in tops}.values())
+        return family

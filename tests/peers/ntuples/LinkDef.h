@@ -1,0 +1,28 @@
+// What ROOT needs dictionaries of.
+
+#ifdef __CLING__
+#pragma link off all globals;
+#pragma link off all classes;
+#pragma link off all functions;
+#pragma link C++ enum Colour;
+#pragma link C++ enum Small;
+#pragma link C++ class Point+;
+#pragma link C++ class Named+;
+#pragma link C++ class Other+;
+#pragma link C++ class Track+;
+#pragma link C++ class Both+;
+#pragma link C++ class Nothing+;
+#pragma link C++ class Holder+;
+#pragma link C++ class std::vector<Point>+;
+#pragma link C++ class std::vector<Track>+;
+#pragma link C++ class std::map<std::string,std::vector<float>>+;
+#pragma link C++ class std::map<std::string,float>+;
+#pragma link C++ class std::map<std::int32_t,std::vector<std::string>>+;
+#pragma link C++ class std::multimap<std::int32_t,float>+;
+#pragma link C++ class std::unordered_map<std::int32_t,float>+;
+#pragma link C++ class std::set<std::int32_t>+;
+#pragma link C++ class std::multiset<std::string>+;
+#pragma link C++ class std::unordered_set<std::int64_t>+;
+#pragma link C++ class std::vector<Nothing>+;
+#pragma link C++ class std::vector<Small>+;
+#endif

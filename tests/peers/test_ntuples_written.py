@@ -1,0 +1,180 @@
+"""RNTuples that ROOT writes from a seed, in all types and encodings that it has, read as ROOT reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.peers.generator.families import root_folder, run
+
+import branchline
+
+SOURCES = Path(__file__).parent / "ntuples"
+SEED = 20240
+FILES = 6
+ENTRIES_MAX = 200
+COMPRESSIONS = (0, 101, 207, 404, 505)
+# ROOT reads them in the order of its hash table, not in that of the file.
+UNORDERED = ("unordered_map", "unordered_set")
+LATE = ("int32", "half_float", "string", "vector_float", "vector_string", "array", "optional", "point", "vector_track")
+
+
+@pytest.fixture(scope="module")
+def peers(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The functions of peers.h, compiled with the dictionaries of their classes."""
+    folder = tmp_path_factory.mktemp("compiled")
+    top = root_folder()
+    environment = os.environ | {"LD_LIBRARY_PATH": str(top / "lib"), "ROOTSYS": str(top)}
+    run(
+        [top / "bin" / "rootcling", "-f", "dictionary.cxx", f"-I{SOURCES}", "types.h", "LinkDef.h"], folder, environment
+    )
+    options = ["-shared", "-fPIC", "-O0", "-w", "-std=c++17", f"-I{top / 'include'}", f"-I{SOURCES}", "-I."]
+    sources = ["dictionary.cxx", SOURCES / "fields.cxx"]
+    run([os.environ.get("CXX", "c++"), *options, *sources, "-o", "libntuples.so"], folder, dict(os.environ))
+    root.gSystem.Load("libROOTNTuple")
+    assert root.gSystem.Load(str(folder / "libntuples.so")) >= 0
+    root.gInterpreter.AddIncludePath(str(SOURCES))
+    assert root.gInterpreter.Declare('#include "peers.h"')
+    return root.peers
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file, its fields and what a failure is reproduced with."""
+
+    path: Path
+    names: tuple[str, ...]
+    seed: int
+    entries: int
+    told: str
+
+
+def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = None) -> Written:
+    """A file of the fields of a seed, laid out as the seed says; of given ones in the encodings that ROOT chooses."""
+    is_random = names is None
+    rng = random.Random(seed)
+    known = [str(name) for name in peers.Names()]
+    names = tuple(sorted(known, key=lambda _: rng.random())) if names is None else names
+    entries = rng.randrange(1, ENTRIES_MAX)
+    layout = peers.Layout()
+    layout.compression = rng.choice(COMPRESSIONS) if is_random else 505
+    layout.pageBytes = rng.choice([64, 200, 1 << 20])
+    # ROOT's merger ends the process where some pages have no checksums.
+    layout.checksums = not is_random or rng.random() < 0.7
+    layout.clusters = rng.choice([1, 7, 50, 1000])
+    layout.groups = rng.choice([0, 1, 3])
+    layout.randomEncodings = is_random
+    layout.extendAt = 0 if not is_random else rng.choice([0, 1, entries // 2, entries - 1])
+    peers.Write(str(path), list(names), list(LATE), entries, seed, layout)
+    late = tuple(f"late_{name}" for name in LATE) if 0 < layout.extendAt < entries else ()
+    shown = ", ".join(
+        f"{name}={getattr(layout, name)}"
+        for name in ("compression", "pageBytes", "checksums", "clusters", "groups", "extendAt")
+    )
+    return Written(path, names + late, seed, entries, f"seed {seed}, {entries} entries, {shown}")
+
+
+def by_root(peers: Any, path: Path, field: str) -> Any:
+    """What ROOT reads, as lists and dicts."""
+    return json.loads(str(peers.Json(str(path), field.removeprefix("late_"), field)))
+
+
+def plain(value: Any) -> Any:
+    """Lists and dicts for tuples and records; the name of a record says nothing here."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def wanted_order(field: str, value: list[Any]) -> list[Any]:
+    return [sorted(entry) for entry in value] if field in UNORDERED else value
+
+
+def differing(tree: Any, peers: Any, written: Written) -> Iterator[str]:
+    """Fields that differ, with the first entries that do."""
+    for field in written.names:
+        ours = wanted_order(field, plain(tree[field].array().to_list()))
+        roots = wanted_order(field, by_root(peers, written.path, field))
+        if ours != roots:
+            where = next((i for i, (a, b) in enumerate(zip(ours, roots, strict=False)) if a != b), None)
+            at = where if where is not None else min(len(ours), len(roots))
+            yield f"{field} at entry {at}: {str(ours[at : at + 1])[:300]}, ROOT has {str(roots[at : at + 1])[:300]}"
+
+
+@pytest.fixture(scope="module")
+def files(peers: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+    folder = tmp_path_factory.mktemp("ntuples")
+    return [write(peers, folder / f"{number}.root", SEED + number) for number in range(FILES)]
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_random_fields_read_as_root_reads_them(
+    peers: Any, files: list[Written], record_property: pytest.RecordProperty
+) -> None:
+    wrong, fields = [], 0
+    for written in files:
+        tree = branchline.open(written.path)["ntuple"]
+        assert tree.entries_count == written.entries
+        fields += len(written.names)
+        wrong += [f"{written.told}: {one}" for one in differing(tree, peers, written)]
+    record_property("told", f"{fields} fields of {len(files)} RNTuples, from seed {SEED} on, equal ROOT's")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_projected_fields_show_what_others_hold(files: list[Written]) -> None:
+    for written in files:
+        tree = branchline.open(written.path)["ntuple"]
+        for name in ("vector_float", "vector_track"):
+            counts = [len(entry) for entry in tree[name].array()]
+            assert tree[f"n_{name}"].array().to_list() == counts, written.told
+        names = [[track["name"] for track in entry] for entry in tree["vector_track"].array().to_list()]
+        assert tree["track_name"].array().to_list() == names, written.told
+        assert tree["vector_track.name"].array().to_list() == names, written.told
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_any_range_of_entries_is_that_part_of_the_whole(files: list[Written]) -> None:
+    rng = random.Random(SEED)
+    for written in files:
+        tree = branchline.open(written.path)["ntuple"]
+        whole = tree.arrays(library="ak")
+        for _ in range(3):
+            start, stop = sorted(rng.choices(range(written.entries + 1), k=2))
+            part = tree.arrays(entry_start=start, entry_stop=stop)
+            assert plain(part.to_list()) == plain(whole[start:stop].to_list()), f"{written.told}: {start}:{stop}"
+        for step, fields in ((1, ["vector_track", "string", "vector_variant"]), (29, None)):
+            parts = [entry for chunk in tree.iterate(fields, step_size=step) for entry in plain(chunk.to_list())]
+            assert parts == plain((whole[fields] if fields else whole).to_list()), f"{written.told}: steps of {step}"
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_merged_files_read_as_their_parts(root: Any, peers: Any, tmp_path: Path) -> None:
+    names = ("float", "string", "vector_track", "variant", "map", "unique_ptr")
+    parts = [write(peers, tmp_path / f"part{number}.root", SEED - 1 - number, names) for number in range(2)]
+    merger = root.TFileMerger(False, False)
+    merger.OutputFile(str(tmp_path / "merged.root"), True, 505)
+    for part in parts:
+        merger.AddFile(str(part.path), False)
+    assert merger.Merge()
+    merged = branchline.open(tmp_path / "merged.root")["ntuple"]
+    for name in names:
+        expected = [entry for part in parts for entry in by_root(peers, part.path, name)]
+        assert plain(merged[name].array().to_list()) == expected, name
