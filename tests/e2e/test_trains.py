@@ -23,9 +23,9 @@ def test_a_train_leaves_results_pictures_records_and_a_report(
     assert ended.stderr == ""
     lines = ended.stdout.splitlines()
     assert len(lines) == 3
-    assert lines[0].startswith("finished: 360,000 events in ")
+    assert lines[0].startswith("finished: 360 000 events in ")
     assert "events/s" in lines[0]
-    assert "MB/s" in lines[0]
+    assert "B/s read from storage" in lines[0]
     assert "%" in lines[1]
     assert lines[2] == "look at out/report.html"
 

@@ -13,15 +13,14 @@ from rich.console import Console
 import branchline
 from branchline.cli.demo_data import demo_data
 from branchline.cli.failure import hush, say, say_stopping, told
-from branchline.cli.progress_bar import progress_bar, rates
+from branchline.cli.progress_bar import progress_bar
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
 from branchline.dataset.locations import split_tree
-from branchline.report import diagnosis
+from branchline.report import summary
 from branchline.running import run_quietly
 from branchline.train import TrainResult, forecast
 from branchline.train.plan import open_tree
-from branchline.train.progress import TrainProgress
 from branchline.train.result import EXIT_INCOMPLETE, EXIT_INTERRUPTED
 
 app = typer.Typer(
@@ -103,12 +102,8 @@ def _summarise(result: TrainResult, *, debug: bool) -> None:
         say(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
         say("interrupted; what was finished is kept and marked as partial")
-    expected = job["events_expected"] or 0
-    of_all = f" of {expected:,}" if expected > job["events"] else ""
-    done = TrainProgress(job["wall_s"], job["events"], job["totals"]["bytes_read"], job["totals"]["plain_bytes"], None)
-    typer.echo(f"{job['status']}: {job['events']:,}{of_all} events in {job['wall_s']:.1f} s, {rates(done)}")
-    if job["events"]:
-        typer.echo(diagnosis(job))
+    for line in summary(job):
+        typer.echo(line)
     if result.out is not None:
         typer.echo(f"look at {result.out / 'report.html'}")
 

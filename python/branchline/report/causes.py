@@ -34,6 +34,8 @@ SMALL_CALL_BYTES = 256_000
 SMALL_TO_OPEN_BYTES = 20_000_000
 #: Output of a wagon that takes noticeable time to merge.
 LARGE_OUTPUT_BYTES = 10_000_000
+#: From so many pictures on it is the drawing that takes long, not the loading of what draws them.
+MANY_PICTURES = 20
 #: Bytes of other branches that were read too are told when they are this part of all.
 UNWANTED_SHARE = 0.2
 #: A file that takes this part of the time of the busiest worker is what the others wait for.
@@ -192,6 +194,8 @@ def _writing(job: Job) -> Cause:
         return Cause("write", "writing results", *_largest_output(job))
     if not pictures:
         return Cause("write", "writing results", "mostly loading what writes them, which does not grow with the data")
+    if pictures < MANY_PICTURES:
+        return Cause("write", "writing results", f"{counted(pictures, 'picture')}, and loading what draws them")
     each = duration(phase_s(job, "write") / pictures)
     return Cause("write", "writing results", f"{counted(pictures, 'picture')} of histograms, at most {each} each")
 

@@ -9,18 +9,21 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from branchline.report.records import partial_note
+
 #: More pictures, or more bytes of them, would make a page that nobody scrolls through and mail servers refuse.
 INLINE_MAX = 48
 INLINE_BYTES_MAX = 8_000_000
 
 
 class Picture(NamedTuple):
-    """One picture: whose histogram it shows, its file, and its content as a data URI."""
+    """One picture: whose histogram it shows, its file, its content as a data URI, and what it lacks."""
 
     wagon: str
     name: str
     file: str
     source: Markup
+    partial: str
 
 
 class Gallery(NamedTuple):
@@ -45,5 +48,7 @@ def gallery(job: Mapping[str, Any], out_dir: Path) -> Gallery:
             break
         # Base64 has no letter that means something in HTML.
         source = Markup("data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii"))  # noqa: S704
-        shown.append(Picture(result["wagon"], result["key"], result["picture"], source))
+        shown.append(
+            Picture(result["wagon"], result["key"], result["picture"], source, partial_note(job, result["wagon"]))
+        )
     return Gallery(shown, len(drawn) - len(shown))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from branchline.report.quantities import shares
+from branchline.report.quantities import count, shares
 
 Job = Mapping[str, Any]
 
@@ -29,6 +29,16 @@ def number(job: Job, name: str) -> float:
 def total(job: Job, name: str) -> float:
     """Return what adds up over the files of the job, 0 where it was not measured."""
     return float((job.get("totals") or {}).get(name) or 0)
+
+
+def partial_note(job: Job, wagon: str) -> str:
+    """Return on how many of all events the output of a wagon stands, where it is not all of them; else nothing."""
+    for row in job.get("wagons") or []:
+        if row.get("name") == wagon and (row.get("status") or "finished") != "finished":
+            events, expected = number(row, "events"), number(job, "events_expected")
+            of_all = f" of {count(expected)}" if expected > events else ""
+            return f"partial: {count(events)}{of_all} events"
+    return ""
 
 
 def unwanted_bytes(job: Job) -> float:

@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
 from branchline.report.quantities import (
@@ -23,7 +24,7 @@ from branchline.report.quantities import (
     significant,
     size,
 )
-from branchline.report.records import number, total
+from branchline.report.records import number, partial_note, total, unwanted_bytes
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 
 Job = Mapping[str, Any]
@@ -31,6 +32,14 @@ Job = Mapping[str, Any]
 RESULTS_SHOWN_MAX = 40
 WORKERS_SHOWN_MAX = 16
 PROBLEMS_SHOWN_MAX = 10
+SKIPPED_SHOWN_MAX = 40
+
+
+VERDICTS = {
+    "finished": "Finished, but not everything went well.",
+    "partial": "This result is partial.",
+    "failed": "This job failed.",
+}
 
 
 class Phase(NamedTuple):
@@ -63,6 +72,7 @@ def page_content(job: Job) -> dict[str, Any]:
     return {
         "sentence": diagnosis(job),
         "status": job.get("status") or "failed",
+        "verdict": VERDICTS.get(job.get("status") or "failed", "This job has not come to its end."),
         "headline": _headline(job),
         "facts": _facts(job),
         "problems": _problems(job),
@@ -73,6 +83,7 @@ def page_content(job: Job) -> dict[str, Any]:
         "misses": late_reads(job),
         "branches": branch_table(job),
         "files": file_costs(job),
+        "read_beside": _read_beside(job),
         "elements": element_rows(job),
         "results": _results(job),
         "conditions": _conditions(job),
@@ -111,7 +122,7 @@ def _facts(job: Job) -> list[Fact]:
         Fact(duration(wall_s), "wall time", f"{duration(number(job, 'cpu_s'))} of CPU time"),
         Fact(count(events), "events", f"in {counted(files_count, 'file')}"),
         Fact(_per_second(events, wall_s), "events/s", f"{counted(int(number(job, 'workers')) or 1, 'worker')}"),
-        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, baskets {size(total(job, 'compressed_bytes'))}"),
+        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, {_wanted(job)} of it wanted"),
         Fact(rate(plain, wall_s), "after decompression", f"{size(plain)} in all"),
         Fact(
             ratio(1000 * calls, events, 2),
@@ -120,6 +131,24 @@ def _facts(job: Job) -> list[Fact]:
         ),
         Fact(size(number(job, "memory_peak_bytes")), "peak memory", "all processes together"),
     ]
+
+
+def _wanted(job: Job) -> str:
+    read = total(job, "bytes_read")
+    return percent(read - unwanted_bytes(job), read)
+
+
+def _read_beside(job: Job) -> str:
+    """Say what else was read than the wanted baskets, and why."""
+    read, unwanted = total(job, "bytes_read"), unwanted_bytes(job)
+    if not read or unwanted < UNWANTED_SHARE * read:
+        return ""
+    branches = counted(len(job.get("branches") or []), "branch that was", "branches that were")
+    return (
+        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} wanted, the rest lies "
+        "between and beside them. Small files are read whole, as one request takes less time than many; where it is "
+        "the bytes that take long, a copy of these branches alone saves the rest."
+    )
 
 
 def _call_size(read: float, calls: float) -> str:
@@ -163,10 +192,11 @@ def _wagon_errors(job: Job) -> Iterable[Problem]:
     for wagon in stopped[:PROBLEMS_SHOWN_MAX]:
         error = wagon["error"]
         where = ""
-        if error.get("entry_start") is not None:
+        if error.get("entry_start") is not None and error.get("path"):
             where = f"at entries {count(error['entry_start'])} to {count(error['entry_stop'])} of {error.get('path')}, "
-        after = f"after {counted(wagon.get('events') or 0, 'event')}"
-        text = f"stopped {where}{after}: {error.get('type')}: {error.get('message')}"
+        after = f"after {counted(wagon.get('events') or 0, 'event')} in {counted(wagon.get('chunks') or 0, 'chunk')}"
+        line = f" ({error['line']})" if error.get("line") else ""
+        text = f"stopped {where}{after}: {error.get('type')}: {error.get('message')}{line}"
         yield Problem(f"Wagon {wagon['name']}", text, [], error.get("traceback") or "")
     if len(stopped) > PROBLEMS_SHOWN_MAX:
         more = counted(len(stopped) - PROBLEMS_SHOWN_MAX, "more wagon")
@@ -180,13 +210,19 @@ def _skipped_files(job: Job) -> Iterable[Problem]:
     lost = sum(file["entries_lost"] or 0 for file in skipped)
     unknown = sum(1 for file in skipped if file["entries_lost"] is None)
     files_count = max(len(job.get("dataset") or []), len(skipped))
-    text = f"{count(len(skipped))} of {counted(files_count, 'file')}: {counted(lost, 'event')} lost"
+    parts = [f"{counted(lost, 'event')} lost"] if unknown < len(skipped) else []
     if unknown:
-        text += f", and an unknown number in {counted(unknown, 'file')} whose tree could not be read"
-    lines = [f"{file['path']}: {_lost(file)}. {file['error']}" for file in skipped[:PROBLEMS_SHOWN_MAX]]
-    if len(skipped) > PROBLEMS_SHOWN_MAX:
-        lines.append(f"and {counted(len(skipped) - PROBLEMS_SHOWN_MAX, 'more file')}, listed in job.json")
+        parts.append(f"an unknown number lost in {counted(unknown, 'file')} whose tree could not be read")
+    text = f"{count(len(skipped))} of {counted(files_count, 'file')}: {', and '.join(parts)}"
+    lines = [f"{file['path']}: {_lost(file)}. {_without_path(file)}" for file in skipped[:SKIPPED_SHOWN_MAX]]
+    if len(skipped) > SKIPPED_SHOWN_MAX:
+        lines.append(f"and {counted(len(skipped) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
     yield Problem("Skipped files", f"{text}.", lines, "")
+
+
+def _without_path(file: Mapping[str, Any]) -> str:
+    """Return why a file was skipped, without the file's name in front, which stands there already."""
+    return str(file["error"]).removeprefix(f"{file['path']}: ")
 
 
 def _lost(file: Mapping[str, Any]) -> str:
@@ -296,6 +332,7 @@ class ResultRow(NamedTuple):
     files: str
     root: str
     note: str
+    partial: str
 
 
 class Results(NamedTuple):
@@ -307,16 +344,20 @@ class Results(NamedTuple):
 
 def _results(job: Job) -> Results:
     results = job.get("results") or []
+    outputs: dict[str, int] = {}
+    for result in results:
+        outputs[result["wagon"]] = outputs.get(result["wagon"], 0) + 1
     # What has a note is what somebody may miss in results.root, so it is never among those left out.
     shown = sorted(results, key=lambda result: not result.get("note"))[:RESULTS_SHOWN_MAX]
     rows = [
         ResultRow(
             result["wagon"],
-            result["key"],
+            result["key"] or ("all of it" if outputs[result["wagon"]] == 1 else "everything else"),
             result["format"],
             ", ".join(result["files"][:3]),
             _in_root(result.get("root") or []),
             result.get("note") or "",
+            partial_note(job, result["wagon"]),
         )
         for result in shown
     ]

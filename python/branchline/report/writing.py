@@ -14,6 +14,7 @@ from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.page import FILE_NAME as PAGE
 from branchline.report.page import load_template, write_page
 from branchline.report.quantities import counted
+from branchline.report.records import partial_note
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
 
@@ -78,7 +79,7 @@ class _Writing:
         with self.attempt(result.job):
             self.root_file()
         with self.attempt(result.job):
-            self.pictures(int(result.job.get("events") or 0))
+            self.pictures(result.job)
 
     def cut_off(self, job: dict[str, Any]) -> None:
         """Mark a job whose results are only partly written, for somebody pressed Ctrl-C."""
@@ -138,7 +139,7 @@ class _Writing:
             row["root"] = form.names
             row["note"] = form.note or row["note"]
 
-    def pictures(self, events_count: int) -> None:
+    def pictures(self, job: dict[str, Any]) -> None:
         """Draw the histograms, the first PICTURES_MAX of them."""
         if not self._histograms:
             return
@@ -147,7 +148,8 @@ class _Writing:
         from branchline.report.pictures import write_picture
 
         for part, row in self._histograms[:PICTURES_MAX]:
-            title = Title(part.wagon, part.title, counted(events_count, "event"))
+            events = partial_note(job, part.wagon) or counted(int(job.get("events") or 0), "event")
+            title = Title(part.wagon, part.title, events)
             try:
                 row["picture"] = write_picture(self.out_dir, part.path, part.value, title)
                 row["note"] = row["note"] or remark_on(part.value) or None

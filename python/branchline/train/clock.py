@@ -17,15 +17,18 @@ class PhaseClock:
         self.begin_s = time.monotonic() if begin_s is None else begin_s
         self.phase = phase
         self._seconds: dict[str, float] = {}
+        self._cpu_seconds: dict[str, float] = {}
         self._ended_s: dict[str, float] = {}
         self._since_s = self.begin_s
+        self._cpu_since_s = time.thread_time()
 
     def switch(self, phase: str) -> str:
         """Goes over to another phase and returns the one that ends."""
-        now = time.monotonic()
+        now, cpu_now = time.monotonic(), time.thread_time()
         previous = self.phase
         self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
-        self._since_s = now
+        self._cpu_seconds[previous] = self._cpu_seconds.get(previous, 0.0) + cpu_now - self._cpu_since_s
+        self._since_s, self._cpu_since_s = now, cpu_now
         self._ended_s[previous] = now
         self.phase = phase
         return previous
@@ -46,6 +49,10 @@ class PhaseClock:
     def spent(self, phase: str) -> float:
         """The seconds of one phase, as of the last switch."""
         return self._seconds.get(phase, 0.0)
+
+    def cpu_spent(self, phase: str) -> float:
+        """The CPU seconds of this thread in one phase, as of the last switch."""
+        return self._cpu_seconds.get(phase, 0.0)
 
     def seconds(self) -> dict[str, float]:
         """The seconds of each phase up to now."""

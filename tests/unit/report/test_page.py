@@ -86,21 +86,78 @@ def test_a_partial_job_says_what_is_missing(job: dict[str, Any], tmp_path: Path)
         "path": "/data/a.root",
         "entry_start": 1000,
         "entry_stop": 2000,
+        "line": "wagons.py, line 12",
     }
     job["wagons"][1].update(error={**error, "traceback": "Traceback: deep inside"}, status="stopped", events=8500)
     job["skipped"] = [
-        {"path": "/data/bad.root", "entries_lost": 2500, "error": "it ends after 12 bytes"},
+        {"path": "/data/bad.root", "entries_lost": 2500, "error": "/data/bad.root: it ends after 12 bytes"},
         {"path": "/data/gone.root", "entries_lost": None, "error": "there is no such file"},
     ]
     html = page_html(job, tmp_path)
     text = _text(html)
     assert "This result is partial." in text
     assert "52 500 of 60 000 events were processed (88 %)" in text
-    assert "stopped at entries 1 000 to 2 000 of /data/a.root, after 8 500 events: ValueError: no jets" in text
-    assert "2 of 24 files: 2 500 events lost, and an unknown number in 1 file" in text
+    assert text.index("This result is partial.") < text.index(diagnosis(job)), "the page leads with it"
+    assert (
+        "stopped at entries 1 000 to 2 000 of /data/a.root, after 8 500 events in 24 chunks: "
+        "ValueError: no jets (wagons.py, line 12)"
+    ) in text
+    assert "2 of 24 files: 2 500 events lost, and an unknown number lost in 1 file" in text
     assert "/data/bad.root: 2 500 events lost. it ends after 12 bytes" in text
     (folded,) = _elements(html).iter("details")
     assert "deep inside" in "".join(folded.itertext())
+
+
+def test_a_wagon_that_stopped_before_its_first_chunk_has_a_reason(job: dict[str, Any], tmp_path: Path) -> None:
+    job["status"] = "partial"
+    error = {"type": "NoSuchBranchError", "message": "no jets", "path": None, "entry_start": None, "entry_stop": None}
+    job["wagons"][0].update(error={**error, "line": "", "traceback": ""}, status="stopped", events=0, chunks=0)
+    assert "stopped after 0 events in 0 chunks: NoSuchBranchError: no jets" in _text(page_html(job, tmp_path))
+
+
+def test_what_is_partial_is_marked_where_it_stands(job: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    row = {"kind": "histogram", "key": "pt", "format": "UHI JSON", "files": [], "root": [], "note": None}
+    job["results"] = []
+    for wagon in job["wagons"]:
+        picture = f"pictures/{wagon['name']}.svg"
+        (tmp_path / picture).write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+        job["results"].append({**row, "wagon": wagon["name"], "picture": picture})
+    job["wagons"][1].update(status="partial", events=8500)
+    html = page_html(job, tmp_path)
+    marks = [
+        "".join(mark.itertext()).replace("\N{NARROW NO-BREAK SPACE}", " ") for mark in _elements(html).iter("mark")
+    ]
+    beside_picture, beside_result = "partial: 8 500 of 60 000 events", "partial: 8 500 of 60 000 events"
+    assert marks == ["partial", beside_picture, beside_result]
+
+
+def test_a_job_that_never_ended_says_so(job: dict[str, Any], tmp_path: Path) -> None:
+    job["status"] = "running"
+    assert "This job has not come to its end." in _text(page_html(job, tmp_path))
+
+
+def test_shares_add_up_to_all_of_it(job: dict[str, Any], tmp_path: Path) -> None:
+    job["phases"] = {name: seconds * 1.0137 for name, seconds in job["phases"].items()}
+    legend = page_html(job, tmp_path).partition('class="legend"')[2].partition("</ul>")[0]
+    shares = [float(share) for share in re.findall(r"<b>([\d.]+)\N{NARROW NO-BREAK SPACE}%</b>", legend)]
+    assert len(shares) == 10
+    assert sum(shares) == pytest.approx(100, abs=1e-9)
+
+
+def test_what_was_read_beside_the_wanted_branches_is_explained(job: dict[str, Any], tmp_path: Path) -> None:
+    assert "of it wanted" in _text(page_html(job, tmp_path))
+    assert "read whole" not in _text(page_html(job, tmp_path))
+    job["totals"]["compressed_bytes"] = 30_000_000
+    text = _text(page_html(job, tmp_path))
+    assert "76.8 MB, 39 % of it wanted" in text
+    assert "Of the 76.8 MB read, 30.0 MB are baskets of the 21 branches that were wanted" in text
+
+
+def test_the_page_suits_dark_screens_and_prints_light(job: dict[str, Any], tmp_path: Path) -> None:
+    html = page_html(job, tmp_path)
+    assert '<meta name="color-scheme" content="light dark"/>' in html
+    assert "@media screen and (prefers-color-scheme: dark)" in html
 
 
 def test_a_failed_job_has_a_page(tmp_path: Path) -> None:
@@ -108,7 +165,7 @@ def test_a_failed_job_has_a_page(tmp_path: Path) -> None:
     text = _text(page_html(job, tmp_path))
     assert "This job failed." in text
     assert "Nothing was processed: /a.root: there is no such file." in text
-    assert _text(page_html({}, tmp_path)).startswith("Nothing was processed")
+    assert _text(page_html({}, tmp_path)).startswith("This job failed. Nothing was processed")
 
 
 def test_nothing_in_a_record_can_become_part_of_the_page(job: dict[str, Any], tmp_path: Path) -> None:
@@ -163,7 +220,7 @@ def test_the_page_of_a_very_large_job_stays_small(job_with: Maker, tmp_path: Pat
     text = _text(html)
     assert "99 988 other files" in text
     assert "1 484 other branches" in text
-    assert "4 990 more files, listed in job.json" in text
+    assert "4 960 more files, listed in job.json" in text
 
 
 def test_long_texts_are_cut(job: dict[str, Any], tmp_path: Path) -> None:

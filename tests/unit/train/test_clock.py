@@ -26,6 +26,17 @@ def test_nested_phases_add_up_to_the_time_since_the_start() -> None:
     )
 
 
+def test_the_cpu_time_of_a_phase_is_without_that_of_phases_within_it() -> None:
+    clock = PhaseClock()
+    with clock.during("wagons"), clock.during("reading"):
+        end_s = time.thread_time() + 0.05
+        while time.thread_time() < end_s:
+            pass
+    assert clock.cpu_spent("reading") >= 0.05
+    assert clock.cpu_spent("wagons") < 0.02
+    assert clock.cpu_spent("merge") == 0
+
+
 def test_reading_is_split_as_the_consumer_waited() -> None:
     consumer = {"wait_s": 3.0, "wait_fetch_s": 1.0, "wait_decompress_s": 1.5, "wait_decode_s": 0.5}
     phases = split_reading({"reading": 4.0, "wagons": 2.0}, consumer)

@@ -1,0 +1,24 @@
+"""The few lines that the terminal says about a job, with the figures and the sentence of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from branchline.report.diagnosis import diagnosis
+from branchline.report.quantities import count, duration, rate, significant
+from branchline.report.records import number, total
+
+Job = Mapping[str, Any]
+
+
+def summary(job: Job) -> list[str]:
+    """Return how the job ended with its events, time and rates, and, if it had events, what limits it."""
+    events, expected, wall_s = number(job, "events"), number(job, "events_expected"), number(job, "wall_s")
+    of_all = f" of {count(expected)}" if expected > events else ""
+    ended = f"{job.get('status') or 'failed'}: {count(events)}{of_all} events in {duration(wall_s)}"
+    if wall_s > 0:
+        ended += (
+            f", {significant(events / wall_s)} events/s, {rate(total(job, 'bytes_read'), wall_s)} read from storage"
+        )
+    return [ended, diagnosis(job)] if events else [ended]

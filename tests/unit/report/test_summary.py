@@ -1,0 +1,25 @@
+"""What the terminal says about a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from branchline.report import diagnosis, summary
+
+
+def test_a_job_in_two_lines(job: dict[str, Any]) -> None:
+    assert summary(job) == [
+        "finished: 60 000 events in 12.4 s, 4 839 events/s, 6.19 MB/s read from storage",
+        diagnosis(job),
+    ]
+
+
+def test_events_that_are_missing_are_told(job: dict[str, Any]) -> None:
+    job.update(status="partial", events=52_500)
+    assert summary(job)[0].startswith("partial: 52 500 of 60 000 events in 12.4 s, ")
+
+
+def test_a_job_without_events_has_no_second_line(job: dict[str, Any]) -> None:
+    job.update(status="failed", events=0)
+    assert summary(job) == ["failed: 0 of 60 000 events in 12.4 s, 0 events/s, 6.19 MB/s read from storage"]
+    assert summary({}) == ["failed: 0 events in 0 s"]
