@@ -19,6 +19,8 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
+# For how long each fuzz target runs.
+SECONDS ?= 60
 
 export PATH := $(abspath $(BIN)):$(PATH)
 # What maturin tells pyo3 about Python, once the extension is built. Clippy says the same, or each would make the other
@@ -27,7 +29,8 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo data test test-rust test-python bench check check-rust check-python peers peer-packages format lock clean
+.PHONY: help build demo data test test-rust test-python bench fuzz miri check check-rust check-python peers \
+	peer-packages format lock clean
 # Two cargo commands at once would only wait for each other's lock.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -54,10 +57,17 @@ test-python: build peer-packages ## the tests in Python; TESTS=tests/unit choose
 bench: build peer-packages ## compare with ROOT, uproot and the limit; writes benches/results
 	$(BIN)/python -m benches
 
+fuzz: ## feed wrong bytes to every decoder, each for SECONDS=60; needs a nightly Rust, and installs it
+	fuzz/run $(SECONDS)
+
+miri: ## run the tests of the code that is not safe Rust under Miri, on a nightly Rust
+	fuzz/miri
+
 check: check-rust check-python ## formatting, lints and types
 
 check-rust: $(STAMPS)/extension
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	$(PYO3_AS_MATURIN) cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
 
 check-python: build peer-packages
@@ -67,6 +77,7 @@ check-python: build peer-packages
 
 format: peer-packages ## format the sources in place
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -79,7 +90,7 @@ lock: peer-packages ## resolve requirements/*.txt anew from pyproject.toml (UPGR
 	requirements/lock.sh $(BIN)/uv $(UPGRADE)
 
 clean: ## remove what was built; the demo's data stays
-	rm -rf $(VENV) target dist $(DEMO_OUT) python/branchline/_core*.so
+	rm -rf $(VENV) target fuzz/target dist $(DEMO_OUT) python/branchline/_core*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMPS)/venv:

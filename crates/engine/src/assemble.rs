@@ -87,7 +87,7 @@ fn assemble_column(
     });
     let Some(element_size) = element_size else { return pieces(chunk, column, fetched, counts_of, tasks) };
     if !shape.is_run() {
-        return if is_plausible(&fetched, element_size) {
+        return if fetched.iter().all(|one| is_plausible(shape, one, element_size)) {
             place_fixed(chunk, column, fetched, element_size, tasks)
         } else {
             pieces(chunk, column, fetched, counts_of, tasks)
@@ -102,10 +102,18 @@ fn assemble_column(
 }
 
 /// What a file says of its entries sizes no memory that its bytes could not fill.
-fn is_plausible(fetched: &[Fetched], entry_size: usize) -> bool {
-    let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
-    let stored: usize = fetched.iter().map(|one| one.source.stored_bytes()).sum();
-    entries.checked_mul(entry_size).is_some_and(|size| size / PLAUSIBLE_FACTOR <= stored)
+fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool {
+    match (shape, &fetched.source) {
+        (Shape::Baskets(Layout::Fixed { scalar, dimensions }), BasketSource::Record(_) | BasketSource::Shared(_)) => {
+            let stored_size = scalar.stored_size() * dimensions.iter().product::<usize>();
+            let record = BasketRecord::parse(fetched.source.stored(), fetched.entries_count);
+            record.is_ok_and(|record| record.has_entries_of(stored_size) && record.check_promise().is_ok())
+        }
+        (_, source) => {
+            let size = fetched.entries.len().checked_mul(entry_size);
+            size.is_some_and(|size| size / PLAUSIBLE_FACTOR <= source.stored_bytes())
+        }
+    }
 }
 
 fn no_room(chunk: &Chunk) -> ReadError {
@@ -131,7 +139,7 @@ fn place_fixed(
     Ok(Making::Direct { values: slab, offsets: None })
 }
 
-/// Output may be so many times larger than the stored bytes: codecs shrink constant data to less than a thousandth, and
+/// Output may be so many times larger than stored pages: codecs shrink constant data to less than a thousandth, and
 /// values grow when they are decoded. Beyond it memory is only taken for what decompression really gave.
 const PLAUSIBLE_FACTOR: usize = 4096;
 
@@ -151,8 +159,8 @@ fn elements_count(chunk: &Chunk, shape: Shape<'_>, element_size: usize, fetched:
     };
     let stored = fetched.source.stored();
     let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
-    let plausible = record.plain_size().ok()? / PLAUSIBLE_FACTOR <= stored.len();
-    record.run_elements_count(layout).filter(|_| plausible)
+    record.check_promise().ok()?;
+    record.run_elements_count(layout)
 }
 
 fn place_runs(
@@ -210,7 +218,8 @@ fn basket_named(
     error: branchline_format::error::FormatError,
 ) -> ReadError {
     let branch = chunk.tree.branch_path(chunk.columns[column]);
-    let object = format!("tree {}, branch {branch}, basket {basket}", chunk.tree.path());
+    let basket = chunk.tree.basket_name(chunk.columns[column], basket);
+    let object = format!("tree {}, branch {branch}: {basket}", chunk.tree.path());
     ReadError::from_format(chunk.tree.file().path(), &error.in_object(object))
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::tree::{Basket, Place, TBranch};
 
-use crate::error::{ReadErrorKind, Result};
+use crate::error::Result;
 use crate::tree::{Content, Tree};
 
 impl Tree {
@@ -18,7 +18,7 @@ impl Tree {
         found.map_err(|entry| {
             let name = self.branch_path(index);
             let message = format!("branch {name} has no basket for entry {entry} of {}", self.entries_count());
-            self.error(ReadErrorKind::BadFile, message)
+            self.contradiction(&message)
         })
     }
 
@@ -30,6 +30,18 @@ impl Tree {
                 let cluster = ntuple.clusters(self.file()).ok().and_then(|clusters| clusters.get(basket));
                 cluster.map_or(0..0, |cluster| cluster.entries.clone())
             }
+        }
+    }
+
+    /// What a basket of a branch is called in errors: its number, and where it begins in the file.
+    pub(crate) fn basket_name(&self, index: usize, basket: usize) -> String {
+        match self.content() {
+            Content::Tree { meta, .. } => match &meta.branches[index].baskets[basket].place {
+                Place::File { seek, .. } => format!("basket {basket} at {seek}"),
+                Place::Embedded(_) => format!("basket {basket}, which came with the tree"),
+            },
+            // Of its pages the error tells where they are.
+            Content::Ntuple(_) => format!("cluster {basket}"),
         }
     }
 
@@ -54,7 +66,7 @@ impl Tree {
             return Ok(());
         }
         let message = format!("tree {} says {} entries, its branches have {most}", self.path(), self.entries_count());
-        Err(self.error(ReadErrorKind::BadFile, message))
+        Err(self.contradiction(&message))
     }
 
     /// Entries at which baskets of all these branches begin, the last being the end of the tree.

@@ -148,8 +148,9 @@ impl File {
         let Entry { path, key } = self.find_tree(path)?;
         let mut reader = self.metadata_reader();
         if key.class_name == anchor::CLASS_NAME {
-            let ntuple = Ntuple::open(&mut reader, &Entry { path: path.clone(), key })?;
-            let tree = Tree::new(Arc::clone(self), path, Content::Ntuple(Box::new(ntuple)));
+            let entry = Entry { path, key };
+            let ntuple = Ntuple::open(&mut reader, &entry)?;
+            let tree = Tree::new(Arc::clone(self), entry, Content::Ntuple(Box::new(ntuple)));
             add_open_time(&self.counters, &watch, before);
             return Ok(Arc::new(tree));
         }
@@ -158,7 +159,7 @@ impl File {
         let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
         let meta = read_tree(&plain, key.key_size, &key.class_name, &self.class_infos).map_err(named)?;
         let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.classes)).collect();
-        let tree = Tree::new(Arc::clone(self), path, Content::Tree { meta, kinds });
+        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds });
         add_open_time(&self.counters, &watch, before);
         Ok(Arc::new(tree))
     }
@@ -274,7 +275,8 @@ impl MetadataReader<'_> {
         missing.sort_by_key(|range| (range.offset, range.length));
         missing.dedup();
         if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
-            let message = "parts of its metadata lie in each other";
+            let first = missing.first().map_or(0, |range| range.offset);
+            let message = format!("parts of its metadata lie in each other (from offset {first} on)");
             return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
         }
         if missing.is_empty() {
@@ -295,7 +297,7 @@ impl MetadataReader<'_> {
                 Err(Need::Bytes { offset, size }) => {
                     self.pieces_count += 1;
                     if self.pieces_count > limits::METADATA_PIECES_MAX {
-                        let message = "its directories do not end";
+                        let message = format!("its directories do not end (offset {offset})");
                         return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
                     }
                     let rest = self.held.file_size().saturating_sub(offset);

@@ -9,7 +9,7 @@ use branchline_format::layout::{Kind, Layout};
 
 use crate::assemble::assemble;
 use crate::chunk::Chunk;
-use crate::error::{ReadErrorKind, Result};
+use crate::error::Result;
 use crate::fetch::{fetch, needed_baskets};
 use crate::slab::{Buffer, Pool};
 use crate::tree::Tree;
@@ -31,7 +31,7 @@ pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool
 /// How many elements these entries of a branch have, from the branch that counts them.
 pub(crate) fn read_counts(tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Counts> {
     let name = tree.branch_path(branch);
-    let not_counted = || tree.error(ReadErrorKind::BadFile, format!("branch {name} names no branch that counts it"));
+    let not_counted = || tree.contradiction(&format!("branch {name} names no branch that counts it"));
     let count = match tree.kind(branch) {
         Some(Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. })) => *count,
         Some(Kind::Data(Layout::Objects(program))) => program.count().ok_or_else(not_counted)?,

@@ -224,6 +224,23 @@ mod tests {
         assert_eq!(slab.close().bytes(), [1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
     }
 
+    #[test]
+    fn threads_fill_their_parts_while_the_buffer_moves() {
+        let pool = Pool::new(1 << 20);
+        let mut slab = OpenSlab::new(64, &pool);
+        let mut parts = slab.parts();
+        let kept = std::thread::scope(|scope| {
+            for byte in 0..8 {
+                let mut part = parts.cut(8).expect("8 of 64 are there");
+                // SAFETY: `slab` moves, but lives on in `kept`; its memory stays where it is.
+                scope.spawn(move || unsafe { part.bytes_mut() }.fill(byte));
+            }
+            Box::new(slab)
+        });
+        let expected: Vec<u8> = (0..8).flat_map(|byte| [byte; 8]).collect();
+        assert_eq!(kept.close().bytes(), expected);
+    }
+
     fn filled(size: usize, pool: &Arc<Pool>) -> Slab {
         let mut slab = OpenSlab::new(size, pool);
         slab.bytes_mut().fill(1);

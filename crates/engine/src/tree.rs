@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use branchline_format::column::Column;
+use branchline_format::directory::Entry;
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::ntuple::form::Form;
 use branchline_format::tree::TTree;
@@ -19,6 +20,8 @@ use crate::ntuple::Ntuple;
 pub struct Tree {
     file: Arc<File>,
     path: String,
+    /// Where its record begins in the file.
+    offset: u64,
     content: Content,
     /// Filled when a branch is looked for the first time: whoever reads all of them looks for none.
     index_by_path: OnceLock<HashMap<String, usize>>,
@@ -75,8 +78,8 @@ impl Shape<'_> {
 }
 
 impl Tree {
-    pub(crate) fn new(file: Arc<File>, path: String, content: Content) -> Self {
-        Self { file, path, content, index_by_path: OnceLock::new() }
+    pub(crate) fn new(file: Arc<File>, entry: Entry, content: Content) -> Self {
+        Self { file, path: entry.path, offset: entry.key.seek, content, index_by_path: OnceLock::new() }
     }
 
     /// The file that it is in.
@@ -221,5 +224,11 @@ impl Tree {
 
     pub(crate) fn error(&self, kind: ReadErrorKind, message: impl Into<String>) -> ReadError {
         ReadError::new(kind, self.file.path(), message)
+    }
+
+    /// What the tree says in one place contradicts what it says in another.
+    pub(crate) fn contradiction(&self, message: &str) -> ReadError {
+        let message = format!("{message} (tree {} at offset {} of the file)", self.path, self.offset);
+        self.error(ReadErrorKind::BadFile, message)
     }
 }

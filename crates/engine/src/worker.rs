@@ -67,7 +67,8 @@ impl Worker {
                     chunk.costs[task.column].add(&effort);
                 }
                 Err(error) => {
-                    let named = error.in_object(format!("basket {}", task.basket));
+                    let basket = chunk.tree.basket_name(chunk.columns[task.column], task.basket);
+                    let named = error.in_object(basket);
                     chunk.put_error(order, basket_error(&chunk, task.column, &named));
                 }
             }

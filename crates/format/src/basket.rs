@@ -1,6 +1,6 @@
 //! TBasket: from a record's bytes to plain data and the bounds of its entries.
 
-use crate::compress::{Codec, Decompressor};
+use crate::compress::{check_promise, Codec, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::KeySizes;
@@ -77,6 +77,20 @@ impl<'a> BasketRecord<'a> {
             .then(|| bytes / element_size)
     }
 
+    /// Refuses sizes that its stored bytes cannot have, before memory is taken for them.
+    pub fn check_promise(&self) -> Result<()> {
+        let size = self.plain_size()?;
+        if !self.key.is_compressed() {
+            return if size <= self.stored.len() { Ok(()) } else { Err(cut_short()) };
+        }
+        check_promise(self.stored, size).map_err(|error| FormatError::damaged(0, error.to_string()))
+    }
+
+    /// Whether all its entries have so many bytes, by what its head says.
+    pub fn has_entries_of(&self, entry_size: usize) -> bool {
+        entry_size.checked_mul(self.head.entries_count) == Some(self.data_size())
+    }
+
     /// Decompresses into `room`, whose former content is overwritten, and answers with all plain bytes of the basket.
     pub fn decompress<'p>(&self, decompressor: &mut Decompressor, room: &'p mut Vec<u8>) -> Result<&'p [u8]>
     where
@@ -84,9 +98,10 @@ impl<'a> BasketRecord<'a> {
     {
         let size = self.plain_size()?;
         if !self.key.is_compressed() {
-            return self.stored.get(..size).ok_or_else(|| FormatError::damaged(0, "the basket is cut short"));
+            return self.stored.get(..size).ok_or_else(cut_short);
         }
         if room.len() < size {
+            self.check_promise()?;
             room.reserve_exact(size - room.len());
             room.resize(size, 0);
         }
@@ -110,6 +125,10 @@ impl<'a> BasketRecord<'a> {
             generates_offsets: self.head.generates_offsets(),
         }
     }
+}
+
+fn cut_short() -> FormatError {
+    FormatError::damaged(0, "the basket is cut short")
 }
 
 /// The plain data of a basket and what tells its entries apart.

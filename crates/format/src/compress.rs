@@ -6,6 +6,8 @@
 
 mod error;
 
+use std::ops::Range;
+
 use liblzma::stream::{Action, Status, Stream};
 use xxhash_rust::xxh64::xxh64;
 
@@ -70,6 +72,21 @@ impl Codec {
             Codec::Lzma | Codec::None => 0,
         }
     }
+
+    /// Plain bytes that a byte of a payload can give at most.
+    fn factor_max(self) -> usize {
+        match self {
+            Codec::None => 1,
+            // A length of 258 in two bits.
+            Codec::Zlib | Codec::OldCs => 1032,
+            // Each byte that continues a length adds 255 to it.
+            Codec::Lz4 => 255,
+            // Lengths of 273 in a tenth of a bit.
+            Codec::Lzma => 40_000,
+            // Blocks of 128 KiB that are one byte again and again take four.
+            Codec::Zstd => 32_768,
+        }
+    }
 }
 
 /// The contexts of all codecs, made when first needed and used again: one `Decompressor` per thread.
@@ -94,32 +111,7 @@ impl Decompressor {
     /// Checksums are verified where the codec has them (adler32 of zlib, xxh64 of lz4, the check of xz). Sizes in
     /// the bytes never size an allocation. On an error the contents of `out` are unspecified.
     pub fn decompress_into(&mut self, records: &[u8], out: &mut [u8]) -> Result<Codec, CompressError> {
-        let mut first_codec = None;
-        let mut offset = 0;
-        let mut filled = 0;
-        while filled < out.len() {
-            if offset == records.len() {
-                let fault = CompressFault::EndsEarly { plain_bytes: filled, wanted_bytes: out.len() };
-                return Err(CompressError { offset, codec: first_codec, fault });
-            }
-            let record = Record::at(records, offset)?;
-            let fail = |fault| CompressError { offset, codec: Some(record.codec), fault };
-            let room = out.len() - filled;
-            if record.plain_bytes > room {
-                let plain_bytes = record.plain_bytes;
-                return Err(fail(CompressFault::TooLong { plain_bytes, room_bytes: room }));
-            }
-            let target = &mut out[filled..filled + record.plain_bytes];
-            self.decompress_payload(record.codec, record.payload, target).map_err(fail)?;
-            first_codec.get_or_insert(record.codec);
-            filled += record.plain_bytes;
-            offset += HEADER_BYTES + record.payload.len();
-        }
-        if offset < records.len() {
-            let fault = CompressFault::TrailingBytes { count: records.len() - offset };
-            return Err(CompressError { offset, codec: first_codec, fault });
-        }
-        Ok(first_codec.unwrap_or(Codec::None))
+        walk(records, out.len(), |record, place| self.decompress_payload(record.codec, record.payload, &mut out[place]))
     }
 
     fn decompress_payload(&mut self, codec: Codec, payload: &[u8], out: &mut [u8]) -> Result<(), CompressFault> {
@@ -147,6 +139,44 @@ impl Decompressor {
     }
 }
 
+/// Refuses records that cannot decompress to `plain_bytes`, as far as their headers tell: to be asked before memory is
+/// taken for so many.
+pub fn check_promise(records: &[u8], plain_bytes: usize) -> Result<(), CompressError> {
+    walk(records, plain_bytes, |record, _| record.check_promise()).map(|_| ())
+}
+
+/// Visits the records of a sequence with the place of each in the plain bytes, and answers with the first one's codec.
+fn walk(
+    records: &[u8],
+    plain_bytes: usize,
+    mut visit: impl FnMut(&Record<'_>, Range<usize>) -> Result<(), CompressFault>,
+) -> Result<Codec, CompressError> {
+    let mut first_codec = None;
+    let mut offset = 0;
+    let mut filled = 0;
+    while filled < plain_bytes {
+        if offset == records.len() {
+            let fault = CompressFault::EndsEarly { plain_bytes: filled, wanted_bytes: plain_bytes };
+            return Err(CompressError { offset, codec: first_codec, fault });
+        }
+        let record = Record::at(records, offset)?;
+        let fail = |fault| CompressError { offset, codec: Some(record.codec), fault };
+        let room_bytes = plain_bytes - filled;
+        if record.plain_bytes > room_bytes {
+            return Err(fail(CompressFault::TooLong { plain_bytes: record.plain_bytes, room_bytes }));
+        }
+        visit(&record, filled..filled + record.plain_bytes).map_err(fail)?;
+        first_codec.get_or_insert(record.codec);
+        filled += record.plain_bytes;
+        offset += HEADER_BYTES + record.payload.len();
+    }
+    if offset < records.len() {
+        let fault = CompressFault::TrailingBytes { count: records.len() - offset };
+        return Err(CompressError { offset, codec: first_codec, fault });
+    }
+    Ok(first_codec.unwrap_or(Codec::None))
+}
+
 /// One record, its sizes checked against the bytes there are.
 struct Record<'a> {
     codec: Codec,
@@ -172,6 +202,22 @@ impl<'a> Record<'a> {
             .get(..wanted_bytes)
             .ok_or_else(|| fail(CompressFault::Truncated { wanted_bytes, payload_bytes: rest.len() }))?;
         Ok(Self { codec, plain_bytes: little_endian([plain_0, plain_1, plain_2]), payload })
+    }
+
+    /// Refuses a plain size that this payload cannot have.
+    fn check_promise(&self) -> Result<(), CompressFault> {
+        let promised_bytes = self.plain_bytes;
+        if promised_bytes > self.payload.len().saturating_mul(self.codec.factor_max()) {
+            return Err(CompressFault::Implausible { promised_bytes, payload_bytes: self.payload.len() });
+        }
+        // Most zstd frames tell their plain size themselves.
+        match (self.codec, zstd_safe::get_frame_content_size(self.payload)) {
+            (Codec::Zstd, Ok(Some(size))) if size != promised_bytes as u64 => {
+                let plain_bytes = usize::try_from(size).unwrap_or(usize::MAX);
+                Err(CompressFault::WrongLength { plain_bytes, promised_bytes })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! TFile: its header, and the keys of its records (ROOT's "TFile and TKey" format description).
 
-use crate::compress::Decompressor;
+use crate::compress::{check_promise, CompressError, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
 use crate::held::{Held, Need};
@@ -228,9 +228,10 @@ pub fn read_object(held: &Held, key: &TKey, decompressor: &mut Decompressor) -> 
     if !sizes.is_compressed() {
         return Ok(stored.to_vec());
     }
-    let mut plain = vec![0; sizes.check_plain_size().map_err(named)?];
-    decompressor
-        .decompress_into(stored, &mut plain)
-        .map_err(|error| named(FormatError::damaged(key.seek, error.to_string())))?;
+    let plain_size = sizes.check_plain_size().map_err(named)?;
+    let damaged = |error: CompressError| named(FormatError::damaged(key.seek, error.to_string()));
+    check_promise(stored, plain_size).map_err(damaged)?;
+    let mut plain = vec![0; plain_size];
+    decompressor.decompress_into(stored, &mut plain).map_err(damaged)?;
     Ok(plain)
 }

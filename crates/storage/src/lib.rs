@@ -3,6 +3,8 @@
 //! A [`Store`] is one opened file at one place. [`open`] finds the right one for a path or URL, stores wrapped
 //! around a store add to it ([`Counted`]), and [`coalesce`] joins near ranges before they are read.
 
+#![forbid(unsafe_code)]
+
 mod coalesce;
 mod counted;
 mod error;

@@ -42,6 +42,13 @@ pub enum CompressFault {
         /// Plain bytes still missing in the whole.
         room_bytes: usize,
     },
+    /// The header promises more plain bytes than the codec can make of the payload.
+    Implausible {
+        /// Plain bytes by the header.
+        promised_bytes: usize,
+        /// Compressed bytes.
+        payload_bytes: usize,
+    },
     /// The checksum of an lz4 block differs.
     Checksum {
         /// In the record.
@@ -98,6 +105,9 @@ impl fmt::Display for CompressFault {
             }
             Self::TooLong { plain_bytes, room_bytes } => {
                 write!(formatter, "it promises {plain_bytes} plain bytes, but only {room_bytes} are missing")
+            }
+            Self::Implausible { promised_bytes, payload_bytes } => {
+                write!(formatter, "it promises {promised_bytes} plain bytes, which {payload_bytes} cannot give")
             }
             Self::Checksum { stored, computed } => {
                 write!(formatter, "its checksum is {computed:016x}, but {stored:016x} was written")

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{Codec, CompressError};
+use crate::compress::{check_promise, Codec, CompressError};
 use crate::error::{FormatError, Result};
 use crate::held::Need;
 
@@ -250,7 +250,14 @@ impl ColumnReader<'_> {
             let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
             return Err(FormatError::damaged(page.locator.offset, message));
         }
-        Ok(size as usize)
+        let size = size as usize;
+        let stored = self.stored.page(page).unwrap_or_default();
+        let stored = stored.get(..page.locator.size as usize).unwrap_or_default();
+        if size != stored.len() {
+            check_promise(stored, size)
+                .map_err(|error| FormatError::damaged(page.locator.offset, error.to_string()))?;
+        }
+        Ok(size)
     }
 
     /// Appends numbers of this kind; memory is taken page by page, as the bytes that they come from are seen.
@@ -268,6 +275,9 @@ impl ColumnReader<'_> {
             let end = end.min(elements.end);
             if end <= start {
                 continue;
+            }
+            for page in self.pages_of(&(start..end)) {
+                self.plain_size(page).map_err(|error| self.named(error))?;
             }
             let filled = out.len();
             out.resize(filled + number.size() * (end - start) as usize, 0);

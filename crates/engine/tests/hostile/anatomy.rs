@@ -1,0 +1,315 @@
+//! What the bytes of a file are: which are the data of which branch, which are under a checksum.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use branchline_format::compress::{Codec, Decompressor};
+use branchline_format::directory::{Directories, Entry};
+use branchline_format::file::{read_header, read_key_at, read_object, FileHeader, KeySizes, TKey};
+use branchline_format::held::Held;
+use branchline_format::layout::{kind_of, Layout};
+use branchline_format::ntuple::anchor::{read_anchor, CLASS_NAME};
+use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link};
+use branchline_format::ntuple::footer::read_footer;
+use branchline_format::ntuple::form::standalone_form;
+use branchline_format::ntuple::names::branches;
+use branchline_format::ntuple::page_list::{read_page_list, Cluster};
+use branchline_format::ntuple::schema::read_header as read_schema;
+use branchline_format::objects::Classes;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::{read_tree, Place, TTree};
+use bytes::Bytes;
+
+use crate::mutation::Wrong;
+use crate::reading::Which;
+
+/// Bytes of the header of a file, and of a compression record.
+const HEADER_BYTES: usize = 64;
+const RECORD_HEADER_BYTES: usize = 9;
+/// Bytes in front of the fields of the anchor of an RNTuple that its checksum leaves out.
+const ANCHOR_HEAD_BYTES: u64 = 6;
+/// Bytes in front of the names of a key below 2 GB, and where its sizes and its place stand in them.
+const KEY_HEAD_BYTES: usize = 26;
+const SEEK_IN_KEY: usize = 18;
+/// Versions of keys and files from these on have 64-bit places.
+const BIG_KEY_VERSION: i16 = 1000;
+const BIG_FILE_VERSION: i32 = 1_000_000;
+/// Where the header of a file below 2 GB says where it ends, and where its streamer infos are.
+const END_AT: usize = 12;
+const SEEK_INFO_AT: usize = 37;
+
+/// A basket in the file.
+struct BasketBytes {
+    range: Range<usize>,
+    /// The branch, and those that it counts.
+    branches: Vec<Which>,
+}
+
+/// A file and what its bytes are.
+pub struct Anatomy {
+    /// All of them.
+    pub bytes: Vec<u8>,
+    /// Those that describe others: the header, keys, heads of baskets and of compression records, plain trees and
+    /// streamer infos, what an RNTuple is described by.
+    pub hot: Vec<Range<usize>>,
+    baskets: Vec<BasketBytes>,
+    /// Those whose checksum is verified.
+    checked: Vec<Range<usize>>,
+}
+
+/// What a case has changed.
+pub struct Touched {
+    /// Branches whose data were changed.
+    branches: Vec<Which>,
+    /// Of those, the ones that were changed where no checksum tells.
+    unchecked: Vec<Which>,
+    /// Whether something else was changed where no checksum tells.
+    pub description: bool,
+    /// Whether something else was changed at all.
+    elsewhere: bool,
+}
+
+impl Touched {
+    /// Whether data of this branch were changed.
+    pub fn is_in(&self, which: &Which) -> bool {
+        self.branches.contains(which)
+    }
+
+    /// Whether nothing that this branch depends on was changed.
+    pub fn spares(&self, which: &Which) -> bool {
+        !self.elsewhere && !self.is_in(which)
+    }
+
+    /// Whether this branch may have other values than before.
+    pub fn may_change(&self, which: &Which) -> bool {
+        self.description || self.unchecked.contains(which)
+    }
+}
+
+impl Anatomy {
+    /// Looks into a file; none where it cannot be read as it is.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let held = Held::whole(Bytes::copy_from_slice(bytes));
+        let header = read_header(&held).ok()?;
+        let entries = entries_of(&held, &header)?;
+        let mut anatomy = Self { bytes: bytes.to_vec(), hot: Vec::new(), baskets: Vec::new(), checked: Vec::new() };
+        anatomy.hot.push(0..HEADER_BYTES);
+        let infos = Arc::new(anatomy.add_infos(&held, &header).unwrap_or_default());
+        let classes = Arc::new(Classes::new(Arc::clone(&infos)));
+        for entry in &entries {
+            anatomy.add_record(entry.key.seek, entry.key.sizes());
+            if let Some(tree) = tree_of(&held, entry, &infos) {
+                anatomy.add_tree(&entry.path, &tree, &classes);
+            } else if entry.key.class_name == CLASS_NAME {
+                anatomy.add_ntuple(&held, entry);
+            }
+        }
+        anatomy.hot.retain(|range| range.end <= bytes.len() && !range.is_empty());
+        Some(anatomy)
+    }
+
+    fn add_infos(&mut self, held: &Held, header: &FileHeader) -> Option<ClassInfos> {
+        let (key, plain) = infos_of(held, header)?;
+        self.add_record(key.seek, key.sizes());
+        ClassInfos::read(&plain, key.key_size).ok()
+    }
+
+    fn add_tree(&mut self, path: &str, tree: &TTree, classes: &Arc<Classes>) {
+        let which = |index: usize| (path.to_string(), tree.branches[index].path.clone());
+        let mut counted: Vec<Vec<Which>> = vec![Vec::new(); tree.branches.len()];
+        for (index, branch) in tree.branches.iter().enumerate() {
+            let count = match kind_of(branch, classes).layout() {
+                Some(Layout::Run { count, .. }) => *count,
+                Some(Layout::Arrays { count, .. }) => Some(*count),
+                Some(Layout::Objects(program)) => program.count(),
+                _ => None,
+            };
+            if let Some(count) = count {
+                counted[count].push(which(index));
+            }
+        }
+        for (index, branch) in tree.branches.iter().enumerate() {
+            // A branch that counts may itself be counted.
+            let mut branches = vec![which(index)];
+            branches.extend(counted[index].iter().cloned());
+            for basket in &branch.baskets {
+                let Place::File { seek, size } = basket.place else { continue };
+                let range = seek as usize..(seek + size) as usize;
+                let Some(record) = self.bytes.get(range.clone()) else { continue };
+                let mut cursor = branchline_format::cursor::Cursor::new(record);
+                let Ok(key) = branchline_format::file::parse_key_sizes(&mut cursor) else { continue };
+                self.add_record(seek, key);
+                self.baskets.push(BasketBytes { range, branches: branches.clone() });
+            }
+        }
+    }
+
+    /// Marks what describes an RNTuple, which all has checksums, and its pages, most of which have. None where it cannot
+    /// be read.
+    fn add_ntuple(&mut self, held: &Held, entry: &Entry) -> Option<()> {
+        let mut decompressor = Decompressor::new();
+        let anchor = read_anchor(&read_object(held, &entry.key, &mut decompressor).ok()?).ok()?;
+        let fields_at = entry.key.seek + entry.key.key_size + ANCHOR_HEAD_BYTES;
+        self.add_checked(fields_at, entry.key.seek + entry.key.size - fields_at);
+        let mut envelope = |link: &Link, kind| {
+            self.add_checked(link.locator.offset, link.locator.size);
+            read_envelope(held, link, kind, anchor.max_key_size, &mut decompressor).ok()
+        };
+        let header = envelope(&anchor.header, EnvelopeKind::Header)?;
+        let footer = envelope(&anchor.footer, EnvelopeKind::Footer)?;
+        let (schema, groups) = read_footer(&footer, &header, read_schema(&header).ok()?).ok()?;
+        let lists: Option<Vec<Vec<Cluster>>> = groups
+            .iter()
+            .map(|group| {
+                let list = envelope(&group.page_list, EnvelopeKind::PageList)?;
+                read_page_list(list, group, header.checksum).ok()
+            })
+            .collect();
+        let mut of_column: Vec<Vec<Which>> = vec![Vec::new(); schema.columns.len()];
+        for branch in branches(&schema) {
+            if let Ok(form) = standalone_form(&schema, branch.field) {
+                form.each_column(&mut |column| of_column[column].push((entry.path.clone(), branch.path.clone())));
+            }
+        }
+        for cluster in lists?.iter().flatten() {
+            for (column, branches) in of_column.iter().enumerate() {
+                for page in cluster.pages(column).ok().flatten().unwrap_or_default().pages {
+                    let range = page.stored().offset as usize..(page.stored().offset + page.stored().size) as usize;
+                    if page.has_checksum {
+                        self.add_checked(page.stored().offset, page.stored().size);
+                    }
+                    self.baskets.push(BasketBytes { range, branches: branches.clone() });
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn add_checked(&mut self, offset: u64, size: u64) {
+        let range = offset as usize..(offset + size) as usize;
+        self.hot.push(range.clone());
+        self.checked.push(range);
+    }
+
+    /// Marks the key of a record, and what of it is compressed under a checksum.
+    fn add_record(&mut self, seek: u64, key: KeySizes) {
+        let start = seek as usize;
+        let (data, end) = (start + key.key_size as usize, start + key.size as usize);
+        self.hot.push(start..data);
+        if !key.is_compressed() {
+            self.hot.extend((end > data).then_some(data..end));
+            return;
+        }
+        let mut at = data;
+        while let Some(head) = self.bytes.get(at..at + RECORD_HEADER_BYTES) {
+            let size = usize::from(head[3]) | usize::from(head[4]) << 8 | usize::from(head[5]) << 16;
+            let codec = Codec::of_record(head);
+            let next = at + RECORD_HEADER_BYTES + size;
+            if codec.is_none() || next > end {
+                break;
+            }
+            self.hot.push(at..at + RECORD_HEADER_BYTES);
+            if matches!(codec, Some(Codec::Zlib | Codec::Lz4 | Codec::Lzma)) {
+                self.checked.push(at..next);
+            }
+            at = next;
+        }
+    }
+
+    /// What of the file a case has changed.
+    pub fn touched(&self, wrong: &Wrong) -> Touched {
+        let mut touched = Touched { branches: Vec::new(), unchecked: Vec::new(), description: false, elsewhere: false };
+        let Some(ranges) = &wrong.ranges else {
+            (touched.description, touched.elsewhere) = (true, true);
+            return touched;
+        };
+        for at in ranges.iter().cloned().flatten().filter(|at| wrong.bytes[*at] != self.bytes[*at]) {
+            let is_checked = self.checked.iter().any(|range| range.contains(&at));
+            let baskets: Vec<&BasketBytes> = self.baskets.iter().filter(|one| one.range.contains(&at)).collect();
+            if baskets.is_empty() {
+                touched.elsewhere = true;
+                touched.description |= !is_checked;
+            }
+            for which in baskets.iter().flat_map(|one| &one.branches) {
+                touched.branches.push(which.clone());
+                if !is_checked {
+                    touched.unchecked.push(which.clone());
+                }
+            }
+        }
+        touched
+    }
+}
+
+/// All keys of a file that is held whole.
+fn entries_of(held: &Held, header: &FileHeader) -> Option<Vec<Entry>> {
+    let mut directories = Directories::new(header, held.file_size());
+    directories.read_below("", held).ok()?;
+    directories.entries_below("", held).ok()
+}
+
+fn infos_of(held: &Held, header: &FileHeader) -> Option<(TKey, Vec<u8>)> {
+    let key = read_key_at(held, header.seek_info).ok()?;
+    let plain = read_object(held, &key, &mut Decompressor::new()).ok()?;
+    Some((key, plain))
+}
+
+fn tree_of(held: &Held, entry: &Entry, infos: &ClassInfos) -> Option<TTree> {
+    if !matches!(entry.key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD") {
+        return None;
+    }
+    let plain = read_object(held, &entry.key, &mut Decompressor::new()).ok()?;
+    read_tree(&plain, entry.key.key_size, &entry.key.class_name, infos).ok()
+}
+
+/// The same file with its trees and streamer infos stored plain at its end, so that changes reach what describes the
+/// data and not only the codecs; none where it is stored so already.
+pub fn laid_open(bytes: &[u8]) -> Option<Vec<u8>> {
+    let held = Held::whole(Bytes::copy_from_slice(bytes));
+    let header = read_header(&held).ok()?;
+    if number_at(bytes, 4) >= BIG_FILE_VERSION {
+        return None;
+    }
+    let mut open = bytes.to_vec();
+    for entry in entries_of(&held, &header)? {
+        let is_small = bytes.get(entry.key.seek as usize + 4..).is_some_and(|at| at[0] < (BIG_KEY_VERSION >> 8) as u8);
+        if matches!(entry.key.class_name.as_str(), "TTree" | "TNtuple") && is_small && entry.key.sizes().is_compressed()
+        {
+            let plain = read_object(&held, &entry.key, &mut Decompressor::new()).ok()?;
+            let head = bytes[entry.key.seek as usize..][..KEY_HEAD_BYTES].to_vec();
+            let places: Vec<usize> =
+                (0..bytes.len() - KEY_HEAD_BYTES).filter(|at| bytes[*at..].starts_with(&head)).collect();
+            let start = append_plain(&mut open, &entry.key, &plain);
+            for at in places.into_iter().filter(|at| *at != entry.key.seek as usize) {
+                put_number(&mut open, at, entry.key.key_size as usize + plain.len());
+                put_number(&mut open, at + SEEK_IN_KEY, start);
+            }
+        }
+    }
+    if let Some((key, plain)) = infos_of(&held, &header).filter(|(key, _)| key.sizes().is_compressed()) {
+        let start = append_plain(&mut open, &key, &plain);
+        put_number(&mut open, SEEK_INFO_AT, start);
+        put_number(&mut open, SEEK_INFO_AT + 4, key.key_size as usize + plain.len());
+    }
+    let end = open.len();
+    put_number(&mut open, END_AT, end);
+    (end > bytes.len()).then_some(open)
+}
+
+/// Appends a record without compression and answers with its place.
+fn append_plain(file: &mut Vec<u8>, key: &TKey, plain: &[u8]) -> usize {
+    let start = file.len();
+    file.extend_from_within(key.seek as usize..(key.seek + key.key_size) as usize);
+    file.extend_from_slice(plain);
+    put_number(file, start, key.key_size as usize + plain.len());
+    put_number(file, start + SEEK_IN_KEY, start);
+    start
+}
+
+fn number_at(bytes: &[u8], at: usize) -> i32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |raw| i32::from_be_bytes(*raw))
+}
+
+fn put_number(bytes: &mut [u8], at: usize, number: usize) {
+    bytes[at..at + 4].copy_from_slice(&(number as u32).to_be_bytes());
+}

@@ -1,0 +1,146 @@
+//! Reads every branch of every tree, and keeps of each what its values are, in short, or its error.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::Path;
+
+use branchline_engine::chunk::Values;
+use branchline_engine::error::{ReadError, ReadErrorKind};
+use branchline_engine::file::File;
+use branchline_engine::read_now::read_now;
+use branchline_engine::slab::{Buffer, Pool};
+
+use crate::anatomy::Touched;
+use crate::columns::checked_len;
+use crate::mutation::Random;
+
+/// Branches that a case reads if they take more than this together: those that were touched, and some others.
+const PLAIN_BYTES_MAX: usize = 1 << 20;
+
+/// A tree, and a branch of it; no branch for what happened to the tree as a whole, no tree for the file.
+pub type Which = (String, String);
+
+/// What reading a branch gave.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Values, in short.
+    Values {
+        /// How many entries.
+        entries_count: usize,
+        /// A hash of all of them.
+        digest: u64,
+        /// Bytes that they take.
+        size_bytes: usize,
+    },
+    /// Why there are none.
+    Error(ReadError),
+}
+
+/// What reading a file gave.
+pub type Reading = BTreeMap<Which, Outcome>;
+
+/// Reads the branches that are wanted, or all that can be read.
+pub fn read(path: &Path, wanted: Option<&[Which]>) -> Reading {
+    let mut reading = Reading::new();
+    let path = path.to_str().expect("a path of letters");
+    let done = catch_unwind(AssertUnwindSafe(|| read_file(path, wanted, &mut reading)));
+    match done {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            reading.insert(Which::default(), Outcome::Error(error));
+        }
+        Err(_) => {
+            let error = ReadError::new(ReadErrorKind::Internal, path, "it panics");
+            reading.insert(Which::default(), Outcome::Error(error));
+        }
+    }
+    reading
+}
+
+fn read_file(path: &str, wanted: Option<&[Which]>, reading: &mut Reading) -> Result<(), ReadError> {
+    let file = File::open(path)?;
+    let mut tree_paths: Vec<String> =
+        file.entries_below("")?.into_iter().filter(|entry| file.is_tree(&entry.key)).map(|entry| entry.path).collect();
+    tree_paths.sort();
+    tree_paths.dedup();
+    for tree_path in tree_paths {
+        let tree = match file.tree(Some(&tree_path)) {
+            Ok(tree) => tree,
+            Err(error) => {
+                reading.insert((tree_path, String::new()), Outcome::Error(error));
+                continue;
+            }
+        };
+        for index in tree.readable() {
+            let which = (tree_path.clone(), tree.branch_path(index).to_string());
+            if wanted.is_some_and(|wanted| wanted.binary_search(&which).is_err()) {
+                continue;
+            }
+            let values = read_now(&tree, vec![index], 0..tree.entries_count(), &Pool::new(0));
+            let outcome = match values.and_then(|chunk| chunk.take()) {
+                Ok(mut columns) => values_of(columns.remove(0), tree.entries_count()),
+                Err(error) => Outcome::Error(error),
+            };
+            reading.insert(which, outcome);
+        }
+    }
+    Ok(())
+}
+
+/// A buffer of the engine, seen as what it holds.
+struct Seen(Buffer);
+
+impl AsRef<[u8]> for Seen {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl AsRef<[i64]> for Seen {
+    fn as_ref(&self) -> &[i64] {
+        bytemuck::cast_slice(self.0.bytes())
+    }
+}
+
+fn values_of(column: Values, entries_count: u64) -> Outcome {
+    let column = column.map(&mut Seen, &mut Seen);
+    let length = checked_len(&column);
+    assert_eq!(length as u64, entries_count, "a value for each entry");
+    let hasher = RefCell::new(DefaultHasher::new());
+    let size_bytes = Cell::new(0);
+    let add = |one: Seen| {
+        let bytes = one.0.bytes();
+        hasher.borrow_mut().write_usize(bytes.len());
+        hasher.borrow_mut().write(bytes);
+        size_bytes.set(size_bytes.get() + bytes.len());
+    };
+    column.map(&mut |one| add(one), &mut |one| add(one));
+    Outcome::Values { entries_count: length, digest: hasher.into_inner().finish(), size_bytes: size_bytes.get() }
+}
+
+/// The branches that a case reads, in order: all of a small file, of a large one those that the case touches and others
+/// by chance. What the file does not have as it is, it may have when it is wrong: this too is read.
+pub fn choice(truth: &Reading, touched: &Touched, random: &mut Random) -> Vec<Which> {
+    let size = |outcome: &Outcome| match outcome {
+        Outcome::Values { size_bytes, .. } => *size_bytes,
+        Outcome::Error(_) => 0,
+    };
+    let total: usize = truth.values().map(size).sum();
+    let percent = (100 * PLAIN_BYTES_MAX / total.max(1)).clamp(1, 100);
+    let chosen = truth.keys().filter(|which| touched.is_in(which) || random.percent(percent));
+    chosen.cloned().collect()
+}
+
+/// An error says in which file, in which object and where; and none is a mistake of ours.
+pub fn check_error(error: &ReadError, path: &Path, about: &str) {
+    assert_eq!(Path::new(&error.path), path, "{about}: the file of {error}");
+    assert!(
+        error.kind != ReadErrorKind::Internal && !error.message.contains("mistake in Branchline"),
+        "{about}: {error}"
+    );
+    let is_no_root_file = ["not a ROOT file", "the file is empty"].iter().any(|said| error.message.starts_with(said));
+    let says_where = error.message.contains("offset ") || is_no_root_file;
+    assert!(says_where || error.kind != ReadErrorKind::BadFile, "{about}: where is it? {error}");
+}

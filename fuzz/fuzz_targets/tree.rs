@@ -1,0 +1,47 @@
+//! The plain bytes of streamer infos behind the size of their key and their length, and of a tree behind the size of its
+//! key. The layouts of its branches are told, and the baskets that came with it are decoded.
+
+#![no_main]
+
+use branchline_format::basket::Plain;
+use branchline_format::decode::decode;
+use std::sync::Arc;
+
+use branchline_format::layout::kind_of;
+use branchline_format::objects::Classes;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::{read_tree, Place, TTree};
+use branchline_fuzz::columns::checked_len;
+use branchline_fuzz::input::Input;
+use branchline_fuzz::memory::bounded;
+use libfuzzer_sys::fuzz_target;
+
+/// Bytes of memory for a byte of streamer infos and tree.
+const FACTOR: usize = 512;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input(bytes);
+    let info_key_size = u64::from(input.short());
+    let infos = ClassInfos::read(input.part(), info_key_size).unwrap_or_default();
+    let key_size = u64::from(input.short());
+    if let Ok(tree) = bounded(bytes.len(), FACTOR, || read_tree(input.0, key_size, "TTree", &infos)) {
+        check(&tree, &Arc::new(Classes::new(Arc::new(infos))));
+    }
+});
+
+fn check(tree: &TTree, classes: &Arc<Classes>) {
+    for (index, branch) in tree.branches.iter().enumerate() {
+        assert!(branch.parent.is_none_or(|parent| parent < index), "a parent comes before its children");
+        let in_order = branch.baskets.windows(2).all(|pair| pair[0].entry_stop <= pair[1].entry_start);
+        assert!(in_order, "baskets in the order of entries");
+        let kind = kind_of(branch, classes);
+        let Some(layout) = kind.layout() else { continue };
+        for basket in &branch.baskets {
+            assert!(basket.entry_start < basket.entry_stop);
+            let Place::Embedded(embedded) = &basket.place else { continue };
+            if let Ok(column) = decode(layout, &Plain::embedded(embedded), 0..embedded.entries_count, None) {
+                assert_eq!(checked_len(&column), embedded.entries_count);
+            }
+        }
+    }
+}
