@@ -96,9 +96,8 @@ class Chunk:
 
     def own_names(self) -> list[str]:
         """Names of the branches that were read, without those above them; a slash may be in a name."""
-        tree = self._core.tree()
-        names = dict(zip(tree.paths(), (name for name, _, _ in tree.outline()), strict=True))
-        return [names[path] for path in self.branches]
+        outline = self.shape.outline
+        return [outline.names[outline.index_by_path[path]] for path in self.branches]
 
     @property
     def all_branches(self) -> list[str]:
