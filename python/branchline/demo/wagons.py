@@ -1,8 +1,8 @@
 """The demo's train: three wagons over the same collisions, light, middling and heavy, written as users write them.
 
 Each wagon is an object with `process(events)`, where `events.px` is an awkward array of the branch `px`. What it
-returns is added up over the dataset. Momenta are in GeV/c, and histograms that are filled with the events' weights are
-cross-sections in mb once they are divided by the number of events.
+returns is added up over the dataset, and `postprocess` makes the result of the sum. Momenta are in GeV/c. The weight of
+an event is a cross-section in mb: what is filled with it and divided by the number of events generated is one, too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,22 @@ import numpy as np
 import vector
 
 vector.register_awkward()
+# Else every worker prints FastJet's banner between the lines of the others.
+fastjet._swig.ClusterSequence.set_fastjet_banner_stream(None)
+
+
+def cross_section(filled: hist.Hist, events_count: int, label: str) -> hist.Hist:
+    """The differential cross-section in mb per unit of the axis, from weights that were filled for so many events.
+
+    What lies beyond the axis is a cross-section in mb.
+    """
+    scaled = filled * (1 / events_count)
+    widths: Any = filled.axes[0].widths
+    bins: Any = scaled.view()
+    bins["value"] /= widths
+    bins["variance"] /= widths**2
+    scaled.label = label
+    return scaled
 
 
 class Spectra:
@@ -42,10 +58,21 @@ class Spectra:
         eta_spectrum.fill(ak.flatten(eta), weight=ak.flatten(weight))
         return {
             "events": len(events),
-            "cross_section_mb": float(ak.sum(events.weight)),
+            "weights_sum_mb": float(ak.sum(events.weight)),
             "multiplicity": multiplicity,
             "pt": pt_spectrum,
             "eta": eta_spectrum,
+        }
+
+    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
+        """Cross-sections: that of all events, and differential ones."""
+        events_count = total["events"]
+        return {
+            "events": events_count,
+            "cross_section_mb": total["weights_sum_mb"] / events_count,
+            "multiplicity": cross_section(total["multiplicity"], events_count, r"$d\sigma/dN_{ch}$ [mb]"),
+            "pt": cross_section(total["pt"], events_count, r"$d\sigma/dp_T$ [mb/(GeV/c)]"),
+            "eta": cross_section(total["eta"], events_count, r"$d\sigma/d\eta$ [mb]"),
         }
 
 
@@ -74,6 +101,7 @@ class Jets:
         pt_axis = hist.axis.Regular(40, self.pt_min, 300, transform=hist.axis.transform.log, label="jet $p_T$ [GeV/c]")
         leading = ak.num(jets) > 0
         return {
+            "events": len(events),
             "number": hist.Hist.new.Int(0, 15, label="jets").Weight().fill(ak.num(jets), weight=events.weight),
             "pt": hist.Hist(pt_axis, storage=hist.storage.Weight()).fill(ak.flatten(jets.pt), weight=weight),
             "leading_pt": hist.Hist(pt_axis, storage=hist.storage.Weight()).fill(
@@ -86,6 +114,18 @@ class Jets:
             .Weight()
             .fill(ak.flatten(jets.eta), weight=weight),
         }
+
+    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
+        """Differential cross-sections."""
+        units = {
+            "number": r"$d\sigma/dN_{jets}$ [mb]",
+            "pt": r"$d\sigma/dp_T$ [mb/(GeV/c)]",
+            "leading_pt": r"$d\sigma/dp_T$ of the leading jet [mb/(GeV/c)]",
+            "mass": r"$d\sigma/dm$ [mb/(GeV/$c^2$)]",
+            "eta": r"$d\sigma/d\eta$ [mb]",
+        }
+        spectra = {key: cross_section(total[key], total["events"], label) for key, label in units.items()}
+        return {"events": total["events"], **spectra}
 
 
 @nb.njit
@@ -128,7 +168,8 @@ class Correlations:
         same, mixed = np.zeros((2, 40, 36))
         count_pairs(triggers, partners, weights, same, self.delta_eta_max)
         for shift in range(1, 1 + min(self.mixed_events, len(events) - 1)):
-            count_pairs(triggers[shift:], partners[:-shift], weights[shift:], mixed, self.delta_eta_max)
+            both = weights[shift:] * weights[:-shift]
+            count_pairs(triggers[shift:], partners[:-shift], both, mixed, self.delta_eta_max)
         return {
             "triggers": float(np.sum(ak.num(triggers) * weights)),
             "same_event": self.histogram(same, "pairs, sum of weights"),

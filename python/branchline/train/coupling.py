@@ -13,7 +13,7 @@ from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
 from branchline.sensors import core_wait_s
-from branchline.train.accumulators import CannotAddError, add
+from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns, Events
 from branchline.train.faults import WagonFault, because_of, fault_of
@@ -42,6 +42,7 @@ class Coupling:
         self._clock = clock
         self._interruption = interruption
         self._stopped: frozenset[str] = frozenset()
+        self._totals: dict[str, Total] = {}
         self._previous: dict[str, Any] = {}
         self._processor_events = ProcessorEvents()
         self._last_place: dict[str, Any] = {}
@@ -50,15 +51,17 @@ class Coupling:
     def begin(self, stopped: frozenset[str]) -> dict[str, WagonShare]:
         """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
         self._stopped = stopped
+        self._totals = {wagon.name: Total() for wagon in self._wagons}
         return {wagon.name: WagonShare() for wagon in self._wagons}
 
     def settle(self, shares: dict[str, WagonShare]) -> None:
-        """The end of a sub-job: a sum that cannot leave the worker stops its wagon."""
+        """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker stops its wagon."""
         for wagon in self._wagons:
             share = shares[wagon.name]
             try:
+                share.total = self._totals[wagon.name].value
                 pickled_bytes(share.total)
-            except CannotPickleError as error:
+            except (CannotAddError, CannotPickleError) as error:
                 fault = share.error or replace(fault_of(error, wagon), **self._last_place)
                 shares[wagon.name] = replace(share, total=None, events=0, chunks=0, error=fault)
 
@@ -149,7 +152,16 @@ class Coupling:
                 if stopped:
                     share.error = because_of(stopped[0], chunk)
                 else:
-                    _add_output(wagon, share, outputs[wagon.name], chunk)
+                    self._add_output(wagon, share, outputs[wagon.name], chunk)
+
+    def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
+        try:
+            self._totals[wagon.name].add(output)
+        except CannotAddError as error:
+            share.error = fault_of(error, wagon, chunk)
+            return
+        share.events += len(chunk)
+        share.chunks += 1
 
     def _note_touches(self, columns: Columns, shares: dict[str, WagonShare]) -> None:
         for name, touched in columns.touched.items():
@@ -159,16 +171,6 @@ class Coupling:
             misses = shares[name].misses
             for branch in missed:
                 misses[branch] = misses.get(branch, 0) + 1
-
-
-def _add_output(wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
-    try:
-        share.total = add(share.total, output)
-    except CannotAddError as error:
-        share.error = fault_of(error, wagon, chunk)
-        return
-    share.events += len(chunk)
-    share.chunks += 1
 
 
 def _metadata(chunk: Chunk, file: DataFile) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
 from branchline.train.faults import WagonFault, because_of
 from branchline.train.plan import open_tree, step_entries
+from branchline.train.share_records import opening_of
 from branchline.train.wagons import Wagon
 from branchline.tree import Tree
 
@@ -50,6 +52,10 @@ class FirstTrees:
                 if not self._skip_bad_files:
                     raise
         return step_size if isinstance(step_size, int) else STEP_MAX_ENTRIES
+
+    def records(self) -> list[dict[str, Any]]:
+        """What the look took, by file."""
+        return [record for tree in self._opened or () for record in opening_of(tree)]
 
     def _error_of(self, wagon: Wagon) -> BranchlineError | None:
         """Why a wagon's branches cannot be read from any of the trees; None if they can from one."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from branchline.train.accumulators import CannotAddError, add
+from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import WagonFault, because_of
 from branchline.train.plan import Share
 from branchline.train.records import RecordTable
@@ -33,6 +33,7 @@ class Merger:
     def __init__(self, wagons: tuple[Wagon, ...], shares: list[Share], stopped: Mapping[str, WagonFault]) -> None:
         """``stopped`` are the wagons that did not even begin."""
         self.merged = Merged({wagon.name: WagonShare(error=stopped.get(wagon.name)) for wagon in wagons})
+        self._totals = {wagon.name: Total() for wagon in wagons}
         self._wagons = wagons
         self._shares = shares
         self._early: dict[int, ShareResult] = {}
@@ -46,9 +47,14 @@ class Merger:
             self._next += 1
 
     def finish(self) -> Merged:
-        """Adds what is left behind a gap, as it is after an error or Ctrl-C."""
+        """Adds what is left behind a gap, as it is after an error or Ctrl-C, and puts the sums into the record."""
         for index in sorted(self._early):
             self._fold(index, self._early.pop(index))
+        for name, share in self.merged.wagons.items():
+            try:
+                share.total = self._totals[name].value
+            except CannotAddError as error:
+                share.error = share.error or WagonFault(type(error).__name__, str(error))
         return self.merged
 
     def _fold(self, index: int, result: ShareResult) -> None:
@@ -77,7 +83,7 @@ class Merger:
                 total.error = replace(because_of(needed), **_place_of(source))
                 return
         try:
-            total.total = add(total.total, share.total)
+            self._totals[wagon.name].add(share.total)
         except CannotAddError as error:
             total.error = WagonFault(type(error).__name__, str(error), **_place_of(source))
             return

@@ -12,7 +12,6 @@ from typing import Any
 
 import awkward as ak
 
-import branchline
 from branchline.errors import BranchlineError
 from branchline.train.events import Columns
 from branchline.tree import Chunk, NanoEventsMaker
@@ -89,9 +88,8 @@ class ProcessorEvents:
     def _learn_forms(self, chunk: Chunk) -> None:
         if chunk.all_branches == self._branches:
             return
-        tree = branchline.open(chunk.path)[chunk.tree_name]
         names = chunk.all_branches
-        columns = tree.arrays(names, entry_stop=1)
+        columns = chunk.no_entries(names)
         self._forms = {name: _keyed(name, columns[name])[0] for name in names}
         self._keys = {
             name: list(form.expected_from_buffers(buffer_key=BUFFER_KEY)) for name, form in self._forms.items()

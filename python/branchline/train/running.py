@@ -105,6 +105,7 @@ class _Train:
         self._faults = first.faults_of(self._wagons)
         self._named = self._names_to_read()
         step = None if self._learns else first.step(self._named, self._step_size, self._memory_limit_bytes)
+        self._looked_at = first.records()
         self._supply = Supply(self.shares, self._named, step, wagons_count=len(self._wagons), stopped=self._faults)
         self.workers = min(self._workers_wanted or cpu_count(), max(1, len(self.shares)))
 
@@ -121,6 +122,7 @@ class _Train:
         """Runs the sub-jobs, adds up what comes back, and makes the record of the job."""
         self._interruption = interruption
         self._merger = Merger(self._wagons, self.shares, self._faults)
+        self._merger.merged.files.add(self._looked_at)
         self._log = ProgressLog(self.clock.begin_s, self.dataset.size_bytes)
         self.clock.switch("run")
         try:

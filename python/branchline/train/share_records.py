@@ -10,7 +10,17 @@ from branchline.dataset import storage_element
 from branchline.sensors import host
 from branchline.train.records import RecordTable
 from branchline.train.share_result import ShareResult
-from branchline.tree import Chunk
+from branchline.tree import Chunk, ChunkStream, Tree
+
+
+def opening_of(tree: Tree) -> list[dict[str, Any]]:
+    """The record of a tree that was only looked at: what its opening read."""
+    with ChunkStream([tree.source(0, 0)], []) as stream:
+        for _ in stream:
+            pass
+        read = stream.records()
+    about = {"entries": None, "events": 0, "wall_s": 0.0, "host": host(), "subjobs": 0}
+    return [one | about | {"storage_element": storage_element(one["path"])} for one in read["files"]]
 
 
 class ShareRecords:

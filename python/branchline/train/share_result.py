@@ -15,7 +15,7 @@ RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
 
 @dataclass
 class WagonShare:
-    """What a wagon did in one sub-job. ``total`` is the sum over its chunks, up to its error if it has one."""
+    """What a wagon did in one sub-job. ``total`` is in the end the sum over its chunks, up to its error."""
 
     total: Any = None
     events: int = 0

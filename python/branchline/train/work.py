@@ -18,7 +18,7 @@ from branchline.train.plan import Share, entry_range, open_tree, step_entries
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk, ChunkStream, Source, entries_in
+from branchline.tree import Chunk, ChunkStream, Source, Tree
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,15 @@ class TrainWork:
 
 @dataclass
 class Opened:
-    """A sub-job whose first stream runs already; ``files`` are those of the stream's sources."""
+    """A sub-job whose first stream runs already; ``files`` are those of the stream's sources, ``tree`` is that of a
+    file of which it is a part.
+    """
 
     subjob: SubJob
     share: Share
     files: list[DataFile]
-    stream: ChunkStream | None
+    stream: ChunkStream | None = None
+    tree: Tree | None = None
     failed: BranchlineError | None = None
 
 
@@ -101,21 +104,28 @@ class Worker:
 
     def _open(self, subjob: SubJob) -> Opened:
         share: Share = subjob.payload
-        files = list(share.files)
+        opened = Opened(subjob, share, list(share.files))
+        sources = [_source_of(one) for one in opened.files]
         if share.parts > 1:
             try:
                 with self._clock.during("plan"):
-                    files = [_part_of(share)]
+                    opened.tree = open_tree(share.files[0])
             except BranchlineError as error:
-                return Opened(subjob, share, files, None, failed=error)
+                opened.failed = error
+                return opened
+            start, stop = entry_range(share, opened.tree.entries_count, opened.tree.basket_borders())
+            opened.files = [replace(share.files[0], entry_start=start, entry_stop=stop)]
+            # The stream goes on with the open tree, and counts its opening.
+            sources = [opened.tree.source(start, stop)]
         # To learn, a stream is opened for each file in turn until one of them has events.
-        stream = None if share.learn else self._stream(files, share.branches, share.step)
-        return Opened(subjob, share, files, stream)
+        if not share.learn:
+            opened.stream = self._stream(sources, share.branches, share.step)
+        return opened
 
-    def _stream(self, files: list[DataFile], branches: tuple[str, ...], step: int | str) -> ChunkStream:
+    def _stream(self, sources: list[Source], branches: tuple[str, ...], step: int | str) -> ChunkStream:
         with self._clock.during("plan"):
             return ChunkStream(
-                [_source_of(one) for one in files],
+                sources,
                 list(branches),
                 step_size=step,
                 threads=self._work.threads,
@@ -194,46 +204,49 @@ class Worker:
         Leaves in ``opened`` a stream over the entries that follow. A file that is skipped leaves it to the next one.
         """
         for position, file in enumerate(opened.files):
-            stop = file.entry_start + LEARN_ENTRIES
-            if file.entry_stop is not None:
-                stop = min(stop, file.entry_stop)
-            first = replace(file, entry_stop=stop)
-            stream = self._stream([first], self._work.named_branches, LEARN_ENTRIES)
             try:
-                entries_count = self._learn_from(stream, first, result, records)
+                with self._clock.during("plan"):
+                    tree = opened.tree if opened.tree is not None else open_tree(file)
+            except BranchlineError as error:
+                self._skip_or_raise(error, file.path, None, records)
+                continue
+            stop = tree.entries_count if file.entry_stop is None else min(file.entry_stop, tree.entries_count)
+            learned = min(file.entry_start + LEARN_ENTRIES, stop)
+            events_before = result.events
+            stream = self._stream([tree.source(file.entry_start, learned)], self._work.named_branches, LEARN_ENTRIES)
+            try:
+                self._learn_from(stream, replace(file, entry_stop=learned), result, records)
             finally:
                 self._close(stream, records, skips=False)
             if stream.skipped:
-                records.skip(file.path, entries_in(_source_of(file)), stream.skipped[0].error)
-            elif entries_count is not None:
-                yield from self._learned(opened, position, stop, entries_count)
+                lost = stop - file.entry_start - (result.events - events_before)
+                records.skip(file.path, lost, stream.skipped[0].error)
+            elif result.events > events_before:
+                yield from self._learned(opened, position, replace(file, entry_start=learned, entry_stop=stop), tree)
                 return
         opened.stream = None
 
-    def _learn_from(
-        self, stream: ChunkStream, file: DataFile, result: ShareResult, records: ShareRecords
-    ) -> int | None:
-        """Works through the first entries; the number of entries in the tree, None if there was no chunk."""
-        chunks, entries_count = iter(stream), None
+    def _learn_from(self, stream: ChunkStream, file: DataFile, result: ShareResult, records: ShareRecords) -> None:
+        """Works through the first entries."""
+        chunks = iter(stream)
         while True:
             begin_s = time.monotonic()
             chunk = self._pull(chunks)
             if chunk is None:
-                return entries_count
+                return
             self._work_on_chunk(chunk, file, result, records, learning=True)
             records.chunk_done(chunk, begin_s)
             self._count(chunk, file)
-            entries_count = chunk.tree_entries
 
-    def _learned(self, opened: Opened, position: int, stop: int, entries_count: int) -> Iterator[Message]:
-        file = opened.files[position]
+    def _learned(self, opened: Opened, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         branches = tuple(sorted({*self._work.named_branches, *self._coupling.touched}))
         with self._clock.during("plan"):
-            step = step_entries(open_tree(file), branches, self._work.step_size, self._work.memory_limit_bytes)
+            step = step_entries(tree, branches, self._work.step_size, self._work.memory_limit_bytes)
         opened.files = opened.files[position + 1 :]
-        if stop < min(entries_count, file.entry_stop or entries_count):
-            opened.files.insert(0, replace(file, entry_start=stop))
-        opened.stream = self._stream(opened.files, branches, step) if opened.files else None
+        if rest.entry_start < (rest.entry_stop or 0):
+            opened.files.insert(0, rest)
+        sources = [_source_of(one) for one in opened.files]
+        opened.stream = self._stream(sources, branches, step) if sources else None
         yield self._note(Learned(branches, step))
 
     def _close(self, stream: ChunkStream, records: ShareRecords, *, skips: bool = True) -> None:
@@ -267,14 +280,6 @@ class Worker:
 
 def _source_of(file: DataFile) -> Source:
     return Source(file.path, file.tree, file.entry_start, file.entry_stop)
-
-
-def _part_of(share: Share) -> DataFile:
-    """The file of a share with the entries of its part."""
-    file = share.files[0]
-    tree = open_tree(file)
-    start, stop = entry_range(share, tree.entries_count, tree.basket_borders())
-    return replace(file, entry_start=start, entry_stop=stop)
 
 
 def _with_bytes(progress: Progress, read: dict[str, Any]) -> Progress:

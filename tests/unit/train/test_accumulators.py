@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from branchline.train import CannotAddError, add
+from branchline.train.accumulators import Total
 
 
 class Pair(NamedTuple):
@@ -116,3 +117,31 @@ def test_what_does_not_add_says_where_and_why(first: Any, second: Any, message: 
         add(first, second)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
+
+
+def test_an_output_that_does_not_add_leaves_the_sum_as_it_was() -> None:
+    total = Total({"list": [1], "set": {1}, "table": pa.table({"a": [1]}), "n": 1})
+    with pytest.raises(CannotAddError, match=r"at \['n'\]"):
+        total.add({"list": [2], "set": {2}, "table": pa.table({"a": [2]}), "new": [3], "n": "x"})
+    with pytest.raises(CannotAddError, match=r"at \['table'\]: these two do not go"):
+        total.add({"list": [2], "table": pa.table({"b": ["x"]})})
+    assert total.value == {"list": [1], "set": {1}, "table": pa.table({"a": [1]}), "n": 1}
+    total.add({"list": [2], "table": pa.table({"a": [2]})})
+    assert total.value["list"] == [1, 2]
+    assert total.value["table"]["a"].to_pylist() == [1, 2]
+
+
+def test_what_was_collected_is_not_copied_for_each_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows that are handed to the joining of tables, and the growth of lists, are linear in what is collected."""
+    joined_rows = []
+    concatenate = ak.concatenate
+    monkeypatch.setattr(ak, "concatenate", lambda parts: joined_rows.append(sum(map(len, parts))) or concatenate(parts))
+    total = Total()
+    for index in range(100):
+        total.add({"array": ak.Array([index] * 10), "list": [index] * 10, "keys": {index: 1}})
+    grown = total._node._totals["list"]._node._grown
+    assert len(total.value["array"]) == len(total.value["list"]) == 1000
+    assert len(total.value["keys"]) == 100
+    assert sum(joined_rows) == 1000
+    total.add({"list": [1]})
+    assert total._node._totals["list"]._node._grown is grown
