@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, MemoryLimitError
 
 MB = 10**6
 
@@ -26,6 +26,8 @@ LOOK_FILES = 5
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
 STEP_MAX_ENTRIES = 50_000_000
 
+# Less than this does not hold the few baskets that a chunk is made of at the least, each of which may have some MB.
+MEMORY_LIMIT_MIN_BYTES = 16 * 2**20
 # A chunk of a train may take this part of the memory limit: two streams live side by side, each with some chunks in the
 # making, and a chunk takes about twice its plain bytes.
 CHUNK_MEMORY_SHARE = 16
@@ -50,6 +52,10 @@ FORECAST_CHUNKS = 5
 # Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
 CHUNKS_HELD = 3
 
+# Drawing a histogram takes about this, and writing the records, the page and what else there is.
+PICTURE_S = 0.2
+RECORDS_S = 0.5
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -62,3 +68,14 @@ def parse_bytes(text: str | int) -> int:
     if found is None or found.group(2).upper() not in _UNITS:
         raise BranchlineError(f"{text!r} is not a size", hint='write it like "100 MB" or "1 GiB"')
     return int(float(found.group(1)) * _UNITS[found.group(2).upper()])
+
+
+def memory_limit_bytes(limit: str | int) -> int:
+    """The bytes of a memory limit of a train. Raises MemoryLimitError for one that is too small to work with."""
+    size_bytes = parse_bytes(limit)
+    if size_bytes < MEMORY_LIMIT_MIN_BYTES:
+        raise MemoryLimitError(
+            f"nothing can be read within a memory limit of {limit}",
+            hint=f"give {MEMORY_LIMIT_MIN_BYTES // 2**20} MiB or more, better 1 GiB",
+        )
+    return size_bytes

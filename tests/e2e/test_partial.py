@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -105,6 +107,23 @@ def test_what_batch_systems_send_keeps_what_was_finished(
     assert 120_000 <= job["events"] < EVENTS
     assert "partial" in (tmp_path / "out" / "report.html").read_text()
     assert (tmp_path / "out" / "PARTIAL.txt").exists()
+
+
+def test_a_worker_that_alone_is_told_to_end_hands_over_what_it_has(
+    start_branchline: Callable[..., Any], data: Path, tmp_path: Path
+) -> None:
+    """As when a batch system signals every process, and the workers hear it first."""
+    (tmp_path / "waiting.py").write_text(WAITING.format(folder=str(tmp_path)))
+    settings = ("-o", "out", "--workers", 2, "--step-size", 20000)
+    running = start_branchline("run", "waiting.py", data, *settings)
+    running.wait_for(1, "waits.mark", tmp_path)
+    for pid in running.children():
+        os.kill(pid, signal.SIGTERM)
+    ended = running.ended()
+    assert ended.returncode == 130, ended.stderr
+    job = job_in(tmp_path / "out")
+    assert (job["status"], job["interrupted"]) == ("partial", True)
+    assert job["events"] >= 140_000  # two files, and the first chunk of the third
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +124,32 @@ def test_the_trial_of_a_wagon_that_fails_tells(branchline: Any, data: Path, tmp_
     assert "Good reads px" in ended.stdout
     assert "Traceback" not in ended.stderr
     assert "Traceback" in branchline("test", file, data, "--debug").stderr
+
+
+def test_a_narrow_terminal_gets_the_forecast_below_each_other(wagons: Path, data: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "branchline", "test", wagons, data],
+        env=os.environ | {"COLUMNS": "60"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "\N{HORIZONTAL ELLIPSIS}" not in ended.stdout
+    assert "   events tried  30000" in ended.stdout
+    assert " to start workers and " in ended.stdout
+    assert "(histograms: 1)" in ended.stdout
+
+
+def test_the_version_is_told_as_commands_do(branchline: Any) -> None:
+    assert branchline("--version").stdout == branchline("version").stdout != ""
+
+
+def test_a_memory_limit_that_nothing_fits_is_refused(branchline: Any, plain_wagons: Path, data: Path) -> None:
+    ended = branchline("run", plain_wagons, data, "-o", "out", "--memory-limit", "1kB")
+    assert ended.returncode == 1
+    assert "memory limit of 1kB (give 16 MiB or more" in ended.stderr
 
 
 def test_show_prints_the_branches(branchline: Any, data: Path) -> None:

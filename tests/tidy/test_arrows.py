@@ -20,7 +20,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {"dataset", "demo", "report", "running", "sensors", "train"},
     "__main__": {"cli"},
 }
-EVERYBODYS = {"errors", "limits"}
+EVERYBODYS = {"errors", "limits", "locations"}
 
 CRATES = {
     "format": set(),

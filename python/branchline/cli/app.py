@@ -16,7 +16,7 @@ from branchline.cli.failure import hush, say, say_stopping, told
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
-from branchline.dataset.locations import split_tree
+from branchline.locations import split_location
 from branchline.report import summary
 from branchline.running import run_quietly
 from branchline.train import TrainResult, forecast
@@ -25,7 +25,6 @@ from branchline.train.result import EXIT_INCOMPLETE, EXIT_INTERRUPTED
 
 app = typer.Typer(
     name="branchline",
-    help="Reads ROOT files of collision events once, for every analysis step, and says where the time went.",
     epilog="Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 finished, but a wagon failed or files were "
     "skipped; 130 interrupted, what was finished is kept.",
     no_args_is_help=True,
@@ -136,7 +135,7 @@ def show(
 ) -> None:
     """Prints the branches of a tree: type, entries, baskets, sizes."""
     with told(debug=debug):
-        path, tree = split_tree(location)
+        path, tree = split_location(location)
         open_tree(DataFile(path, tree)).show()
 
 
@@ -147,6 +146,19 @@ app.command("demo-data")(demo_data)
 def version() -> None:
     """Prints the version."""
     typer.echo(branchline.__version__)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Reads ROOT files of collision events once, for every analysis step, and says where the time went."""
 
 
 def main() -> None:

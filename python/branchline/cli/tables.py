@@ -8,6 +8,8 @@ from rich.table import Table
 from branchline.train import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
+# Wider than any table, to ask how wide one would like to be.
+WIDEST = 1000
 
 
 def print_forecast(forecast: Forecast, console: Console) -> None:
@@ -18,7 +20,10 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for wagon in forecast.wagons:
         table.add_row(*_row(wagon))
-    console.print(table)
+    if console.measure(table, options=console.options.update_width(WIDEST)).maximum <= console.width:
+        console.print(table)
+    else:
+        _print_one_by_one(table, console)
     for wagon in forecast.wagons:
         if wagon.error is None:
             console.print(f"{wagon.name} reads {branches_text(wagon.branches)}", markup=False, soft_wrap=True)
@@ -27,6 +32,15 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     console.print(_summary(forecast), markup=False, soft_wrap=True)
     for sentence in forecast.basis:
         console.print(f"  {sentence}", markup=False, soft_wrap=True)
+
+
+def _print_one_by_one(table: Table, console: Console) -> None:
+    """The rows below each other, for a terminal that is too narrow for them."""
+    headings = [str(column.header).replace("\n", " ") for column in table.columns]
+    for cells in zip(*(column.cells for column in table.columns), strict=True):
+        for heading, cell in zip(headings, cells, strict=True):
+            if cell:
+                console.print(f"{heading:>15}  {cell}", markup=False, highlight=False)
 
 
 def _row(wagon: WagonForecast) -> list[str]:

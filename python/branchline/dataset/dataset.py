@@ -8,8 +8,9 @@ from typing import Any
 
 from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
-from branchline.dataset.locations import expand, split_tree
+from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
+from branchline.locations import split_location
 
 # More names than this make a message that nobody reads; the count is always given.
 NAMES_IN_A_MESSAGE = 5
@@ -87,7 +88,7 @@ def _from_text(text: str | bytes, template: DataFile) -> list[DataFile]:
         text = os.fsdecode(text)
     if not text:
         raise DatasetError("an empty name is no dataset")
-    path, _ = split_tree(text)
+    path, _ = split_location(text)
     if is_list(path):
         return read_list(os.path.expanduser(path), template)
     return expand(text, template)

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -54,7 +56,9 @@ def is_url(path: str) -> bool:
 
 
 def storage_element(path: str) -> str:
-    """The name of the place a file lies on: scheme and host of a URL, else the mount point of its file system."""
+    """The name of the place a file lies on: scheme and host of a URL, else the mount point and kind of its file system,
+    as ``/data (ext4)`` or ``/home (nfs4 server:/home)``.
+    """
     if is_url(path):
         scheme, rest = path.split("://", 1)
         return f"{scheme}://{rest.split('/', 1)[0]}"
@@ -70,4 +74,8 @@ def _mount_point(folder: str) -> str:
     here = Path(os.path.realpath(folder))
     while not os.path.ismount(here):
         here = here.parent
+    for one in reversed(psutil.disk_partitions(all=True)):  # the last that was mounted there hides the others
+        if one.mountpoint == str(here):
+            server = f" {one.device}" if ":" in one.device else ""
+            return f"{here} ({one.fstype}{server})"
     return str(here)

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from branchline.dataset.files import DataFile, is_url
-from branchline.dataset.locations import expand, split_tree
+from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
+from branchline.locations import split_location
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")
@@ -145,8 +146,8 @@ def _joined(steps: Any, path: str, source: str) -> list[tuple[int, int | None]]:
 
 def _beside(source: str, location: str) -> str:
     """A relative path is looked up from the current directory and, if it is not there, beside the list."""
-    path, _ = split_tree(location)
+    path, _ = split_location(location)
     if not source or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
         return location
     beside = os.path.join(os.path.dirname(source), location)
-    return beside if os.path.exists(split_tree(beside)[0]) or "*" in path else location
+    return beside if os.path.exists(split_location(beside)[0]) or "*" in path else location

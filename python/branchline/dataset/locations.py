@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from dataclasses import replace
 
 from branchline.dataset.files import DataFile, is_url
 from branchline.errors import DatasetError
+from branchline.locations import files_matching, is_pattern, split_location
 
 ROOT_SUFFIX = ".root"
-
-
-def split_tree(location: str) -> tuple[str, str | None]:
-    """Cuts ``f.root:dir/tree`` into path and tree; a path without a tree gives None for it."""
-    lowered = location.lower()
-    cut = lowered.rfind(ROOT_SUFFIX + ":")
-    if cut >= 0:
-        path_end = cut + len(ROOT_SUFFIX)
-        return location[:path_end], location[path_end + 1 :] or None
-    if os.path.exists(location) or is_url(location):
-        return location, None
-    path, colon, tree = location.rpartition(":")
-    if colon and path and (os.path.exists(path) or _has_wildcard(path)):
-        return path, tree or None
-    return location, None
 
 
 def expand(location: str, template: DataFile) -> list[DataFile]:
@@ -33,7 +18,7 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
     Raises DatasetError if a directory or a glob matches nothing. A plain path is taken as it is: whether it is there
     is found when the dataset is complete, so that all missing files are reported at once.
     """
-    path, tree = split_tree(location)
+    path, tree = split_location(location)
     path = os.path.expanduser(path)
     paths = _paths_of(path, location)
     return [replace(template, path=one, tree=tree or template.tree) for one in paths]
@@ -47,8 +32,8 @@ def _paths_of(path: str, location: str) -> list[str]:
         if not found:
             raise DatasetError(f"the directory {path} holds no file named *{ROOT_SUFFIX}", path=path)
         return found
-    if _has_wildcard(path) and not os.path.exists(path):
-        found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+    if is_pattern(path):
+        found = files_matching(path)
         if not found:
             raise DatasetError(
                 f"no file matches {location}",
@@ -64,7 +49,3 @@ def _root_files_below(folder: str) -> list[str]:
         folders.sort()
         found += [os.path.join(parent, name) for name in names if name.lower().endswith(ROOT_SUFFIX)]
     return sorted(found)
-
-
-def _has_wildcard(path: str) -> bool:
-    return glob.has_magic(path)

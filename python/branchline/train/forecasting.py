@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,16 @@ from typing import Any
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError
 from branchline.jobs import Finished, LocalProcesses, SubJob, WorkerDiedError
-from branchline.limits import CHUNKS_HELD, FORECAST_FILES, STEP_MAX_ENTRIES, parse_bytes
+from branchline.limits import (
+    CHUNKS_HELD,
+    FORECAST_FILES,
+    MB,
+    PICTURE_S,
+    RECORDS_S,
+    STEP_MAX_ENTRIES,
+    memory_limit_bytes,
+    parse_bytes,
+)
 from branchline.sensors import cpu_count
 from branchline.train.faults import WagonFault, because_of
 from branchline.train.trial import Trial, TrialWork
@@ -73,7 +83,7 @@ def forecast(
     data = Dataset.of(dataset, tree)
     data.require_present()
     files = _sample(data)
-    limit_bytes = parse_bytes(memory_limit)
+    limit_bytes = memory_limit_bytes(memory_limit)
     by_name = {wagon.name: wagon for wagon in found}
     trials: list[Trial] = []
     for wagon in found:
@@ -113,7 +123,7 @@ def _try(
     """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
     name = wagons[-1].name if wagons else "reading"
     subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {files[0].path}")])
-    work = TrialWork(wagons, tuple(branches), limit_bytes, files)
+    work = TrialWork(wagons, tuple(branches), limit_bytes, files, time.monotonic())
     try:
         for message in LocalProcesses(1, modules).run(work, lambda: next(subjobs, None)):
             if isinstance(message, Finished):
@@ -190,7 +200,23 @@ class _Extrapolation:
     def _seconds(self, wagons: Sequence[WagonForecast], read_s: float) -> float:
         per_event = sum(wagon.seconds_per_event for wagon in wagons)
         both = max(per_event, read_s) if self._overlaps else per_event + read_s
-        return self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
+        work_s = self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
+        return self._start_s + work_s + self._write_s
+
+    @property
+    def _start_s(self) -> float:
+        """Until the workers run: one is this process, more are started at once and share the cores."""
+        if self._workers == 1:
+            return 0.0
+        return self._reading.start_s * max(1.0, self._workers / cpu_count())
+
+    @property
+    def _write_s(self) -> float:
+        return RECORDS_S + PICTURE_S * self._histograms
+
+    @property
+    def _histograms(self) -> int:
+        return sum(trial.histograms for trial in self._trials)
 
     @property
     def _chunk_entries(self) -> int:
@@ -212,10 +238,14 @@ class _Extrapolation:
 
     def _basis(self) -> tuple[str, ...]:
         how = "the longer of the two counts, for cores are left to read ahead" if self._overlaps else "added up"
+        tried = [*self._trials, self._reading]
+        calls, read_mb = sum(one.read_calls for one in tried), sum(one.bytes_read for one in tried) / MB
         return (
+            f"tried: each wagon alone and reading alone, for which {read_mb:,.1f} MB were read in {calls} calls",
             self._events_basis,
             f"time: wagons and reading per event on {self._reading.events} events, {how}, times the events, divided by "
-            f"{self._workers} workers, plus each wagon's first chunk",
+            f"{self._workers} workers, plus each wagon's first chunk, {self._start_s:.1f} s to start workers and "
+            f"{self._write_s:.1f} s to write results (histograms: {self._histograms})",
             f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {self._chunk_entries} events but "
             "not more than the limit, what each wagon's first chunk took, what the hungriest needs beyond that in "
             "proportion to the chunk, and the outputs",

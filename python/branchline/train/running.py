@@ -10,7 +10,7 @@ from typing import Any
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError
 from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Message, Place
-from branchline.limits import parse_bytes
+from branchline.limits import memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count, cpu_s, machine_cpu_s
 from branchline.train.clock import PhaseClock
 from branchline.train.first_trees import FirstTrees
@@ -82,7 +82,7 @@ class _Train:
             what = f"{step_size} entries" if isinstance(step_size, int) else step_size
             raise BranchlineError(f"a step of {what} is none", hint='write it like 10000 (entries) or "100 MB"')
         self._step_size = step_size
-        self._memory_limit_bytes = parse_bytes(memory_limit)
+        self._memory_limit_bytes = memory_limit_bytes(memory_limit)
         self._skip_bad_files = skip_bad_files
         self._progress = progress
         self._times: dict[int, WorkerTimes] = {}

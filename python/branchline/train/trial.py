@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import boost_histogram
 
 from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError, UnsupportedBranchError
@@ -22,18 +25,22 @@ from branchline.tree import Chunk, ChunkStream, Source
 
 @dataclass
 class Trial:
-    """What came of it. ``first_s`` is the time on the first chunk, compilation among it, and is in no other number;
-    ``memory_first_bytes`` is the peak after it; ``sizes`` are the
+    """What came of it. ``start_s`` is the time until its process was at work; ``first_s`` that on the first chunk,
+    compilation among it, and is in no other number; ``memory_first_bytes`` is the peak after it; ``sizes`` are the
     (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path.
     """
 
     name: str
+    start_s: float = 0.0
     first_s: float = 0.0
     events: int = 0
     seconds: float = 0.0
     cpu_s: float = 0.0
     read_s: float = 0.0
     plain_bytes: int = 0
+    bytes_read: int = 0
+    read_calls: int = 0
+    histograms: int = 0
     memory_start_bytes: int = 0
     memory_first_bytes: int = 0
     memory_peak_bytes: int = 0
@@ -52,6 +59,7 @@ class TrialWork:
     branches: tuple[str, ...]
     memory_limit_bytes: int
     files: tuple[DataFile, ...]
+    begin_s: float
 
     def __call__(self, context: Context) -> Iterator[Message]:
         subjob = context.draw()
@@ -70,6 +78,7 @@ class _Trying:
 
     def trial(self) -> Trial:
         trial = self._trial
+        trial.start_s = time.monotonic() - self._work.begin_s
         trial.memory_start_bytes = memory_peak_bytes()
         first = self._work.files[0]
         branches: Sequence[str] = self._work.branches
@@ -118,7 +127,10 @@ class _Trying:
                 self._try(chunk, files[chunk.source_index])
         finally:
             stream.close()
-        self._trial.plain_bytes = sum(one["plain_bytes"] for one in stream.records()["files"])
+        read = stream.records()["files"]
+        self._trial.plain_bytes = sum(one["plain_bytes"] for one in read)
+        self._trial.bytes_read += sum(one["bytes_read"] for one in read)
+        self._trial.read_calls += sum(one["read_calls"] for one in read)
 
     def _try(self, chunk: Chunk, file: DataFile) -> None:
         trial = self._trial
@@ -140,6 +152,14 @@ class _Trying:
         self._trial.seconds = share.seconds
         self._trial.cpu_s = share.cpu_s
         self._trial.error = share.error
+        self._trial.histograms = _histograms_in(share.total)
+
+
+def _histograms_in(output: Any) -> int:
+    if isinstance(output, boost_histogram.Histogram):
+        return 1
+    parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, (list, tuple)) else ()
+    return sum(_histograms_in(part) for part in parts)
 
 
 def _range(one: DataFile, first: int, last: int) -> DataFile:

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from branchline import _core
 from branchline.errors import OptionError
+from branchline.locations import split_location
 from branchline.tree.directory import Directory, not_read
 from branchline.tree.entries import Entries, Entry
 from branchline.tree.names import with_near_names
 from branchline.tree.options import check_opening_options
 from branchline.tree.tree import Tree
-
-# A tree behind a file whose name ends as those of ROOT files do, or behind any other.
-ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
-
-
-def split_location(location: str) -> tuple[str, str | None]:
-    """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it."""
-    if os.path.exists(location):
-        return location, None
-    found = ROOT_FILE_AND_TREE.fullmatch(location)
-    path, tree = found.groups() if found else (location.rpartition(":")[0], location.rpartition(":")[2])
-    if not path or (not found and (tree.startswith("//") or ".root" in tree)):
-        return location, None
-    return path, tree or None
 
 
 def open(location: Any, **options: Any) -> Any:  # noqa: A001 - uproot's name, so that scripts move over

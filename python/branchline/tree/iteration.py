@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +17,10 @@ from branchline.errors import (
     UnreadableBranchWarning,
     warn,
 )
+from branchline.locations import files_matching, is_pattern, split_location
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches, BranchFilter
-from branchline.tree.file import File, split_location
+from branchline.tree.file import File
 from branchline.tree.libraries import NESTED, check_how, library_of
 from branchline.tree.options import check_opening_options, check_reading_options
 from branchline.tree.reading import Together, columns_of
@@ -95,9 +95,9 @@ def _tree_name(tree: Any) -> str | None:
 
 def _expanded(path: str) -> list[str]:
     path = os.path.expanduser(path)
-    if not glob.has_magic(path) or os.path.exists(path):
+    if not is_pattern(path):
         return [path]
-    found = sorted(glob.glob(path, recursive=True))
+    found = files_matching(path)
     if not found:
         raise DatasetError("no file matches", path=path, hint="check the pattern and the directory")
     return found

@@ -136,4 +136,9 @@ def test_all_missing_files_are_named_at_once(folder: Path) -> None:
 
 def test_the_storage_element_is_a_mount_point_or_a_server(folder: Path) -> None:
     assert storage_element("root://host:1094//store/x.root") == "root://host:1094"
-    assert os.path.ismount(storage_element(str(folder / "a.root")))
+    mount, _, kind = storage_element(str(folder / "a.root")).partition(" (")
+    assert os.path.ismount(mount)
+    assert any(
+        line.split()[1:3] == [mount, kind.split()[0].rstrip(")")]
+        for line in Path("/proc/mounts").read_text().splitlines()
+    )

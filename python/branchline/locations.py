@@ -1,0 +1,31 @@
+"""What is written for files, wherever files are asked for: a path, a pattern, and a tree behind either."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+# A tree behind a file whose name ends as those of ROOT files do, or behind any other.
+ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def split_location(location: str) -> tuple[str, str | None]:
+    """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it."""
+    if os.path.exists(location):
+        return location, None
+    found = ROOT_FILE_AND_TREE.fullmatch(location)
+    path, tree = found.groups() if found else (location.rpartition(":")[0], location.rpartition(":")[2])
+    if not path or (not found and (tree.startswith("//") or ".root" in tree)):
+        return location, None
+    return path, tree or None
+
+
+def is_pattern(path: str) -> bool:
+    """True for what stands for the files that match it, and is not itself the name of one."""
+    return glob.has_magic(path) and not os.path.exists(path)
+
+
+def files_matching(pattern: str) -> list[str]:
+    """The files that match a pattern (``**`` for folders at any depth), sorted by name."""
+    return sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))

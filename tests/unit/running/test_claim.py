@@ -1,0 +1,82 @@
+"""A directory for results is held by one run at a time, whatever file system it is on."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from branchline.errors import BranchlineError, StorageError
+from branchline.running.claim import NOTE, claimed
+from branchline.sensors import host
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that knows no locks, as some that are mounted over the network."""
+
+    def refused(*_: Any) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+
+
+def test_a_directory_is_held_by_one_and_free_again_afterwards(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    with claimed(out, force=False) as claim:
+        claim.begin("branchline run")
+        with pytest.raises(BranchlineError, match=f"another run .* process {os.getpid()} on {host()}"):
+            claimed(out, force=True).__enter__()
+    with pytest.raises(BranchlineError, match="did not come to its end"):
+        claimed(out, force=False).__enter__()
+    with claimed(out, force=True):
+        pass
+
+
+def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), claimed(tmp_path / "new" / "out", force=False):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_earlier_run_wrote_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    for name in ("results/a.json", "results/mine.txt", "job.json", NOTE):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "job.json").write_text(json.dumps({"status": "finished", "written": ["results/a.json", "job.json"]}))
+    with claimed(tmp_path, force=True) as claim:
+        claim.begin("")
+        assert not (tmp_path / "results" / "a.json").exists()
+        assert (tmp_path / "results" / "mine.txt").exists()
+        assert json.loads((tmp_path / "job.json").read_text())["status"] == "running"
+        claim.mark([])
+    assert not (tmp_path / NOTE).exists()
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_the_record_tells_whether_the_run_lives(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        record = {"status": "running", "host": host(), "process": child.pid}
+        (tmp_path / "job.json").write_text(json.dumps(record))
+        with pytest.raises(BranchlineError, match=f"another run .* process {child.pid}"):
+            claimed(tmp_path, force=True).__enter__()
+    finally:
+        child.communicate(b"\n")
+    with claimed(tmp_path, force=True):
+        pass
+
+
+def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BranchlineError, match="this is a file"):
+        claimed(tmp_path / "file", force=True).__enter__()
+    with pytest.raises(StorageError, match="cannot be written here"):
+        claimed(tmp_path / "file" / "out", force=True).__enter__()
