@@ -104,7 +104,8 @@ def test_what_batch_systems_send_keeps_what_was_finished(
     assert "Traceback" not in ended.stderr
     job = job_in(tmp_path / "out")
     assert (job["status"], job["interrupted"]) == ("partial", True)
-    assert 120_000 <= job["events"] < EVENTS
+    # A file and the first chunk of the third by one worker, whatever the other has come to.
+    assert 80_000 <= job["events"] < EVENTS
     assert "partial" in (tmp_path / "out" / "report.html").read_text()
     assert (tmp_path / "out" / "PARTIAL.txt").exists()
 
@@ -123,7 +124,8 @@ def test_a_worker_that_alone_is_told_to_end_hands_over_what_it_has(
     assert ended.returncode == 130, ended.stderr
     job = job_in(tmp_path / "out")
     assert (job["status"], job["interrupted"]) == ("partial", True)
-    assert job["events"] >= 140_000  # two files, and the first chunk of the third
+    # A file and the first chunk of the third by one worker, whatever the other has come to.
+    assert 80_000 <= job["events"] < EVENTS
 
 
 @pytest.mark.parametrize("times", [1, 2])
