@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.objects import objects_page
 from benches.readers import selection_name
 from benches.root_loops import columns_of
 from benches.rounds import Case, Sample, as_json, run_rounds
@@ -17,7 +18,7 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects")
+BENCHES = ("readers", "sensors", "split-objects", "objects")
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,12 @@ class Size:
     repeats: int
     split_files: int
     split_repeats: int
+    object_entries: int
 
 
-FULL = Size(files=24, events=150, repeats=7, split_files=100, split_repeats=3)
+FULL = Size(files=24, events=150, repeats=7, split_files=100, split_repeats=3, object_entries=40_000)
 # So small that the tests can run every line of the benchmarks.
-QUICK = Size(files=2, events=20, repeats=1, split_files=2, split_repeats=1)
+QUICK = Size(files=2, events=20, repeats=1, split_files=2, split_repeats=1, object_entries=200)
 
 
 def say(text: str) -> None:
@@ -96,6 +98,9 @@ def main() -> None:
         split_repeats = arguments.repeats or size.split_repeats
         page, cases, samples = split_object_pages(cache, size.split_files, split_repeats, say)
         write_results(results, "split-objects", page, cases, samples)
+    if "objects" in chosen:
+        page, cases, samples = objects_page(cache, size.object_entries, repeats, say)
+        write_results(results, "objects", page, cases, samples)
 
 
 if __name__ == "__main__":

@@ -77,3 +77,8 @@ def split_object_arms() -> list[Arm]:
         Arm("Branchline", BRANCHLINE, "branchline_split", 2),
         Arm("GetEntry, threads over files", GET_ENTRY, "get_split_entry", 2, {"threads": 2}),
     ]
+
+
+def arms_of_objects() -> list[Arm]:
+    """The readers of objects and containers, on one core."""
+    return [arm for arm in split_object_arms() if arm.cores == 1]

@@ -181,9 +181,10 @@ def make_uproot_split(options: Options, _cores: int, _setup: Setup) -> Reader:
     import uproot
 
     library = options["library"]
-    readable: set[str] = set()
+    known: dict[str, set[str]] = {}
 
     def read(request: Request) -> Pass:
+        readable = known.setdefault(request.files[0], set())
         if not readable:
             readable.update(readable_by_uproot(request))
         entries = calls = 0

@@ -1,4 +1,4 @@
-"""Compiles the ROOT readers (root_loops.h and generated RDataFrame loops) with ACLiC and hands them to a worker."""
+"""Compiles the ROOT readers (root_loops.h, root_objects.h and generated RDataFrame loops) with ACLiC and hands them to a worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HEADER = Path(__file__).with_name("root_loops.h")
+HEADERS = [Path(__file__).with_name(name) for name in ("root_loops.h", "root_objects.h")]
 # Schedules of implicit multi-threading have at most this many slots in these benchmarks; sizes the counters.
 SLOTS_MAX = 64
 
@@ -81,14 +81,16 @@ inline PassResult {name}(const std::vector<std::string> &paths, const std::strin
 def compile_loops(cache: Path, dataframes: dict[str, list[Column]]) -> Any:
     """ROOT with the loops loaded: compiled once (some 20 s) and kept in `cache` under a hash of their source."""
     root = import_root()
-    source = '#include "root_loops.h"\n' + "".join(dataframe_function(n, c) for n, c in dataframes.items())
-    header = HEADER.read_text()
-    tag = hashlib.sha256((source + header + root.__version__).encode()).hexdigest()[:12]
+    source = "".join(f'#include "{header.name}"\n' for header in HEADERS)
+    source += "".join(dataframe_function(n, c) for n, c in dataframes.items())
+    texts = [header.read_text() for header in HEADERS]
+    tag = hashlib.sha256("".join([source, *texts, root.__version__]).encode()).hexdigest()[:12]
     folder = cache / f"loops-{tag}"
     folder.mkdir(parents=True, exist_ok=True)
     macro = folder / "loops.C"
     if not macro.exists():
-        (folder / "root_loops.h").write_text(header)
+        for header, text in zip(HEADERS, texts, strict=True):
+            (folder / header.name).write_text(text)
         macro.write_text(source)
     if root.gROOT.LoadMacro(f"{macro}+O") != 0:
         msg = f"ACLiC could not compile {macro}; a C++ compiler is needed for the comparison with ROOT"
