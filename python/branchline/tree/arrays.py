@@ -16,6 +16,8 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from branchline.tree import behaviours
+
 # Told where their buffers live, awkward's layouts need not find it out for every column again.
 BACKEND = ak.contents.NumpyArray(np.empty(0)).backend
 TEXT = {"__array__": "string"}
@@ -42,7 +44,10 @@ def layout_of(column: Any) -> ak.contents.Content:
     if kind == "tuple":
         return ak.contents.RecordArray([layout_of(item) for item in column[1]], None, length=column[2])
     _, names, contents, count, class_name = column
-    parameters = {"__record__": class_name} if class_name else None
+    parameters = None
+    if class_name:
+        behaviours.know(class_name)
+        parameters = {"__record__": class_name}
     members = [layout_of(content) for content in contents]
     return ak.contents.RecordArray(members, list(names), length=count, parameters=parameters, backend=BACKEND)
 
