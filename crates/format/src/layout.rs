@@ -170,8 +170,11 @@ fn kind_of_leaves(leaves: &[TLeaf], classes: &Arc<Classes>) -> Kind {
 /// Leaves one behind the other in each entry.
 fn leaf_list(leaves: &[TLeaf], classes: &Arc<Classes>) -> Result<Program> {
     let mut compiler = Compiler::new(classes);
-    let members = leaves.iter().map(|leaf| Ok((leaf.name.as_str(), leaf_piece(leaf, &mut compiler)?)));
-    let members = members.collect::<Result<Vec<_>>>()?;
+    let mut members: Vec<(&str, Piece)> = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        let piece = leaf_piece(leaf, &members, &mut compiler)?;
+        members.push((leaf.name.as_str(), piece));
+    }
     if let (true, Some((_, piece))) = (members.len() == 1, members.first()) {
         return Ok(Program::single(classes, compiler, piece.clone(), "std::string".to_string()));
     }
@@ -179,10 +182,7 @@ fn leaf_list(leaves: &[TLeaf], classes: &Arc<Classes>) -> Result<Program> {
     Ok(Program::single(classes, compiler, Piece::record(members), type_name))
 }
 
-fn leaf_piece(leaf: &TLeaf, compiler: &mut Compiler<'_>) -> Result<Piece> {
-    if leaf.count_branch.is_some() || leaf.count_name.is_some() {
-        return Err(FormatError::unsupported("leaf lists with variable arrays are not read yet"));
-    }
+fn leaf_piece(leaf: &TLeaf, before: &[(&str, Piece)], compiler: &mut Compiler<'_>) -> Result<Piece> {
     if leaf.class_name == "TLeafC" {
         return Ok(compiler.text());
     }
@@ -192,13 +192,19 @@ fn leaf_piece(leaf: &TLeaf, compiler: &mut Compiler<'_>) -> Result<Piece> {
     if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_SIZE_MAX) {
         return Err(FormatError::unsupported("it declares arrays that are longer than any entry can be"));
     }
-    Ok(compiler.array_of_numbers(scalar, &extents))
+    let Some(count_name) = &leaf.count_name else { return Ok(compiler.array_of_numbers(scalar, &extents)) };
+    let counter = before.iter().find(|(name, _)| name == count_name).and_then(|(_, piece)| piece.as_counter());
+    let counter = counter.ok_or_else(|| {
+        FormatError::unsupported(format!("{} is counted by {count_name}, which is not among its leaves", leaf.name))
+    })?;
+    Ok(compiler.counted_numbers(counter, scalar, &extents))
 }
 
 fn leaf_type(leaf: &TLeaf) -> String {
     let scalar = scalar_of_leaf(leaf).map_or("std::string", Scalar::type_name);
+    let variable = if leaf.count_name.is_some() { "[]" } else { "" };
     let extents: String = dimensions_of_leaf(leaf).iter().map(|extent| format!("[{extent}]")).collect();
-    format!("{scalar}{extents} {}", leaf.name)
+    format!("{scalar}{variable}{extents} {}", leaf.name)
 }
 
 fn kind_of_leaf(leaf: &TLeaf) -> Kind {

@@ -12,7 +12,7 @@ use super::classes::Classes;
 use super::cpp_type::CppType;
 use super::form::Form;
 use super::members::{code, flattened, Members};
-use super::program::{Collection, Header, HeaderKind, Object, Step, TextLength, Version};
+use super::program::{Collection, Counted, Counter, Header, HeaderKind, Object, Step, TextLength, Version};
 use super::special::built_in;
 
 /// Steps and what they fill.
@@ -34,6 +34,14 @@ impl Piece {
             forms.push((name, piece.form));
         }
         Self { steps, form: Form::Record { class_name: None, members: forms } }
+    }
+
+    /// A number that says how long an array behind it is.
+    pub(crate) fn as_counter(&self) -> Option<Counter> {
+        match &self.form {
+            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, scalar: *scalar }),
+            _ => None,
+        }
     }
 }
 
@@ -100,6 +108,17 @@ impl<'a> Compiler<'a> {
         let (slot, form) = self.flat(scalar);
         let block = Block::numbers(scalar, extents.iter().product(), slot);
         Piece { steps: vec![Step::Block(block)], form: form.arrays(extents) }
+    }
+
+    /// As many fixed arrays of numbers as the counter says.
+    pub(crate) fn counted_numbers(&mut self, counter: Counter, scalar: Scalar, extents: &[usize]) -> Piece {
+        let (slot, content) = self.flat(scalar);
+        let list = self.slot(true);
+        let each = extents.iter().product();
+        let (is_triangle, has_flag) = (false, false);
+        let counted = Counted { counter, is_triangle, has_flag, arrays: 1, each, list, slot, scalar };
+        let form = Form::List { slot: list, content: Box::new(content.arrays(extents)) };
+        Piece { steps: vec![Step::Counted(Box::new(counted))], form }
     }
 
     /// An object behind the name of its class.

@@ -390,7 +390,7 @@ impl<'a> Machine<'a> {
         for index in 0..count {
             let is_there = !counted.has_flag || self.cursor.u8()? != 0;
             let elements = if is_there { self.counter_value(counted, base, index, count)? } else { 0 };
-            let size = counted.scalar.stored_size();
+            let size = counted.element_size();
             for _ in 0..counted.arrays {
                 let stored = self.cursor.take(elements.saturating_mul(size))?;
                 append(counted.scalar, stored, &mut self.slots[base + counted.slot].bytes);
@@ -403,7 +403,7 @@ impl<'a> Machine<'a> {
     fn counter_value(&self, counted: &Counted, base: usize, index: usize, count: usize) -> Result<usize> {
         let value = self.counter(&counted.counter, base, index, count)?;
         let value = if counted.is_triangle { value.saturating_mul(value.saturating_add(1)) / 2 } else { value };
-        self.cursor.checked_count(value, counted.scalar.stored_size())
+        self.cursor.checked_count(value, counted.element_size())
     }
 
     /// The value of the counter of the object `index` of `count` that were read last.

@@ -231,7 +231,7 @@ impl Compiler<'_> {
         let counter = self.counter(element, before)?;
         let (slot, content) = self.flat(scalar);
         let list = self.slot(true);
-        let counted = Counted { counter, is_triangle: false, has_flag: true, arrays, list, slot, scalar };
+        let counted = Counted { counter, is_triangle: false, has_flag: true, arrays, each: 1, list, slot, scalar };
         let form = Form::List { slot: list, content: Box::new(content) };
         Ok(Piece { steps: vec![Step::Counted(Box::new(counted))], form })
     }

@@ -174,9 +174,18 @@ pub(crate) struct Counted {
     pub(crate) has_flag: bool,
     /// Arrays behind the byte.
     pub(crate) arrays: usize,
+    /// Numbers in each element.
+    pub(crate) each: usize,
     pub(crate) list: usize,
     pub(crate) slot: usize,
     pub(crate) scalar: Scalar,
+}
+
+impl Counted {
+    /// Bytes of an element.
+    pub(crate) fn element_size(&self) -> usize {
+        self.scalar.stored_size().saturating_mul(self.each)
+    }
 }
 
 /// An array of objects that another member counts.
