@@ -11,6 +11,7 @@ from pathlib import Path
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
 from benches.objects import objects_page
+from benches.opening import opening_page
 from benches.readers import selection_name
 from benches.root_loops import columns_of
 from benches.rounds import Case, Sample, as_json, run_rounds
@@ -18,7 +19,7 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects", "objects")
+BENCHES = ("readers", "sensors", "split-objects", "objects", "open")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,9 @@ def main() -> None:
     if "objects" in chosen:
         page, cases, samples = objects_page(cache, size.object_entries, repeats, say)
         write_results(results, "objects", page, cases, samples)
+    if "open" in chosen:
+        page, cases, samples = opening_page(cache, repeats, say)
+        write_results(results, "open", page, cases, samples)
 
 
 if __name__ == "__main__":

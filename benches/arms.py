@@ -82,3 +82,12 @@ def split_object_arms() -> list[Arm]:
 def arms_of_objects() -> list[Arm]:
     """The readers of objects and containers, on one core."""
     return [arm for arm in split_object_arms() if arm.cores == 1]
+
+
+def arms_of_opening() -> list[Arm]:
+    """Those who open files, in processes that have opened none before and in one that has."""
+    return [
+        Arm(f"{family}, {when}", family, f"{family.lower()}_open", options={"is_first": is_first})
+        for family in (BRANCHLINE, UPROOT)
+        for when, is_first in (("first", 1), ("again", 0))
+    ]

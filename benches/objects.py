@@ -11,8 +11,8 @@ from pathlib import Path
 
 from benches.arms import BRANCHLINE, GET_ENTRY, UPROOT, Arm, arms_of_objects
 from benches.data import basket_sizes
-from benches.rounds import Case, Sample, Spread, fastest, ratio, run_rounds
 from benches.root_loops import compile_loops
+from benches.rounds import Case, Sample, Spread, fastest, ratio, run_rounds
 from benches.tables import arms_of, opening, spread, table
 
 TREE = "tree"
@@ -92,9 +92,9 @@ def objects_page(
     head = ["kind", "branches", "plain MB", "Branchline ms", "plain MB/s", "x uproot", "x GetEntry"]
     lines = opening("Objects and containers", repeats)
     lines += [
-        f"Files of {entries} entries (of TH1F a twentieth), one core. A pass opens the file and reads every branch with",
-        "values; bytes are those after decompression. The last columns say how many times as fast Branchline is as the",
-        "fastest setting of a peer, which has the dictionaries of all classes where it is ROOT.",
+        f"Files of {entries} entries (of TH1F a twentieth), one core. A pass opens the file and reads every branch",
+        "with values; bytes are those after decompression. The last columns say how many times as fast Branchline is",
+        "as the fastest setting of a peer, which has the dictionaries of all classes where it is ROOT.",
         "",
         table(head, [kind_row(arms, case, samples) for case in cases]),
     ]

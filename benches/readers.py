@@ -7,6 +7,8 @@ rounds refuse to compare passes that counted differently.
 
 from __future__ import annotations
 
+import os
+import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +20,8 @@ from typing import Any
 from benches.root_loops import Column, compile_loops
 
 STEP_SIZE = "100 MB"
+# A pass that opens a file again and again does so as often, to be long enough for the clock.
+OPENINGS = 10
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,51 @@ def make_data_frame(options: Options, _cores: int, setup: Setup) -> Reader:
     return read
 
 
+def opened(open_file: Callable[[], object], *, is_first: bool) -> float:
+    """Processor seconds of opening a file, in a process that has opened none before or in this one."""
+    if not is_first:
+        open_file()
+        start = time.process_time()
+        for _ in range(OPENINGS):
+            open_file()
+        return (time.process_time() - start) / OPENINGS
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        start = time.process_time()
+        open_file()
+        os.write(writing, pickle.dumps(time.process_time() - start))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        seconds: float = pickle.load(pipe)
+    os.waitpid(child, 0)
+    return seconds
+
+
+def make_branchline_open(options: Options, _cores: int, _setup: Setup) -> Reader:
+    import branchline
+
+    def read(request: Request) -> Pass:
+        (source,) = sources(request)
+        return Pass(opened(lambda: branchline.open(source), is_first=options["is_first"]), None, None)
+
+    return read
+
+
+def make_uproot_open(options: Options, _cores: int, _setup: Setup) -> Reader:
+    import uproot
+
+    def open_tree(request: Request) -> None:
+        with uproot.open(request.files[0], handler=uproot.source.file.MemmapSource) as file:
+            assert len(file[request.tree]) > 0
+
+    def read(request: Request) -> Pass:
+        return Pass(opened(lambda: open_tree(request), is_first=options["is_first"]), None, None)
+
+    return read
+
+
 MAKERS: dict[str, Callable[[Options, int, Setup], Reader]] = {
     "branchline": make_branchline,
     "limit": make_limit,
@@ -267,4 +316,6 @@ MAKERS: dict[str, Callable[[Options, int, Setup], Reader]] = {
     "uproot_split": make_uproot_split,
     "get_split_entry": make_get_split_entry,
     "data_frame": make_data_frame,
+    "branchline_open": make_branchline_open,
+    "uproot_open": make_uproot_open,
 }

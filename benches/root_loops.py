@@ -1,4 +1,4 @@
-"""Compiles the ROOT readers (root_loops.h, root_objects.h and generated RDataFrame loops) with ACLiC and hands them to a worker."""
+"""Compiles the ROOT readers and writers (root_*.h, generated RDataFrame loops) with ACLiC and hands them to a worker."""
 
 from __future__ import annotations
 

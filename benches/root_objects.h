@@ -203,4 +203,34 @@ inline long long WriteKind(const std::string &path, const std::string &kind, int
    return WriteContainers(*file, kind, n);
 }
 
+// Writes a tree of at least so many branches: numbers and arrays that others count, or members of split objects.
+inline long long WriteWide(const std::string &path, const std::string &kind, int branches)
+{
+   std::unique_ptr<TFile> file(TFile::Open(path.c_str(), "RECREATE", "", 101));
+   if (!file || file->IsZombie())
+      throw std::runtime_error("cannot write " + path);
+   TTree tree("tree", "many branches");
+   TRandom3 random(20260101);
+   std::vector<float> numbers(8 * branches);
+   int count = 0;
+   Track track;
+   tree.Branch("n", &count, "n/I");
+   for (int i = 0; tree.GetListOfBranches()->GetEntriesFast() < branches && kind != "split objects"; ++i) {
+      const std::string name = "x" + std::to_string(i);
+      const char *counted = i % 2 ? "[n]" : "";
+      tree.Branch(name.c_str(), &numbers[8 * i], (name + counted + "/F").c_str());
+   }
+   for (int i = 0; kind == "split objects" && tree.GetNbranches() * 18 < branches; ++i)
+      tree.Branch(("track" + std::to_string(i) + ".").c_str(), &track, 32000, 99);
+   for (int entry = 0; entry < 100; ++entry) {
+      count = random.Integer(8);
+      for (auto &one : numbers)
+         one = random.Gaus();
+      track.Set(random);
+      tree.Fill();
+   }
+   tree.Write();
+   return tree.GetEntries();
+}
+
 } // namespace objects
