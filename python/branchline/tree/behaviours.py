@@ -7,6 +7,7 @@ Their members stay what they are in the file (`array.fP.fX`). Everything else th
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import awkward as ak
@@ -40,8 +41,15 @@ _SYSTEMS: dict[frozenset[str], dict[str, str]] = {
         {"fPt": "pt", "fPhi": "phi", "fEta": "eta", "fM": "mass"},
     )
 }
-_BINARY = (np.add, np.subtract, np.equal, np.not_equal)
-_known: set[str] = set()
+# What `vector` defines for one vector, for two, for a vector and a number, and for all vectors of a list.
+_OF_ONE: tuple[Any, ...] = (np.absolute, np.square, np.sqrt, np.cbrt, np.positive, np.negative)
+_OF_TWO: tuple[Any, ...] = (np.add, np.subtract, np.matmul, np.equal, np.not_equal)
+_WITH_NUMBER: tuple[Any, ...] = (np.multiply, np.true_divide, np.power)
+_OF_LISTS: tuple[Any, ...] = (ak.sum, ak.count, ak.count_nonzero)
+_KINDS_OF_VECTOR = tuple(f"{kind}{dimensions}D" for kind in ("Momentum", "Vector") for dimensions in (2, 3, 4))
+# Classes of records that were met, and those of them that are vectors.
+_met: set[str] = set()
+_vectors: list[str] = []
 
 
 def coordinates(vectors: Any) -> dict[str, Any]:
@@ -93,7 +101,11 @@ class _Vectors:
         except AttributeError:
             if name.startswith("_"):
                 raise
-        found = getattr(to_vector(self), name)
+        try:
+            vectors = to_vector(self)
+        except ImportError as error:  # those who only ask whether there is such a member shall hear that there is none
+            raise AttributeError(f"{name}: {error}") from error
+        found = getattr(vectors, name)
         if not callable(found) or isinstance(found, ak.Array | ak.Record):
             return found
 
@@ -103,39 +115,41 @@ class _Vectors:
         return method
 
 
-class VectorArray(_Vectors, ak.Array):  # type: ignore[misc]
+class VectorArray(_Vectors, ak.Array):
     """An array of ROOT's vectors."""
 
 
-class VectorRecord(_Vectors, ak.Record):  # type: ignore[misc]
+class VectorRecord(_Vectors, ak.Record):
     """One of ROOT's vectors."""
 
 
-def _binary(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: operation(_converted(one), _converted(other))
+def _on_vectors(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation of NumPy or awkward as `vector` does it."""
+    return lambda *values: operation(*map(_converted, values))
 
 
-def _scaled(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: operation(_converted(one), _converted(other))
+def _over_lists(reducer: Callable[..., Any]) -> Callable[[Any, bool], Any]:
+    return lambda lists, mask_identity: reducer(to_vector(lists), axis=1, mask_identity=mask_identity)
 
 
 def know(class_name: str) -> None:
     """Makes records of this class behave as vectors, if ROOT's class is one."""
-    if class_name in _known:
+    if class_name in _met:
         return
-    _known.add(class_name)
+    _met.add(class_name)
     if class_name not in _NAMES and not class_name.startswith(_TEMPLATES):
         return
+    _vectors.append(class_name)
     behavior = ak.behavior
     behavior["*", class_name] = VectorArray
     behavior[class_name] = VectorRecord
-    dimensions = [f"{kind}{count}D" for kind in ("Momentum", "Vector") for count in (2, 3, 4)]
-    vectors = [name for name in _known if ("*", name) in behavior and behavior["*", name] is VectorArray]
-    for operation in _BINARY:
-        for other in (*vectors, *dimensions):
-            behavior[operation, class_name, other] = _binary(operation)
-            behavior[operation, other, class_name] = _binary(operation)
-    for operation in (np.multiply, np.true_divide):
-        behavior[operation, class_name, float] = behavior[operation, class_name, int] = _scaled(operation)
-    for operation in (np.absolute, np.negative):
-        behavior[operation, class_name] = lambda one, operation=operation: operation(to_vector(one))
+    for operation in _OF_ONE:
+        behavior[operation, class_name] = _on_vectors(operation)
+    for operation in _OF_TWO:
+        for other in (*_vectors, *_KINDS_OF_VECTOR):
+            behavior[operation, class_name, other] = behavior[operation, other, class_name] = _on_vectors(operation)
+    for operation in _WITH_NUMBER:
+        behavior[operation, class_name, Real] = _on_vectors(operation)
+    behavior[np.multiply, Real, class_name] = _on_vectors(np.multiply)
+    for reducer in _OF_LISTS:
+        behavior[reducer, class_name] = _over_lists(reducer)
