@@ -1,4 +1,4 @@
-"""Compiles the ROOT readers and writers (root_*.h, generated RDataFrame loops) with ACLiC and hands them to a worker."""
+"""Compiles ROOT readers and writers (root_*.h, generated RDataFrame loops) with ACLiC and hands them to a worker."""
 
 from __future__ import annotations
 
