@@ -37,6 +37,14 @@ class Tree:
     def bytes_per_entry(self, indices: list[int]) -> tuple[float, float]: ...
     def branch(self, index: int) -> dict[str, Any]: ...
 
+class Store:
+    name: str
+    path: str
+    identity: str | None
+    size_bytes: int
+    def __init__(self, path: str) -> None: ...
+    def read(self, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int, int]: ...
+
 class Stream:
     def __init__(
         self,

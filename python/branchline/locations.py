@@ -11,19 +11,29 @@ ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE |
 
 
 def split_location(location: str) -> tuple[str, str | None]:
-    """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it."""
+    """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it.
+
+    The port of a URL and what is in its query are no trees.
+    """
     if os.path.exists(location):
         return location, None
     found = ROOT_FILE_AND_TREE.fullmatch(location)
+    if is_url(location) and not found and ("?" in location or ":" not in location.split("://", 1)[1].partition("/")[2]):
+        return location, None
     path, tree = found.groups() if found else (location.rpartition(":")[0], location.rpartition(":")[2])
     if not path or (not found and (tree.startswith("//") or ".root" in tree)):
         return location, None
     return path, tree or None
 
 
+def is_url(path: str) -> bool:
+    """True for ``root://...``, ``https://...`` and the like."""
+    return "://" in path
+
+
 def is_pattern(path: str) -> bool:
     """True for what stands for the files that match it, and is not itself the name of one."""
-    return glob.has_magic(path) and not os.path.exists(path)
+    return not is_url(path) and glob.has_magic(path) and not os.path.exists(path)
 
 
 def files_matching(pattern: str) -> list[str]:

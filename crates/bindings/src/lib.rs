@@ -4,6 +4,7 @@ mod buffer;
 mod errors;
 mod files;
 mod records;
+mod store;
 mod stream;
 
 use pyo3::prelude::*;
@@ -17,6 +18,8 @@ mod _core {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::files::{File, Tree};
+    #[pymodule_export]
+    use super::store::Store;
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Stream};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use branchline_format::tree::Place;
-use branchline_storage::limits::{LOCAL_GAP_BYTES, MAX_JOINED_BYTES};
+use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, Placement, RangeRead};
 use branchline_trace::Counter;
 
@@ -88,7 +88,7 @@ pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<Byt
         return Ok(Vec::new());
     }
     let file = chunk.tree.file();
-    let plan = coalesce(wanted, LOCAL_GAP_BYTES, MAX_JOINED_BYTES);
+    let plan = coalesce(wanted, file.gap_bytes(), MAX_JOINED_BYTES);
     file.counters().add(Counter::GapBytes, plan.gap_bytes);
     let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_buffers::read_of).collect();
     file.read_ranges(&mut reads)?;

@@ -16,7 +16,7 @@ use branchline_format::ntuple::envelope::Locator;
 use branchline_format::objects::Classes;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
-use branchline_storage::limits::{LOCAL_GAP_BYTES, MAX_JOINED_BYTES};
+use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, Counted, RangeRead, Store};
 use branchline_trace::{Counter, Counters, Stopwatch};
 
@@ -50,6 +50,9 @@ impl File {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
         let store = branchline_storage::open(path).map_err(|error| ReadError::from_storage(&error))?;
+        // A URL may hold secrets; the store says what may be shown of it.
+        let path = store.path().to_owned();
+        let path = path.as_str();
         let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&counters)));
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
@@ -75,6 +78,11 @@ impl File {
         self.store.name()
     }
 
+    /// The gap up to which two of its ranges are read as one.
+    pub(crate) fn gap_bytes(&self) -> u64 {
+        self.store.gap_bytes()
+    }
+
     /// Its size.
     pub fn size_bytes(&self) -> u64 {
         self.lock_held().file_size()
@@ -97,7 +105,7 @@ impl File {
             }
             let ranges: Vec<ByteRange> = missing.iter().map(|(offset, size)| ByteRange::new(*offset, *size)).collect();
             for some in ranges.chunks(limits::METADATA_RANGES_MAX) {
-                reader.read(coalesce(some, LOCAL_GAP_BYTES, MAX_JOINED_BYTES).ranges)?;
+                reader.read(coalesce(some, self.gap_bytes(), MAX_JOINED_BYTES).ranges)?;
             }
         }
     }

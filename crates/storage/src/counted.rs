@@ -34,6 +34,14 @@ impl Store for Counted {
         self.inner.size_bytes()
     }
 
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.inner.gap_bytes()
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, asked);

@@ -23,6 +23,16 @@ pub enum StorageErrorKind {
     UnsupportedScheme,
     /// The path leads to a directory, a pipe or a device.
     NotAFile,
+    /// The server cannot be reached, or the connection to it broke.
+    Unreachable,
+    /// The server did not answer in time.
+    Timeout,
+    /// The server answered with what its protocol does not allow, or with bytes that are not those it has.
+    Protocol,
+    /// The server cannot do what is needed.
+    Refused,
+    /// The file is no longer the one that was opened.
+    Changed,
 }
 
 /// A failure to open or to read.
@@ -40,6 +50,16 @@ pub struct StorageError {
 }
 
 impl StorageError {
+    pub(crate) fn new(
+        kind: StorageErrorKind,
+        path: String,
+        offset: Option<u64>,
+        message: String,
+        retry_may_help: bool,
+    ) -> Self {
+        Self { kind, path, offset, message, retry_may_help }
+    }
+
     /// Whether the same call may succeed when it is tried again.
     pub fn retry_may_help(&self) -> bool {
         self.retry_may_help

@@ -8,16 +8,24 @@
 mod coalesce;
 mod counted;
 mod error;
+mod fault;
+mod http;
 pub mod limits;
 mod local;
 mod memory;
 mod open;
 mod range;
+mod retry;
+mod settings;
 mod store;
+mod tls;
+mod token;
+mod url;
 
 pub use coalesce::{coalesce, Placement, Plan};
 pub use counted::Counted;
 pub use error::{Result, StorageError, StorageErrorKind};
+pub use http::HttpFile;
 pub use local::LocalFile;
 pub use memory::Memory;
 pub use open::open;

@@ -1,9 +1,51 @@
 //! Every limit of this room, with its reason.
 
+use std::time::Duration;
+
 /// Gap up to which two ranges of a local file are read as one. A read call on cached bytes costs about 0.5 us before
 /// the first byte, as much as copying 10 to 16 KiB; on a disk the kernel reads ahead further than this anyhow.
-pub const LOCAL_GAP_BYTES: u64 = 16 * 1024;
+pub(crate) const LOCAL_GAP_BYTES: u64 = 16 * 1024;
+
+/// The same for a file at a server. A further range costs it and us about 10 us, in which 100 MB/s, the link of one
+/// job at a site, move 1 KB; but it also costs the disks behind the server a seek, which is worth 1 MB.
+pub(crate) const REMOTE_GAP_BYTES: u64 = 128 * 1024;
 
 /// Ranges are joined up to this size. By then the cost of a call has vanished against that of its bytes, and
 /// larger buffers only delay the first basket and hold more memory.
 pub const MAX_JOINED_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Time to connect to a server. TCP repeats its first packet after 1, 3 and 7 s.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a server may be silent while an answer is due. A file that comes from tape takes longer, but then the
+/// server says so.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// A server that sends less than this is as good as silent: 500 MB would take ten days.
+pub(crate) const BYTES_PER_SECOND_MIN: u64 = 512;
+/// Tries of a request. With the pauses below a server may be away for about two seconds.
+pub(crate) const TRIES_MAX: u32 = 4;
+/// Pause before the second try; doubled before each further one.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(300);
+/// The longest pause before a try.
+pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Requests to one HTTP server at a time. As many as browsers make to one host, plus two.
+pub(crate) const HTTP_LANES: usize = 8;
+/// Ranges in one HTTP request. Each takes up to 42 characters of a header line, and servers take lines of 8 KiB.
+pub(crate) const HTTP_RANGES_MAX: usize = 150;
+/// Bytes that one HTTP request for several ranges asks for: enough to hide the request, and small enough to share
+/// a read among the lanes.
+pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * 1024 * 1024;
+/// Redirects from server to server. A federation takes two or three.
+pub(crate) const REDIRECTS_MAX: u32 = 8;
+/// Idle connections kept to each HTTP server.
+pub(crate) const IDLE_CONNECTIONS_MAX: usize = HTTP_LANES;
+/// How long an idle connection is kept. nginx ends one after 75 s.
+pub(crate) const IDLE_TIME_MAX: Duration = Duration::from_secs(50);
+/// Header lines of an HTTP answer.
+pub(crate) const HTTP_HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// One line between the parts of an HTTP answer of several parts.
+pub(crate) const PART_LINE_BYTES_MAX: usize = 4 * 1024;
+/// Header lines of one such part.
+pub(crate) const PART_LINES_MAX: usize = 32;
+/// A bearer token; those of grids have one to four KiB.
+pub(crate) const TOKEN_BYTES_MAX: u64 = 64 * 1024;

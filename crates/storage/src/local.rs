@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, Errno};
 
+use crate::limits::LOCAL_GAP_BYTES;
 use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// A local file, opened once and read at positions, so that threads share it without a lock.
@@ -17,6 +19,7 @@ pub struct LocalFile {
     path: String,
     /// At the time of opening. Bytes that a writer appends later are not seen.
     size_bytes: u64,
+    identity: String,
 }
 
 impl LocalFile {
@@ -32,10 +35,13 @@ impl LocalFile {
             return Err(StorageError::not_a_file(path, "a pipe or a device"));
         }
         let file = File::open(location).map_err(not_opened)?;
-        let size_bytes = file.metadata().map_err(not_opened)?.len();
+        let about = file.metadata().map_err(not_opened)?;
+        let size_bytes = about.len();
+        let (device, inode) = (about.dev(), about.ino());
+        let identity = format!("{size_bytes} {device}:{inode} {}.{:09}", about.mtime(), about.mtime_nsec());
         let host = rustix::system::uname();
         let name = format!("local:{}", host.nodename().to_string_lossy());
-        Ok(Self { file, name, path: path.to_owned(), size_bytes })
+        Ok(Self { file, name, path: path.to_owned(), size_bytes, identity })
     }
 
     /// The length of a range that lies inside the file: only such a length may size a buffer.
@@ -86,6 +92,14 @@ impl Store for LocalFile {
 
     fn size_bytes(&self) -> Result<u64> {
         Ok(self.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.identity.clone())
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        LOCAL_GAP_BYTES
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

@@ -35,6 +35,14 @@ impl Store for Memory {
         Ok(self.bytes.len() as u64)
     }
 
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        0
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let mut effort = ReadEffort::default();
         for read in reads {

@@ -5,21 +5,25 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::http::HttpFile;
+use crate::url::without_secrets;
 use crate::{LocalFile, Result, StorageError, Store};
 
-/// Opens a file for reading: a plain path or a `file://` URL.
+/// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav` and `davs`.
 pub fn open(path: &str) -> Result<Arc<dyn Store>> {
-    match split_scheme(path) {
-        None => Ok(Arc::new(LocalFile::open(path, Path::new(path))?)),
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
-            Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?))
-        }
-        Some((scheme, _)) => Err(StorageError::unsupported_scheme(
-            path,
-            format!(
+    let Some((scheme, rest)) = split_scheme(path) else {
+        return Ok(Arc::new(LocalFile::open(path, Path::new(path))?));
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "file" => Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?)),
+        "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path)?)),
+        _ => {
+            let path = without_secrets(path);
+            let message = format!(
                 "{path}: files at {scheme}:// are not readable yet; copy the file to a local disk and give its path."
-            ),
-        )),
+            );
+            Err(StorageError::unsupported_scheme(&path, message))
+        }
     }
 }
 

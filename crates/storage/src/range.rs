@@ -67,6 +67,15 @@ impl RangeRead {
         Some(reused)
     }
 
+    /// Room for `length` bytes, all of which are to be overwritten; None if there is not so much memory.
+    pub(crate) fn room_for(&mut self, length: u64) -> Option<&mut [u8]> {
+        let length = usize::try_from(length).ok()?;
+        if !self.prepare(length)? {
+            self.buffer.resize(self.start + length, 0);
+        }
+        Some(self.room())
+    }
+
     /// The room that has bytes already.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..]

@@ -3,6 +3,9 @@
 use crate::{RangeRead, Result};
 
 /// One file at one place, opened for reading. Several threads may read from it at the same time.
+///
+/// Calls wait until they are done, because those who read are threads that have nothing else to do. A store asks for
+/// all ranges of a call at once as far as its place allows, ends every wait at a deadline, and tries again what passes.
 pub trait Store: Send + Sync {
     /// The storage element that serves the file, as it appears in reports: `local:<host>`, `memory`.
     fn name(&self) -> &str;
@@ -12,6 +15,13 @@ pub trait Store: Send + Sync {
 
     /// The size of the file.
     fn size_bytes(&self) -> Result<u64>;
+
+    /// What the place says to tell one version of the file from another; None if it says nothing. A file whose identity
+    /// is the same as before has the same bytes.
+    fn identity(&self) -> Option<String>;
+
+    /// The gap up to which two ranges of the file are better read as one.
+    fn gap_bytes(&self) -> u64;
 
     /// Reads every range into its own buffer, each exactly filled, or fails: a range that reaches behind the end
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
@@ -25,4 +35,12 @@ pub struct ReadEffort {
     pub calls_count: u64,
     /// Bytes moved by them.
     pub read_bytes: u64,
+}
+
+impl std::ops::Add for ReadEffort {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { calls_count: self.calls_count + other.calls_count, read_bytes: self.read_bytes + other.read_bytes }
+    }
 }

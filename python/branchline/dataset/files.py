@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 
+from branchline.locations import is_url
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -50,18 +52,13 @@ class DataFile:
         return replace(self, size_bytes=status.st_size)
 
 
-def is_url(path: str) -> bool:
-    """True for ``root://...``, ``https://...`` and the like."""
-    return "://" in path
-
-
 def storage_element(path: str) -> str:
     """The name of the place a file lies on: scheme and host of a URL, else the mount point and kind of its file system,
     as ``/data (ext4)`` or ``/home (nfs4 server:/home)``.
     """
     if is_url(path):
         scheme, rest = path.split("://", 1)
-        return f"{scheme}://{rest.split('/', 1)[0]}"
+        return f"{scheme}://{rest.split('/', 1)[0].rpartition('@')[2]}"
     try:
         folder = os.path.dirname(os.path.abspath(path))
         return _mount_point(folder)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from branchline.dataset.files import DataFile, is_url
+from branchline.dataset.files import DataFile
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
-from branchline.locations import split_location
+from branchline.locations import is_url, split_location
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from branchline.dataset.files import DataFile, is_url
+from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
-from branchline.locations import files_matching, is_pattern, split_location
+from branchline.locations import files_matching, is_pattern, is_url, split_location
 
 ROOT_SUFFIX = ".root"
 

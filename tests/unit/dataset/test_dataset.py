@@ -38,6 +38,11 @@ def test_a_tree_may_follow_the_path(folder: Path) -> None:
     assert Dataset.of("a.root:events", tree="other").files[0].tree == "events"
     assert Dataset.of("a.root", tree="other").files[0].tree == "other"
     assert Dataset.of("*.root:events").files[1].tree == "events"
+    for location in ("https://host:1094/x", "http://host:8000", "https://host/x.root?authz=a:b", "root://[::1]:1//x"):
+        url = Dataset.of(location).files[0]
+        assert (url.path, url.tree) == (location, None)
+    url = Dataset.of("https://host:1094/x.data:events").files[0]
+    assert (url.path, url.tree) == ("https://host:1094/x.data", "events")
     url = Dataset.of("root://host:1094//store/x.root:events").files[0]
     assert (url.path, url.tree) == ("root://host:1094//store/x.root", "events")
 
@@ -136,6 +141,7 @@ def test_all_missing_files_are_named_at_once(folder: Path) -> None:
 
 def test_the_storage_element_is_a_mount_point_or_a_server(folder: Path) -> None:
     assert storage_element("root://host:1094//store/x.root") == "root://host:1094"
+    assert storage_element("https://me:secret@host/x.root") == "https://host"
     mount, _, kind = storage_element(str(folder / "a.root")).partition(" (")
     assert os.path.ismount(mount)
     assert any(

@@ -147,7 +147,7 @@ def test_a_tree_reads_after_its_file_was_closed(sample: Sample) -> None:
     assert tree["number"].array().tolist() == sample.values.number.tolist()
 
 
-@pytest.mark.parametrize("scheme", ["root", "https", "s3"])
+@pytest.mark.parametrize("scheme", ["gsiftp", "s3"])
 def test_a_place_that_is_not_readable_yet_is_told(scheme: str) -> None:
     with pytest.raises(branchline.BranchlineError, match=f"{scheme}://"):
         branchline.open(f"{scheme}://host//data/f.root")

@@ -1,0 +1,59 @@
+//! The bytes of a file at any storage.
+
+use std::sync::Arc;
+
+use branchline_engine::error::ReadError;
+use branchline_storage::{ByteRange, RangeRead, StorageError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::errors::to_python;
+
+/// An opened file as bytes.
+#[pyclass(frozen)]
+pub struct Store(Arc<dyn branchline_storage::Store>);
+
+fn raised(py: Python<'_>, error: &StorageError) -> PyErr {
+    to_python(py, &ReadError::from_storage(error))
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    fn new(py: Python<'_>, path: &str) -> PyResult<Self> {
+        py.detach(|| branchline_storage::open(path)).map(Self).map_err(|error| raised(py, &error))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    #[getter]
+    fn identity(&self) -> Option<String> {
+        self.0.identity()
+    }
+
+    #[getter]
+    fn size_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.0.size_bytes().map_err(|error| raised(py, &error))
+    }
+
+    /// The bytes of these ranges (offset, length), the calls that it took and the bytes that were moved.
+    fn read<'py>(&self, py: Python<'py>, ranges: Vec<(u64, u64)>) -> PyResult<(Bound<'py, PyList>, u64, u64)> {
+        let (reads, result) = py.detach(|| {
+            let whole = |(offset, length)| RangeRead::new(ByteRange::new(offset, length));
+            let mut reads: Vec<RangeRead> = ranges.into_iter().map(whole).collect();
+            let result = self.0.read_ranges(&mut reads);
+            (reads, result)
+        });
+        let effort = result.map_err(|error| raised(py, &error))?;
+        let bytes = PyList::new(py, reads.iter().map(|read| PyBytes::new(py, read.bytes())))?;
+        Ok((bytes, effort.calls_count, effort.read_bytes))
+    }
+}

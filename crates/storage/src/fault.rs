@@ -1,0 +1,62 @@
+//! What goes wrong between us and a server, before it is said of which file and bytes.
+
+use std::io;
+
+use crate::url::without_secrets;
+use crate::{ByteRange, StorageError, StorageErrorKind};
+
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
+
+/// A failure with its reason, which names no secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: StorageErrorKind,
+    pub(crate) reason: String,
+    /// Whether the same may succeed when it is tried again.
+    pub(crate) retry_may_help: bool,
+}
+
+impl Fault {
+    /// A failure of this kind; the kind says whether it is final.
+    pub(crate) fn new(kind: StorageErrorKind, reason: impl Into<String>) -> Self {
+        use StorageErrorKind::{Io, Protocol, Timeout, Unreachable};
+        let retry_may_help = matches!(kind, Timeout | Unreachable | Protocol | Io);
+        Self { kind, reason: reason.into(), retry_may_help }
+    }
+
+    /// The server does not keep to its protocol.
+    pub(crate) fn protocol(server: &str, what: &str) -> Self {
+        Self::new(StorageErrorKind::Protocol, format!("{server} answered with {what}"))
+    }
+
+    /// There is not enough memory for the bytes that are wanted.
+    pub(crate) fn no_memory() -> Self {
+        let reason = "there is not enough memory for the bytes".to_owned();
+        Self { kind: StorageErrorKind::Io, reason, retry_may_help: false }
+    }
+
+    /// Input or output on a connection failed; `doing` says at what, `server` to whom.
+    pub(crate) fn connection(server: &str, doing: &str, error: &io::Error) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+        match error.kind() {
+            TimedOut | WouldBlock => {
+                Self::new(StorageErrorKind::Timeout, format!("{server} did not answer in time, {doing}"))
+            }
+            UnexpectedEof | ConnectionReset | BrokenPipe => {
+                Self::new(StorageErrorKind::Unreachable, format!("{server} closed the connection, {doing}"))
+            }
+            _ => Self::new(StorageErrorKind::Unreachable, format!("no connection to {server}, {doing}: {error}")),
+        }
+    }
+
+    /// The error for the person who asked for this file, or for a range of it.
+    pub(crate) fn at(self, path: &str, range: Option<ByteRange>) -> StorageError {
+        let path = without_secrets(path);
+        let what = match range {
+            None => "cannot be opened".to_owned(),
+            Some(ByteRange { offset, length }) => format!("reading {length} bytes at offset {offset} failed"),
+        };
+        let message = format!("{path}: {what}: {}.", self.reason.trim_end_matches('.'));
+        StorageError::new(self.kind, path, range.map(|range| range.offset), message, self.retry_may_help)
+    }
+}

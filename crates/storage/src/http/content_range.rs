@@ -1,0 +1,86 @@
+//! The header lines that say which bytes of a file an answer has (RFC 9110, section 14.4).
+
+use crate::ByteRange;
+
+/// `bytes 0-99/1000`: which bytes, and of how many. A server that refuses a range says `bytes */1000`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ContentRange {
+    /// None where the server has no bytes for us.
+    pub(super) range: Option<ByteRange>,
+    /// None where the server does not know.
+    pub(super) size_bytes: Option<u64>,
+}
+
+impl ContentRange {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (unit, rest) = text.trim().split_once(' ')?;
+        let (range, size) = rest.trim().split_once('/')?;
+        if !unit.eq_ignore_ascii_case("bytes") {
+            return None;
+        }
+        let size_bytes = match size.trim() {
+            "*" => None,
+            number => Some(whole_number(number)?),
+        };
+        let range = match range.trim() {
+            "*" => None,
+            both => {
+                let (first, last) = both.split_once('-')?;
+                let (first, last) = (whole_number(first.trim())?, whole_number(last.trim())?);
+                let length = last.checked_sub(first)?.checked_add(1)?;
+                first.checked_add(length)?;
+                Some(ByteRange::new(first, length))
+            }
+        };
+        Some(Self { range, size_bytes })
+    }
+}
+
+/// Digits alone: `+1` is a number for Rust, and none here.
+fn whole_number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// The value of the header `Range` for these ranges, none of which is empty.
+pub(super) fn range_header<'a>(ranges: impl Iterator<Item = &'a ByteRange>) -> String {
+    let one = |range: &ByteRange| {
+        let last = range.offset.saturating_add(range.length).saturating_sub(1);
+        format!("{}-{last}", range.offset)
+    };
+    format!("bytes={}", ranges.map(one).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_ranges_are_read() {
+        let parsed = |text| ContentRange::parse(text).map(|found| (found.range, found.size_bytes));
+        assert_eq!(parsed("bytes 0-99/1000"), Some((Some(ByteRange::new(0, 100)), Some(1000))));
+        assert_eq!(parsed("Bytes 999-999/*"), Some((Some(ByteRange::new(999, 1)), None)));
+        assert_eq!(parsed("bytes */0"), Some((None, Some(0))));
+        // What XRootD says of an empty file.
+        assert_eq!(parsed("bytes 0-0/0"), Some((Some(ByteRange::new(0, 1)), Some(0))));
+        for wrong in [
+            "",
+            "bytes",
+            "bytes 0-99",
+            "bytes 5-4/10",
+            "lines 0-1/2",
+            "bytes -1/2",
+            "bytes +1-2/5",
+            "bytes 0-18446744073709551615/*",
+            "bytes 0-1/x",
+            "bytes 1/2",
+        ] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_asked_for_by_their_first_and_last_byte() {
+        let ranges = [ByteRange::new(0, 1), ByteRange::new(10, 5)];
+        assert_eq!(range_header(ranges.iter()), "bytes=0-0,10-14");
+    }
+}

@@ -1,0 +1,350 @@
+//! A file at an HTTP or WebDAV server, read by ranges: several in one request where the server does that, and over
+//! several connections at a time.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::vec::IntoIter;
+
+use super::client::{client, Answer, Client};
+use super::content_range::{range_header, ContentRange};
+use super::multipart::{boundary_of, Parts};
+use crate::fault::{Fault, Result};
+use crate::limits::{HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, PART_LINE_BYTES_MAX, REMOTE_GAP_BYTES};
+use crate::retry::with_retries;
+use crate::settings::Settings;
+use crate::url::{without_secrets, Url};
+use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
+
+/// A file at a server.
+pub struct HttpFile {
+    /// As the user gave it, without secrets.
+    path: String,
+    name: String,
+    /// With `http` or `https` for WebDAV's schemes.
+    url: String,
+    /// Host and port of `url`.
+    server: String,
+    size_bytes: u64,
+    /// What the server says to tell one version of the file from another.
+    entity: Option<String>,
+    /// Where the server sent us for the bytes, until that fails.
+    direct: Mutex<Option<String>>,
+    client: Arc<Client>,
+    settings: Settings,
+}
+
+/// What an open of the file told.
+struct About {
+    size_bytes: u64,
+    entity: Option<String>,
+    direct: Option<String>,
+}
+
+impl HttpFile {
+    /// Opens `path`, a URL of one of the schemes `http`, `https`, `dav` and `davs`.
+    pub fn open(path: &str) -> crate::Result<Self> {
+        Self::try_open(path).map_err(|fault| fault.at(path, None))
+    }
+
+    fn try_open(path: &str) -> Result<Self> {
+        let parsed = Url::parse(path)?;
+        if parsed.user.is_some() {
+            let reason = "a name or password in the URL is not used; give a token or a certificate instead";
+            return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
+        }
+        let scheme = if matches!(parsed.scheme.as_str(), "https" | "davs") { "https" } else { "http" };
+        let url = format!("{scheme}://{}{}", parsed.address(), target(&parsed));
+        let (client, settings) = (client()?, Settings::from_environment());
+        let about = with_retries(&settings, |_| ask_about(&client, &url, &parsed.address(), &settings))?;
+        Ok(Self {
+            path: without_secrets(path),
+            name: format!("{}://{}", parsed.scheme, parsed.address()),
+            url,
+            server: parsed.address(),
+            size_bytes: about.size_bytes,
+            entity: about.entity,
+            direct: Mutex::new(about.direct),
+            client,
+            settings,
+        })
+    }
+
+    fn direct(&self) -> Option<String> {
+        self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_direct(&self, url: Option<String>) {
+        *self.direct.lock().unwrap_or_else(PoisonError::into_inner) = url;
+    }
+
+    /// Asks for these ranges, where the server sent us before if it did.
+    fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
+        let range = range_header(reads.iter().map(|read| &read.range));
+        let bytes = reads.iter().map(|read| read.range.length).sum();
+        if let Some(url) = &self.direct() {
+            match self.client.get(url, &range, bytes, &self.server, &self.settings) {
+                Ok(answer) if matches!(answer.status(), 200 | 206) => return Ok(answer),
+                // A leave to read that was given for a time, or a server that is gone: back to who sent us there.
+                _ => self.set_direct(None),
+            }
+        }
+        let answer = self.client.get(&self.url, &range, bytes, &self.server, &self.settings)?;
+        let url = answer.url();
+        if url != self.url {
+            self.set_direct(Some(url));
+        }
+        Ok(answer)
+    }
+
+    /// Fills these reads from one request, or from one for each where the server cannot do several.
+    fn fill_group(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
+        let mut effort = ReadEffort::default();
+        let mut filled = vec![false; group.len()];
+        if group.len() > 1 && !self.client.takes_one_range_only(&self.server) {
+            with_retries(&self.settings, |_| self.fill_several(group, &mut filled, &mut effort))?;
+        }
+        for (read, is_filled) in group.iter_mut().zip(filled) {
+            if !is_filled {
+                with_retries(&self.settings, |_| self.fill_one(read, &mut effort))?;
+            }
+        }
+        Ok(effort)
+    }
+
+    fn fill_one(&self, read: &mut RangeRead, effort: &mut ReadEffort) -> Result<()> {
+        let mut answer = self.get(&[&mut *read])?;
+        effort.calls_count += 1;
+        let is_whole_file = read.range == ByteRange::new(0, self.size_bytes);
+        match answer.status() {
+            206 => self.check(&answer, Some(read.range))?,
+            200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => {}
+            200 => return Err(answer.nonsense("the whole file where a part of it was asked for")),
+            416 => return Err(changed(&answer, "it has become shorter")),
+            _ => return Err(answer.refusal()),
+        }
+        fill(read, &mut answer)?;
+        effort.read_bytes += read.range.length;
+        Ok(())
+    }
+
+    /// Fills those reads for which the answer has a part, and notes which. Leaves the others to be asked for alone.
+    fn fill_several(&self, group: &mut [&mut RangeRead], filled: &mut [bool], effort: &mut ReadEffort) -> Result<()> {
+        filled.fill(false);
+        let mut answer = self.get(group)?;
+        effort.calls_count += 1;
+        let boundary = answer.header("content-type").and_then(boundary_of);
+        let (206, Some(boundary)) = (answer.status(), boundary) else {
+            return match answer.status() {
+                // Refused, answered with the whole file, or with the first range alone: all these are allowed.
+                200 | 206 | 400 | 413 | 414 | 416 | 431 | 501 => {
+                    self.client.ask_for_one_range_only(&self.server);
+                    Ok(())
+                }
+                _ => Err(answer.refusal()),
+            };
+        };
+        let result = (|| {
+            let mut parts = Parts::new(answer.body(), &boundary);
+            // Overlapping ranges may come as one, so there may be fewer parts than ranges, but never more.
+            for _ in 0..=group.len() {
+                let Some(range) = parts.next_part()? else { return Ok(()) };
+                effort.read_bytes += range.length;
+                let wanted = (0..group.len()).find(|index| group[*index].range == range && !filled[*index]);
+                match wanted.and_then(|index| group[index].room_for(range.length).map(|room| (index, room))) {
+                    Some((index, room)) => {
+                        parts.body().read_exact(room)?;
+                        filled[index] = true;
+                    }
+                    None => parts.skip(range.length)?,
+                }
+            }
+            Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than were asked for"))
+        })();
+        result.map_err(|error| answer.broken(&error))
+    }
+
+    /// Checks that an answer is of the file that was opened, and has the range that was asked for.
+    fn check(&self, answer: &Answer, wanted: Option<ByteRange>) -> Result<()> {
+        let found = answer.header("content-range").and_then(ContentRange::parse);
+        let found = found.ok_or_else(|| answer.nonsense("a part that does not say which bytes it has"))?;
+        if found.size_bytes.is_some_and(|size| size != self.size_bytes) {
+            return Err(changed(answer, "its size is another"));
+        }
+        // Two servers may number the same version of a file differently.
+        let same_server = self.direct().is_none();
+        if same_server && self.entity.is_some() && entity_of(answer) != self.entity {
+            return Err(changed(answer, "the server says that it is another version"));
+        }
+        if wanted.is_some() && found.range != wanted {
+            return Err(answer.nonsense("other bytes than were asked for"));
+        }
+        Ok(())
+    }
+}
+
+/// Path and query as they stand in a request; letters beyond ASCII encoded.
+fn target(url: &Url) -> String {
+    let path = if url.path.is_empty() { "/" } else { &url.path };
+    let query = url.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
+    let encoded = |byte: u8| {
+        let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
+        if is_plain {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
+    path.bytes().chain(query.bytes()).map(encoded).collect()
+}
+
+/// Asks for the first byte, because HEAD is answered without the size by some and refused by others.
+fn ask_about(client: &Client, url: &str, server: &str, settings: &Settings) -> Result<About> {
+    let mut answer = client.get(url, "bytes=0-0", 1, server, settings)?;
+    let range = answer.header("content-range").and_then(ContentRange::parse);
+    let size_bytes = match (answer.status(), range) {
+        (206, Some(ContentRange { size_bytes: Some(size_bytes), .. })) => size_bytes,
+        (206, _) => return Err(answer.nonsense("a part of the file, but does not say how large the file is")),
+        (416, Some(ContentRange { size_bytes: Some(0), .. })) => 0,
+        (200, _) if length_of(&answer) == Some(0) => 0,
+        (200, _) => {
+            let reason = "the server gives the file only as a whole, not by ranges; copy it to a local disk";
+            return Err(Fault::new(StorageErrorKind::Refused, reason));
+        }
+        _ => return Err(answer.refusal()),
+    };
+    let entity = entity_of(&answer);
+    let direct = Some(answer.url()).filter(|found| found != url);
+    if answer.status() == 206 && size_bytes > 0 {
+        // To its end, or the connection is not used again; but not for ever.
+        let drained = io::copy(&mut answer.body().take(PART_LINE_BYTES_MAX as u64), &mut io::sink());
+        drained.map_err(|error| answer.broken(&error))?;
+    }
+    Ok(About { size_bytes, entity, direct })
+}
+
+fn length_of(answer: &Answer) -> Option<u64> {
+    answer.header("content-length").and_then(|length| length.parse().ok())
+}
+
+/// The strong entity tag, or the time of the last change.
+fn entity_of(answer: &Answer) -> Option<String> {
+    let tag = answer.header("etag").filter(|tag| !tag.starts_with("W/"));
+    tag.or_else(|| answer.header("last-modified")).map(str::to_owned)
+}
+
+fn changed(answer: &Answer, how: &str) -> Fault {
+    let reason = format!("the file at {} was changed since it was opened: {how}", answer.server());
+    Fault::new(StorageErrorKind::Changed, reason)
+}
+
+/// Reads the bytes of one range, and that nothing follows them.
+fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
+    let length = read.range.length;
+    let room = read.room_for(length).ok_or_else(Fault::no_memory)?;
+    let mut body = answer.body();
+    let result = body.read_exact(room).and_then(|()| body.read(&mut [0; 1]));
+    drop(body);
+    match result {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(answer.nonsense("more bytes than were asked for")),
+        Err(error) => Err(answer.broken(&error)),
+    }
+}
+
+/// Cuts the reads into groups, each for one request.
+fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Vec<&'a mut RangeRead>> {
+    if one_range_only || reads.len() <= HTTP_LANES {
+        return reads.into_iter().map(|read| vec![read]).collect();
+    }
+    reads.sort_by_key(|read| read.range.offset);
+    let share = reads.len().div_ceil(HTTP_LANES);
+    let ranges_max = share.min(HTTP_RANGES_MAX);
+    let mut groups: Vec<Vec<&'a mut RangeRead>> = Vec::new();
+    let mut bytes = 0;
+    for read in reads {
+        let length = read.range.length;
+        match groups.last_mut() {
+            Some(group) if group.len() < ranges_max && bytes + length <= HTTP_REQUEST_BYTES => {
+                bytes += length;
+                group.push(read);
+            }
+            _ => {
+                bytes = length;
+                groups.push(vec![read]);
+            }
+        }
+    }
+    groups
+}
+
+/// Groups that wait for a lane.
+type Queue<'a> = Mutex<IntoIter<Vec<&'a mut RangeRead>>>;
+
+impl Store for HttpFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn size_bytes(&self) -> crate::Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.entity.as_ref().map(|entity| format!("{} {entity}", self.size_bytes))
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        REMOTE_GAP_BYTES
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
+        let mut wanted = Vec::with_capacity(reads.len());
+        for read in reads {
+            if read.range.end().is_none_or(|end| end > self.size_bytes) {
+                return Err(StorageError::truncated(&self.path, read.range, self.size_bytes));
+            }
+            if read.range.length > 0 {
+                wanted.push(read);
+            } else {
+                read.room_for(0);
+            }
+        }
+        let groups = groups(wanted, self.client.takes_one_range_only(&self.server));
+        let lanes = groups.len().min(HTTP_LANES);
+        let queue: Queue<'_> = Mutex::new(groups.into_iter());
+        std::thread::scope(|scope| {
+            // The calling thread is one of the lanes.
+            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(|| self.run_lane(&queue))).collect();
+            let own = self.run_lane(&queue);
+            let died = |_| Err(self.lane_died());
+            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
+            all.chain([own]).try_fold(ReadEffort::default(), |sum, lane| lane.map(|effort| sum + effort))
+        })
+    }
+}
+
+impl HttpFile {
+    /// Reads groups until there are none. After an error the other lanes find the queue empty.
+    fn run_lane(&self, queue: &Queue<'_>) -> crate::Result<ReadEffort> {
+        let mut sum = ReadEffort::default();
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(mut group) = next else { return Ok(sum) };
+            match self.fill_group(&mut group) {
+                Ok(effort) => sum = sum + effort,
+                Err(fault) => {
+                    queue.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+                    return Err(fault.at(&self.path, group.first().map(|read| read.range)));
+                }
+            }
+        }
+    }
+
+    fn lane_died(&self) -> StorageError {
+        Fault::new(StorageErrorKind::Io, "a mistake in Branchline").at(&self.path, None)
+    }
+}

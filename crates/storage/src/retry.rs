@@ -1,0 +1,79 @@
+//! Trying again what may succeed: a few times, after growing pauses that differ between clients.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use crate::fault::{Fault, Result};
+use crate::limits::{RETRY_PAUSE, RETRY_PAUSE_MAX};
+use crate::settings::Settings;
+
+/// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. `work` is told which
+/// try it is, from 0.
+pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> Result<T>) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        let error = match work(tries) {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        tries += 1;
+        if !error.retry_may_help || tries >= settings.tries_max {
+            return Err(said_with_tries(error, tries));
+        }
+        std::thread::sleep(pause(tries));
+    }
+}
+
+fn said_with_tries(mut error: Fault, tries: u32) -> Fault {
+    if tries > 1 {
+        error.reason = format!("{} ({tries} tries)", error.reason.trim_end_matches('.'));
+    }
+    error
+}
+
+/// Doubles from try to try. Half of it is random, so that clients which failed together do not come back together.
+fn pause(tries: u32) -> Duration {
+    let whole = RETRY_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX);
+    let random = RandomState::new().hash_one(tries) % 1000;
+    whole / 2 + (whole / 2).mul_f64(random as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StorageErrorKind;
+
+    fn settings() -> Settings {
+        Settings { tries_max: 3, ..Settings::default() }
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_and_what_is_final_is_not() {
+        let mut calls = 0;
+        let result = with_retries(&settings(), |tries| {
+            calls += 1;
+            if tries < 2 {
+                Err(Fault::new(StorageErrorKind::Timeout, "late"))
+            } else {
+                Ok(tries)
+            }
+        });
+        assert_eq!((result, calls), (Ok(2), 3));
+        let mut calls = 0;
+        let result: Result<()> = with_retries(&settings(), |_| {
+            calls += 1;
+            Err(Fault::new(StorageErrorKind::NotFound, "gone"))
+        });
+        assert_eq!((result.unwrap_err().reason.as_str(), calls), ("gone", 1));
+        let result: Result<()> = with_retries(&settings(), |_| Err(Fault::new(StorageErrorKind::Timeout, "late")));
+        assert_eq!(result.unwrap_err().reason, "late (3 tries)");
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        for tries in 1..100 {
+            let pause = pause(tries);
+            assert!(pause >= RETRY_PAUSE / 2 && pause <= RETRY_PAUSE_MAX, "{pause:?}");
+        }
+    }
+}

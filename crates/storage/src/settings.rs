@@ -1,0 +1,48 @@
+//! What a user may set about servers, from the environment.
+
+use std::time::Duration;
+
+use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REQUEST_TIMEOUT, TRIES_MAX};
+
+/// Seconds that a server may stay silent before it is given up.
+const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
+/// How often a request is tried.
+const TRIES_VARIABLE: &str = "BRANCHLINE_STORAGE_TRIES";
+
+/// Waits and tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// How long a connection may take.
+    pub(crate) connect_timeout: Duration,
+    /// How long a server may send nothing while an answer is due.
+    pub(crate) silence: Duration,
+    /// How often a request is made before it has failed.
+    pub(crate) tries_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { connect_timeout: CONNECT_TIMEOUT, silence: REQUEST_TIMEOUT, tries_max: TRIES_MAX }
+    }
+}
+
+impl Settings {
+    /// The settings of the environment; what is not a number there is not taken.
+    pub(crate) fn from_environment() -> Self {
+        let mut settings = Self::default();
+        let number = |name: &str| std::env::var(name).ok().and_then(|value| value.trim().parse::<f64>().ok());
+        if let Some(seconds) = number(TIMEOUT_VARIABLE).filter(|seconds| (0.001..86_400.0).contains(seconds)) {
+            settings.silence = Duration::from_secs_f64(seconds);
+            settings.connect_timeout = settings.connect_timeout.min(settings.silence);
+        }
+        if let Some(tries) = number(TRIES_VARIABLE).filter(|tries| (1.0..=100.0).contains(tries)) {
+            settings.tries_max = tries as u32;
+        }
+        settings
+    }
+
+    /// How long an answer of so many bytes may take.
+    pub(crate) fn patience(&self, bytes: u64) -> Duration {
+        self.silence * 2 + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
+    }
+}

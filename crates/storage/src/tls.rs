@@ -1,0 +1,107 @@
+//! Whom we trust and who we are in TLS: the system's authorities and the grid's, certificates and proxies of users.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::fault::{Fault, Result};
+use crate::StorageErrorKind;
+
+/// Where grids keep the certificates of their authorities.
+const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
+/// What decides which certificates are taken.
+const VARIABLES: &[&str] =
+    &["X509_CERT_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"];
+
+/// A certificate, those that vouch for it, and its key.
+pub(crate) struct Identity {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// As it stands in the file.
+    pub(crate) key_pem: Vec<u8>,
+}
+
+/// The implementation of the algorithms.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Changes when other certificates would be found, as when a proxy was renewed.
+pub(crate) fn fingerprint() -> String {
+    let mut fingerprint = String::new();
+    for name in VARIABLES {
+        let value = std::env::var_os(name).unwrap_or_default();
+        fingerprint += &format!("{name}={};", value.display());
+    }
+    let files = [std::env::var_os("X509_USER_PROXY").map(PathBuf::from), Some(default_proxy())];
+    for file in files.into_iter().flatten() {
+        let written = fs::metadata(file).and_then(|about| about.modified()).ok();
+        fingerprint += &format!("{written:?};");
+    }
+    fingerprint
+}
+
+/// The certificates of the authorities: the system's (or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the grid's, of
+/// `X509_CERT_DIR`. What is no certificate there is passed over.
+pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
+    let mut found = rustls_native_certs::load_native_certs().certs;
+    let folder = std::env::var_os("X509_CERT_DIR").map_or_else(|| PathBuf::from(GRID_AUTHORITIES), PathBuf::from);
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = file.path();
+        if is_certificate(&path) {
+            let pem = fs::read(&path).unwrap_or_default();
+            found.extend(CertificateDer::pem_slice_iter(&pem).flatten());
+        }
+    }
+    found
+}
+
+/// Named as OpenSSL looks them up, `<hash>.0`, or as people do.
+fn is_certificate(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    matches!(ending, "pem" | "crt") || (!ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn default_proxy() -> PathBuf {
+    Path::new("/tmp").join(format!("x509up_u{}", rustix::process::geteuid().as_raw()))
+}
+
+/// The user's proxy or certificate: of `X509_USER_PROXY`, of `X509_USER_CERT` and `X509_USER_KEY`, or the proxy at its
+/// usual place; None if there is none.
+pub(crate) fn identity() -> Result<Option<Identity>> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(proxy) = named("X509_USER_PROXY") {
+        return read_identity(&proxy, &proxy).map(Some);
+    }
+    if let (Some(certificate), Some(key)) = (named("X509_USER_CERT"), named("X509_USER_KEY")) {
+        return read_identity(&certificate, &key).map(Some);
+    }
+    let proxy = default_proxy();
+    // Nobody asked for this one: if it is of no use, the server is asked without.
+    Ok(if proxy.exists() { read_identity(&proxy, &proxy).ok() } else { None })
+}
+
+fn read_identity(certificate: &Path, key: &Path) -> Result<Identity> {
+    let unusable = |path: &Path, reason: &dyn std::fmt::Display| {
+        let reason = format!("the certificate of the user cannot be used: {}: {reason}", path.display());
+        Fault::new(StorageErrorKind::Permission, reason)
+    };
+    let pem = fs::read(certificate).map_err(|error| unusable(certificate, &error))?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
+    if chain.is_empty() {
+        return Err(unusable(certificate, &"it holds no certificate"));
+    }
+    let key_pem = fs::read(key).map_err(|error| unusable(key, &error))?;
+    match PrivateKeyDer::from_pem_slice(&key_pem) {
+        Ok(_) => Ok(Identity { chain, key_pem }),
+        Err(_) => Err(unusable(key, &"it holds no key without a password")),
+    }
+}
+
+/// The key of the user's certificate is of no kind that TLS knows.
+pub(crate) fn no_key() -> Fault {
+    Fault::new(StorageErrorKind::Permission, "the certificate of the user cannot be used: its key is of another kind")
+}

@@ -1,0 +1,74 @@
+//! The bearer token of this user, found as the WLCG's "Bearer Token Discovery" 1.0 says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::fault::{Fault, Result};
+use crate::limits::TOKEN_BYTES_MAX;
+use crate::StorageErrorKind;
+
+/// The token in `BEARER_TOKEN`, in the file that `BEARER_TOKEN_FILE` names, in `$XDG_RUNTIME_DIR/bt_u<uid>` or in
+/// such a file in `/tmp`; None if there is none of these. A place that was named and has no token is an error.
+pub(crate) fn bearer_token() -> Result<Option<String>> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(token) = set("BEARER_TOKEN") {
+        return checked("BEARER_TOKEN", token.as_encoded_bytes()).map(Some);
+    }
+    if let Some(file) = set("BEARER_TOKEN_FILE") {
+        let file = PathBuf::from(file);
+        return match read(&file)? {
+            Some(token) => Ok(Some(token)),
+            None => Err(no_token(&format!("there is no file {}, which BEARER_TOKEN_FILE names", file.display()))),
+        };
+    }
+    let own = format!("bt_u{}", rustix::process::geteuid().as_raw());
+    let folder = set("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folders = [folder, Some(PathBuf::from("/tmp"))];
+    for folder in folders.into_iter().flatten() {
+        if let Some(token) = read(&folder.join(&own))? {
+            return Ok(Some(token));
+        }
+    }
+    Ok(None)
+}
+
+fn no_token(reason: &str) -> Fault {
+    Fault::new(StorageErrorKind::Permission, format!("the bearer token cannot be used: {reason}"))
+}
+
+fn read(file: &Path) -> Result<Option<String>> {
+    let size_bytes = match fs::metadata(file) {
+        Ok(about) => about.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(no_token(&format!("{}: {error}", file.display()))),
+    };
+    if size_bytes > TOKEN_BYTES_MAX {
+        return Err(no_token(&format!("{} is too large for one", file.display())));
+    }
+    let bytes = fs::read(file).map_err(|error| no_token(&format!("{}: {error}", file.display())))?;
+    checked(&file.display().to_string(), &bytes).map(Some)
+}
+
+/// What may stand in a header line.
+fn checked(place: &str, bytes: &[u8]) -> Result<String> {
+    let token = bytes.trim_ascii();
+    if token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {
+        return Err(no_token(&format!("{place} holds no token")));
+    }
+    Ok(String::from_utf8_lossy(token).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_around_a_token_are_dropped_and_other_letters_refused() {
+        assert_eq!(checked("f", b" a.b-c\n").unwrap(), "a.b-c");
+        for wrong in [&b""[..], b" \n", b"a b", b"a\r\nHost: x", "\u{e4}".as_bytes()] {
+            let error = checked("f", wrong).unwrap_err();
+            assert_eq!(error.kind, StorageErrorKind::Permission);
+            assert_eq!(error.reason, "the bearer token cannot be used: f holds no token");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+"""Real servers for the tests: started on free ports of the loopback, in a folder of their own, ended by their pid."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.peers.peers import missing
+
+START_TIMEOUT_S = 20
+# XRootD has no option for the address it listens on, and none of these servers is for the outside.
+LOOPBACK_SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int bind(int descriptor, const struct sockaddr *address, socklen_t length) {
+    int (*next)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "bind");
+    if (address && address->sa_family == AF_INET) {
+        struct sockaddr_in own;
+        memcpy(&own, address, sizeof own);
+        if (own.sin_addr.s_addr == INADDR_ANY) own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        return next(descriptor, (void *)&own, sizeof own);
+    }
+    return next(descriptor, address, length);
+}
+"""
+
+
+def program(name: str) -> str:
+    """The path of a program; a test that needs one that is not there is skipped, and fails in CI."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+    return found or missing(name)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+class Process:
+    """A server process that answers on a port, and can be stopped, killed and started again."""
+
+    def __init__(
+        self, arguments: list[str], port: int, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.port = port
+        self._arguments = arguments
+        self._log = log
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not answers(self.port):
+            if self._process.poll() is not None or time.monotonic() > end_s:
+                self.kill()
+                raise AssertionError(f"{self._arguments[0]} did not start: {self._log.read_text()[-3000:]}")
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """Ends it at once, with its children: they are in a session of its own."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """It keeps its connections and does not answer."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+
+class Folder:
+    """A folder that servers may enter, whoever they run as; pytest's own are closed to others."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="branchline-stores-"))
+        self.path.chmod(0o755)
+
+    def below(self, name: str) -> Path:
+        folder = self.path / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def certificates(folder: Path) -> None:
+    """An authority `ca.pem` and a certificate `cert.pem` with its key `key.pem` for localhost."""
+    openssl = program("openssl")
+
+    def run(*arguments: str) -> None:
+        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True)
+
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n"
+    (folder / "names.txt").write_text(names)
+    run("req", "-x509", *new_key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=Test authority")
+    run("req", *new_key, "-keyout", "key.pem", "-out", "cert.csr", "-subj", "/CN=localhost")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names.txt")
+    run("x509", "-req", "-in", "cert.csr", *signed, "-out", "cert.pem")
+
+
+NGINX_TOKEN = "a.good-token"
+NGINX = """
+daemon off;
+worker_processes 1;
+{user}
+error_log {folder}/error.log;
+pid {folder}/nginx.pid;
+events {{}}
+http {{
+    access_log {folder}/access.log;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{tls_port} ssl;
+        ssl_certificate {certificates}/cert.pem;
+        ssl_certificate_key {certificates}/key.pem;
+        root {data};
+        location /one-range/ {{ alias {data}/; max_ranges 1; }}
+        location /no-ranges/ {{ alias {data}/; max_ranges 0; }}
+        location /moved/ {{ rewrite ^/moved/(.*)$ http://localhost:{port}/$1 redirect; }}
+        location /round/ {{ rewrite ^ /round/ redirect; }}
+        location /guarded/ {{
+            if ($http_authorization != "Bearer {token}") {{ return 403; }}
+            alias {data}/;
+        }}
+        location /guarded-and-moved/ {{
+            if ($http_authorization != "Bearer {token}") {{ return 403; }}
+            rewrite ^/guarded-and-moved/(.*)$ http://localhost:{port}/only-without-token/$1 redirect;
+        }}
+        location /only-without-token/ {{
+            if ($http_authorization) {{ return 403; }}
+            alias {data}/;
+        }}
+    }}
+}}
+"""
+
+
+class Nginx(Process):
+    """nginx with ranges, one range only, none, redirects, a token, and TLS."""
+
+    def __init__(self, folder: Path, data: Path, certificates: Path) -> None:
+        port, self.tls_port = free_port(), free_port()
+        self.folder = folder
+        config = folder / "nginx.conf"
+        places = {"folder": folder, "data": data, "certificates": certificates, "token": NGINX_TOKEN}
+        user = f"user nobody {grp.getgrgid(pwd.getpwnam('nobody').pw_gid).gr_name};" if os.geteuid() == 0 else ""
+        config.write_text(NGINX.format(port=port, tls_port=self.tls_port, user=user, **places))
+        arguments = [program("nginx"), "-e", str(folder / "error.log"), "-c", str(config)]
+        super().__init__(arguments, port, folder / "output.log")
+
+    @property
+    def requests(self) -> list[str]:
+        """The lines of its access log."""
+        return (self.folder / "access.log").read_text().splitlines()
+
+
+XROOTD = """
+all.export /
+oss.localroot {data}
+all.adminpath {folder}/admin
+all.pidpath {folder}/run
+xrd.network nodnr
+xrd.port {port}
+xrd.protocol http:{http_port} libXrdHttp.so
+{more}
+"""
+
+
+def loopback_shim(folder: Path) -> Path:
+    """The library that keeps a server on the loopback."""
+    library = folder / "loopback.so"
+    if not library.exists():
+        source = folder / "loopback.c"
+        source.write_text(LOOPBACK_SHIM)
+        subprocess.run([program("cc"), "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    return library
+
+
+class Xrootd(Process):
+    """A lone XRootD server, with its HTTP port. Root may start it, but it never runs as root."""
+
+    def __init__(self, folder: Path, data: Path, shim: Path, more: str = "") -> None:
+        port, self.http_port = free_port(), free_port()
+        config = folder / "xrootd.cfg"
+        config.write_text(XROOTD.format(data=data, folder=folder, port=port, http_port=self.http_port, more=more))
+        arguments = [program("xrootd"), "-c", str(config), "-l", str(folder / "xrootd.log"), "-n", "test", "-I", "v4"]
+        if os.geteuid() == 0:
+            arguments[1:1] = ["-R", "nobody"]
+            for one in (folder, *folder.iterdir()):
+                shutil.chown(one, "nobody")
+        super().__init__(arguments, port, folder / "output.log", {"LD_PRELOAD": str(shim)})
