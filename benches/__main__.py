@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.ntuple import ntuple_page
 from benches.objects import objects_page
 from benches.opening import opening_page
 from benches.readers import selection_name
@@ -19,7 +20,7 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects", "objects", "open")
+BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple")
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,14 @@ class Size:
     split_files: int
     split_repeats: int
     object_entries: int
+    ntuple_events: int
 
 
-FULL = Size(files=24, events=150, repeats=7, split_files=100, split_repeats=3, object_entries=40_000)
+FULL = Size(
+    files=24, events=150, repeats=7, split_files=100, split_repeats=3, object_entries=40_000, ntuple_events=100_000
+)
 # So small that the tests can run every line of the benchmarks.
-QUICK = Size(files=2, events=20, repeats=1, split_files=2, split_repeats=1, object_entries=200)
+QUICK = Size(files=2, events=20, repeats=1, split_files=2, split_repeats=1, object_entries=200, ntuple_events=500)
 
 
 def say(text: str) -> None:
@@ -105,6 +109,8 @@ def main() -> None:
     if "open" in chosen:
         page, cases, samples = opening_page(cache, repeats, say)
         write_results(results, "open", page, cases, samples)
+    if "ntuple" in chosen:
+        print(ntuple_page(cache, size.ntuple_events, repeats, say))
 
 
 if __name__ == "__main__":

@@ -71,12 +71,14 @@ def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = Non
     layout.clusters = rng.choice([1, 7, 50, 1000])
     layout.groups = rng.choice([0, 1, 3])
     layout.randomEncodings = is_random
+    # So small that header, footer and page lists take several keys, and some pages do.
+    layout.maxKeySize = rng.choice([0, 4000, 9000]) if is_random else 0
     layout.extendAt = 0 if not is_random else rng.choice([0, 1, entries // 2, entries - 1])
     peers.Write(str(path), list(names), list(LATE), entries, seed, layout)
     late = tuple(f"late_{name}" for name in LATE) if 0 < layout.extendAt < entries else ()
     shown = ", ".join(
         f"{name}={getattr(layout, name)}"
-        for name in ("compression", "pageBytes", "checksums", "clusters", "groups", "extendAt")
+        for name in ("compression", "pageBytes", "checksums", "clusters", "groups", "extendAt", "maxKeySize")
     )
     return Written(path, names + late, seed, entries, f"seed {seed}, {entries} entries, {shown}")
 

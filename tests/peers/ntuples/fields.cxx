@@ -332,6 +332,7 @@ void Write(const std::string &path, const std::vector<std::string> &names, const
    options.SetInitialUnzippedPageSize(std::min(layout.pageBytes, 64u));
    options.SetMaxUnzippedPageSize(layout.pageBytes);
    options.SetEnablePageChecksums(layout.checksums);
+   if (layout.maxKeySize) ROOT::Internal::RNTupleWriteOptionsManip::SetMaxKeySize(options, layout.maxKeySize);
    auto writer = ROOT::RNTupleWriter::Recreate(std::move(model), "ntuple", path, options);
    auto &entry = writer->GetModel().GetDefaultEntry();
    std::vector<std::function<void(Random &)>> fill;
