@@ -12,7 +12,7 @@ use branchline_format::ntuple::names::branches;
 use branchline_fuzz::columns::checked_len;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use branchline_fuzz::ntuple::{described, is_within};
+use branchline_fuzz::ntuple::{described, is_within, no_classes};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::xxh3_64;
@@ -57,10 +57,11 @@ fn schema(input: &mut Input<'_>, input_bytes: usize) {
     let (header, footer) = (input.part(), input.part());
     bounded(input_bytes, FACTOR, || {
         let Ok((schema, _, _)) = described(header, footer) else { return };
+        let Ok(classes) = schema.classes(&no_classes()) else { return };
         let branches = branches(&schema);
         for (index, branch) in branches.iter().enumerate() {
             assert!(branch.parent.is_none_or(|parent| parent < index), "a parent comes before its children");
-            if let Ok(form) = standalone_form(&schema, branch.field) {
+            if let Ok(form) = standalone_form(&schema, &classes, branch.field) {
                 form.each_column(&mut |column| assert!(column < schema.columns.len()));
                 assert_eq!(checked_len(&form.empty()), 0);
             }

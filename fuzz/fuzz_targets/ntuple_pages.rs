@@ -16,7 +16,7 @@ use branchline_format::ntuple::schema::Schema;
 use branchline_fuzz::columns::checked_len;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use branchline_fuzz::ntuple::{clusters, described};
+use branchline_fuzz::ntuple::{clusters, described, no_classes};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
@@ -32,11 +32,12 @@ fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);
     let (header, footer, pages) = (input.part(), input.part(), input.part());
     let Ok((schema, groups, _)) = described(header, footer) else { return };
+    let Ok(classes) = schema.classes(&no_classes()) else { return };
     let file = Bytes::copy_from_slice(input.0);
     for group in groups.iter().take(2) {
         for cluster in clusters(header, pages, group).unwrap_or_default().iter().take(2) {
             for branch in branches(&schema).iter().take(BRANCHES_MAX) {
-                if let Ok(form) = standalone_form(&schema, branch.field) {
+                if let Ok(form) = standalone_form(&schema, &classes, branch.field) {
                     bounded(bytes.len(), FACTOR, || check(&schema, &form, cluster, &file));
                 }
             }

@@ -1,6 +1,8 @@
 //! RNTuples made of payloads: the envelopes around them get the lengths and checksums that they must have, so that
 //! wrong bytes reach what is behind those.
 
+use std::sync::Arc;
+
 use branchline_format::compress::Decompressor;
 use branchline_format::error::Result;
 use branchline_format::held::{Held, Need};
@@ -8,6 +10,7 @@ use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind,
 use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
 use branchline_format::ntuple::schema::{read_header, Schema};
+use branchline_format::objects::Classes;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -51,6 +54,11 @@ pub fn described(header: &[u8], footer: &[u8]) -> Result<(Schema, Vec<ClusterGro
 pub fn clusters(header: &[u8], pages: &[u8], group: &ClusterGroup) -> Result<Vec<Cluster>> {
     let header = envelope(EnvelopeKind::Header, header);
     read_page_list(envelope(EnvelopeKind::PageList, &of_header(&header, pages)), group, header.checksum)
+}
+
+/// The classes of a file that describes none.
+pub fn no_classes() -> Arc<Classes> {
+    Arc::new(Classes::new(Arc::default()))
 }
 
 /// Whether a decoder asks for bytes that the file has.

@@ -157,7 +157,7 @@ impl File {
         let mut reader = self.metadata_reader();
         if key.class_name == anchor::CLASS_NAME {
             let entry = Entry { path, key };
-            let ntuple = Ntuple::open(&mut reader, &entry)?;
+            let ntuple = Ntuple::open(&mut reader, &entry, &self.classes)?;
             let tree = Tree::new(Arc::clone(self), entry, Content::Ntuple(Box::new(ntuple)));
             add_open_time(&self.counters, &watch, before);
             return Ok(Arc::new(tree));

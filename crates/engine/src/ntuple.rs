@@ -1,7 +1,7 @@
 //! What lies behind a tree that is an RNTuple: its schema, and its clusters once they are needed.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use branchline_format::compress::Decompressor;
 use branchline_format::directory::Entry;
@@ -15,6 +15,7 @@ use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::{branches, Branch};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster, Page};
 use branchline_format::ntuple::schema::{read_header, Field, Schema};
+use branchline_format::objects::Classes;
 
 use crate::error::{ReadError, Result};
 use crate::file::{File, MetadataReader};
@@ -31,6 +32,8 @@ pub(crate) struct Ntuple {
     forms: Vec<OnceLock<std::result::Result<Form, String>>>,
     groups: Vec<ClusterGroup>,
     header_checksum: u64,
+    /// Those of objects that streamers wrote.
+    classes: Arc<Classes>,
     clusters: OnceLock<Vec<Cluster>>,
     sizes: OnceLock<Vec<ColumnSizes>>,
 }
@@ -64,7 +67,7 @@ impl ColumnSizes {
 
 impl Ntuple {
     /// Reads anchor, header and footer, the last two in one request.
-    pub(crate) fn open(reader: &mut MetadataReader<'_>, entry: &Entry) -> Result<Self> {
+    pub(crate) fn open(reader: &mut MetadataReader<'_>, entry: &Entry, classes: &Arc<Classes>) -> Result<Self> {
         let path = reader.path;
         let named = |error: FormatError| ReadError::from_format(path, &error.in_object(&entry.path));
         let mut decompressor = Decompressor::new();
@@ -79,6 +82,7 @@ impl Ntuple {
         let known = read_header(&header).map_err(named)?;
         let description = known.description.clone();
         let (schema, groups) = read_footer(&footer, &header, known).map_err(named)?;
+        let classes = schema.classes(classes).map_err(named)?;
         let branches = branches(&schema);
         Ok(Self {
             path: entry.path.clone(),
@@ -90,6 +94,7 @@ impl Ntuple {
             entries_count: groups.last().map_or(0, |group| group.first_entry + group.entries_count),
             groups,
             header_checksum: header.checksum,
+            classes,
             clusters: OnceLock::new(),
             sizes: OnceLock::new(),
         })
@@ -105,7 +110,7 @@ impl Ntuple {
 
     /// What the entries of a branch become, or why they are not read.
     pub(crate) fn form(&self, branch: usize) -> std::result::Result<&Form, &str> {
-        let form = || standalone_form(&self.schema, self.branches[branch].field);
+        let form = || standalone_form(&self.schema, &self.classes, self.branches[branch].field);
         self.forms[branch].get_or_init(form).as_ref().map_err(String::as_str)
     }
 

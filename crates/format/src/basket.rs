@@ -189,7 +189,7 @@ impl<'a> Plain<'a> {
 
     /// Bounds of entries that all have `entry_size` bytes.
     pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
-        if entry_size * self.entries_count != self.data.len() {
+        if entry_size.checked_mul(self.entries_count) != Some(self.data.len()) {
             let message = format!(
                 "{} entries of {entry_size} bytes do not make the {} bytes of the basket",
                 self.entries_count,

@@ -12,6 +12,7 @@ pub(crate) mod members;
 mod pointers;
 pub(crate) mod program;
 pub(crate) mod special;
+mod unstored;
 
 pub use classes::Classes;
 pub use entries::Program;

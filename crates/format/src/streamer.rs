@@ -67,14 +67,30 @@ fn squeezed(name: &str) -> String {
 impl ClassInfos {
     /// Reads the TList of TStreamerInfo from the plain bytes of its record.
     pub fn read(bytes: &[u8], key_size: u64) -> Result<Self> {
-        let mut buffer = ObjectBuffer::new(bytes, key_size);
         let mut infos = Self::default();
+        infos.read_list(&mut ObjectBuffer::new(bytes, key_size))?;
+        Ok(infos)
+    }
+
+    /// Adds those of a TList that stands behind a pointer, as an RNTuple has it.
+    pub fn add_pointed(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut buffer = ObjectBuffer::new(bytes, 0);
+        match buffer.pointer()? {
+            Pointer::New { class_name, end, .. } if &*class_name == "TList" => {
+                self.read_list(&mut buffer)?;
+                buffer.finish_pointer(end)
+            }
+            _ => Err(FormatError::damaged(0, "what should be a list of streamer infos is something else")),
+        }
+    }
+
+    fn read_list(&mut self, buffer: &mut ObjectBuffer<'_>) -> Result<()> {
         let (_, count) = buffer.tlist()?;
         for _ in 0..count {
             let pointer = buffer.pointer()?;
             if let Pointer::New { class_name, end, .. } = &pointer {
                 if &**class_name == "TStreamerInfo" {
-                    infos.insert(read_info(&mut buffer)?);
+                    self.insert(read_info(buffer)?);
                 } else if end.is_none() {
                     return Err(unknown_length(class_name));
                 }
@@ -82,7 +98,16 @@ impl ClassInfos {
             }
             buffer.cursor.string_bytes()?; // the option of a TList's link
         }
-        Ok(infos)
+        Ok(())
+    }
+
+    /// Adds what others say of classes and versions that these lack.
+    pub fn add_missing(&mut self, others: &Self) {
+        for info in others.by_name.values().flatten() {
+            if self.get(&info.name, info.version).is_none() {
+                self.insert(info.clone());
+            }
+        }
     }
 
     fn insert(&mut self, info: ClassInfo) {

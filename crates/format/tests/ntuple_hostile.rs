@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,6 +19,7 @@ use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::branches;
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
 use branchline_format::ntuple::schema::{read_header, Schema};
+use branchline_format::objects::Classes;
 
 const SEED: u64 = 7;
 const ROUNDS: usize = 20_000;
@@ -218,9 +220,10 @@ fn read(parts: &Parts) -> Result<Read, String> {
         let list = envelope(&group.page_list, EnvelopeKind::PageList)?;
         clusters.extend(read_page_list(list, group, header.checksum).map_err(|error| error.to_string())?);
     }
+    let classes = schema.classes(&Arc::new(Classes::new(Arc::default()))).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     for branch in branches(&schema) {
-        let Ok(form) = standalone_form(&schema, branch.field) else { continue };
+        let Ok(form) = standalone_form(&schema, &classes, branch.field) else { continue };
         let columns = clusters.iter().flat_map(|cluster| read_cluster(&bytes, &schema, &form, cluster));
         all.push((branch.path, columns.collect::<FormatResult<_>>().map_err(|error| error.to_string())?));
     }

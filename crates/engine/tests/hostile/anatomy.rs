@@ -101,7 +101,7 @@ impl Anatomy {
             if let Some(tree) = tree_of(&held, entry, &infos) {
                 anatomy.add_tree(&entry.path, &tree, &classes);
             } else if entry.key.class_name == CLASS_NAME {
-                anatomy.add_ntuple(&held, entry);
+                anatomy.add_ntuple(&held, entry, &classes);
             }
         }
         anatomy.hot.retain(|range| range.end <= bytes.len() && !range.is_empty());
@@ -146,7 +146,7 @@ impl Anatomy {
 
     /// Marks what describes an RNTuple, which all has checksums, and its pages, most of which have. None where it cannot
     /// be read.
-    fn add_ntuple(&mut self, held: &Held, entry: &Entry) -> Option<()> {
+    fn add_ntuple(&mut self, held: &Held, entry: &Entry, classes: &Arc<Classes>) -> Option<()> {
         let mut decompressor = Decompressor::new();
         let anchor = read_anchor(&read_object(held, &entry.key, &mut decompressor).ok()?).ok()?;
         let fields_at = entry.key.seek + entry.key.key_size + ANCHOR_HEAD_BYTES;
@@ -166,8 +166,9 @@ impl Anatomy {
             })
             .collect();
         let mut of_column: Vec<Vec<Which>> = vec![Vec::new(); schema.columns.len()];
+        let classes = schema.classes(classes).ok()?;
         for branch in branches(&schema) {
-            if let Ok(form) = standalone_form(&schema, branch.field) {
+            if let Ok(form) = standalone_form(&schema, &classes, branch.field) {
                 form.each_column(&mut |column| of_column[column].push((entry.path.clone(), branch.path.clone())));
             }
         }

@@ -207,8 +207,8 @@ impl<'a> FieldReader<'a> {
             Form::Cardinality { columns } => {
                 self.miss(&self.reader(columns, &place)?, &with_end_before(&place.elements), missing)
             }
-            Form::Text { columns } => {
-                let [ends, bytes] = self.text_columns(columns)?;
+            Form::Text { columns } | Form::Streamed { columns, .. } => {
+                let [ends, bytes] = self.byte_columns(columns)?;
                 match self.known_content(&self.column(ends, place.expected)?, &place, unpacker, missing)? {
                     Some(content) => self.miss(&self.column(bytes, None)?, &content, missing),
                     None => Ok(()),
@@ -283,8 +283,22 @@ impl<'a> FieldReader<'a> {
         Ok(Some(first..last))
     }
 
-    fn text_columns(&self, columns: &[[usize; 2]]) -> Result<[usize; 2]> {
+    fn byte_columns(&self, columns: &[[usize; 2]]) -> Result<[usize; 2]> {
         self.cluster.active(self.schema, columns.iter().map(|one| (one[0], *one))).ok_or_else(all_suppressed)
+    }
+
+    /// The bytes of strings or objects, and where each of them ends.
+    fn bytes(
+        &self,
+        columns: &[[usize; 2]],
+        place: &Place,
+        unpacker: &mut Unpacker<'_>,
+    ) -> Result<(Vec<i64>, Vec<u8>)> {
+        let [ends, bytes] = self.byte_columns(columns)?;
+        let ends = ends_of(&self.column(ends, place.expected)?, place, unpacker)?;
+        let mut all = Vec::new();
+        self.column(bytes, None)?.append_numbers(content_of(&ends), Number::U8, unpacker, &mut all)?;
+        Ok((offsets_of(&ends), all))
     }
 
     /// Where each of these collections begins, and where the last one ends.
@@ -301,11 +315,12 @@ impl<'a> FieldReader<'a> {
                 Column::Flat { dtype: number.dtype(), values }
             }
             Form::Text { columns } => {
-                let [ends, bytes] = self.text_columns(columns)?;
-                let ends = ends_of(&self.column(ends, place.expected)?, &place, unpacker)?;
-                let mut text = Vec::new();
-                self.column(bytes, None)?.append_numbers(content_of(&ends), Number::U8, unpacker, &mut text)?;
-                Column::Text { offsets: offsets_of(&ends), bytes: text }
+                let (offsets, bytes) = self.bytes(columns, &place, unpacker)?;
+                Column::Text { offsets, bytes }
+            }
+            Form::Streamed { columns, program } => {
+                let (offsets, bytes) = self.bytes(columns, &place, unpacker)?;
+                program.decode_streamed(&bytes, &offsets)?
             }
             Form::Cardinality { columns } => {
                 let ends = self.ends(columns, &place, unpacker)?;

@@ -1,7 +1,11 @@
 //! What the entries of a field become, told from the tree of fields and their columns (section "Mapping of C++ Types to
 //! Fields and Columns").
 
+use std::sync::Arc;
+
 use crate::column::Column;
+use crate::error::FormatError;
+use crate::objects::{Classes, Program};
 
 use super::number::Number;
 use super::schema::{Role, Schema};
@@ -27,6 +31,13 @@ pub enum Form {
     Text {
         /// Columns of its ends and its bytes.
         columns: Vec<[usize; 2]>,
+    },
+    /// Objects as the streamers of their classes write them.
+    Streamed {
+        /// Columns of the ends of the objects' bytes and of those bytes.
+        columns: Vec<[usize; 2]>,
+        /// What reads them.
+        program: Program,
     },
     /// How many elements a collection has, which another field holds.
     Cardinality {
@@ -75,14 +86,10 @@ pub enum Form {
 /// Why a field is not read.
 pub type Refused = String;
 
-/// The form of a field and all that belongs to it.
-pub fn form_of(schema: &Schema, field: usize) -> Result<Form, Refused> {
-    form_within(schema, field, 0)
-}
-
-/// The form of a field that is read by itself: within the collections that it belongs to.
-pub fn standalone_form(schema: &Schema, field: usize) -> Result<Form, Refused> {
-    let mut form = form_of(schema, field)?;
+/// The form of a field that is read by itself: all that belongs to it, within the collections that it belongs to.
+/// `classes` describe the objects that streamers wrote.
+pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) -> Result<Form, Refused> {
+    let mut form = form_within(schema, classes, field, 0)?;
     let mut next = schema.fields[field].parent;
     for _ in 0..DEPTH_MAX {
         let Some(number) = next else { return Ok(form) };
@@ -98,7 +105,7 @@ pub fn standalone_form(schema: &Schema, field: usize) -> Result<Form, Refused> {
     Err("its fields are nested in a circle".to_string())
 }
 
-fn form_within(schema: &Schema, number: usize, depth: usize) -> Result<Form, Refused> {
+fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form, Refused> {
     if depth > DEPTH_MAX {
         return Err("its fields are nested too deeply".to_string());
     }
@@ -106,7 +113,7 @@ fn form_within(schema: &Schema, number: usize, depth: usize) -> Result<Form, Ref
     if field.field_version != 0 {
         return Err(format!("{} is stored in a later way (version {})", schema.path_of(number), field.field_version));
     }
-    let child = |child: usize| form_within(schema, child, depth + 1);
+    let child = |child: usize| form_within(schema, classes, child, depth + 1);
     match field.role {
         Role::Plain => match (array_size(schema, number)?, field.children.as_slice()) {
             (Some(size), [only]) => Ok(Form::Regular { size, content: Box::new(child(*only)?) }),
@@ -119,16 +126,13 @@ fn form_within(schema: &Schema, number: usize, depth: usize) -> Result<Form, Ref
             [only] => collection(schema, number, child(*only)?),
             _ => Err(unknown_structure(schema, number)),
         },
-        Role::Record => record(schema, number, depth),
+        Role::Record => record(schema, classes, number, depth),
         Role::Variant if (1..=ALTERNATIVES_MAX).contains(&field.children.len()) => {
             let columns = single_columns(schema, number)?;
             let contents = field.children.iter().map(|one| child(*one)).collect::<Result<_, _>>()?;
             Ok(Form::Union { columns, contents })
         }
-        Role::Streamer => {
-            let path = schema.path_of(number);
-            Err(format!("{path} of class {} is written by ROOT's streamers, which is not read yet", field.type_name))
-        }
+        Role::Streamer => streamed(schema, classes, number),
         Role::Variant | Role::Unknown(_) => Err(unknown_structure(schema, number)),
     }
 }
@@ -192,17 +196,31 @@ fn leaf(schema: &Schema, number: usize) -> Result<Form, Refused> {
         return Ok(Form::Cardinality { columns: index_columns(schema, number)? });
     }
     if field.type_name == "std::string" {
-        let columns = columns_of::<2>(schema, number)?;
-        let encoding = |column: usize| schema.columns[column].encoding.as_ref().ok();
-        let is_text = |[ends, bytes]: &[usize; 2]| {
-            encoding(*ends).is_some_and(|one| one.is_index()) && encoding(*bytes).is_some_and(|one| one.bits == 8)
-        };
-        return match columns.iter().all(is_text) {
-            true => Ok(Form::Text { columns }),
-            false => Err(unknown_structure(schema, number)),
-        };
+        return Ok(Form::Text { columns: byte_columns(schema, number)? });
     }
     number_form(schema, number)
+}
+
+/// Columns of ends, and of the bytes between them.
+fn byte_columns(schema: &Schema, number: usize) -> Result<Vec<[usize; 2]>, Refused> {
+    let columns = columns_of::<2>(schema, number)?;
+    let encoding = |column: usize| schema.columns[column].encoding.as_ref().ok();
+    let are_bytes = |[ends, bytes]: &[usize; 2]| {
+        encoding(*ends).is_some_and(|one| one.is_index()) && encoding(*bytes).is_some_and(|one| one.bits == 8)
+    };
+    match columns.iter().all(are_bytes) {
+        true => Ok(columns),
+        false => Err(unknown_structure(schema, number)),
+    }
+}
+
+fn streamed(schema: &Schema, classes: &Arc<Classes>, number: usize) -> Result<Form, Refused> {
+    let class_name = &schema.fields[number].type_name;
+    let refused = |error: FormatError| {
+        format!("{}, which ROOT's streamers wrote, of class {class_name}: {}", schema.path_of(number), error.message)
+    };
+    let program = Program::of_class(classes, class_name).map_err(refused)?;
+    Ok(Form::Streamed { columns: byte_columns(schema, number)?, program })
 }
 
 fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
@@ -224,10 +242,10 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
     }
 }
 
-fn record(schema: &Schema, number: usize, depth: usize) -> Result<Form, Refused> {
+fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form, Refused> {
     let members = super::names::members_of(schema, number);
     let is_tuple = members.iter().all(|(_, member)| super::names::is_place(&schema.fields[*member].name));
-    let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, member, depth + 1)?)));
+    let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, classes, member, depth + 1)?)));
     let members = forms.collect::<Result<Vec<_>, Refused>>()?;
     if is_tuple {
         return Ok(Form::Tuple(members.into_iter().map(|(_, form)| form).collect()));
@@ -242,6 +260,7 @@ impl Form {
         match self {
             Self::Number { number, .. } => Column::Flat { dtype: number.dtype(), values: Vec::new() },
             Self::Text { .. } => Column::Text { offsets: vec![0], bytes: Vec::new() },
+            Self::Streamed { program, .. } => program.empty(),
             Self::Cardinality { .. } => Column::Flat { dtype: Number::I64.dtype(), values: Vec::new() },
             Self::Regular { size, content } => Column::Regular { size: *size, content: Box::new(content.empty()) },
             Self::List { content, .. } => Column::List { offsets: vec![0], content: Box::new(content.empty()) },
@@ -285,7 +304,7 @@ impl Form {
     pub fn each_column(&self, tell: &mut impl FnMut(usize)) {
         match self {
             Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| tell(*one)),
-            Self::Text { columns } => columns.iter().flatten().for_each(|one| tell(*one)),
+            Self::Text { columns } | Self::Streamed { columns, .. } => columns.iter().flatten().for_each(|one| tell(*one)),
             Self::Regular { content, .. } => content.each_column(tell),
             Self::List { columns, content } | Self::Option { columns, content } => {
                 columns.iter().for_each(|one| tell(*one));

@@ -1,6 +1,10 @@
 //! The schema: fields and columns of header and footer (sections "Header Envelope" and "Schema Extension Record Frame").
 
+use std::sync::Arc;
+
 use crate::error::{FormatError, Result};
+use crate::objects::Classes;
+use crate::streamer::ClassInfos;
 
 use super::encoding::Encoding;
 use super::envelope::Envelope;
@@ -94,7 +98,7 @@ pub struct Schema {
     /// Fields at the top, in order.
     pub top: Vec<usize>,
     /// Lists of streamer infos of the classes of streamed objects, as ROOT writes them.
-    pub streamer_infos: Vec<Vec<u8>>,
+    streamer_infos: Vec<Vec<u8>>,
     /// Physical column and field of each alias.
     aliases: Vec<(usize, usize)>,
 }
@@ -202,6 +206,19 @@ impl Schema {
         }
         owner.columns[representation].push(column);
         Ok(())
+    }
+
+    /// The classes of objects that streamers wrote: those that the schema describes, and those of the file.
+    pub fn classes(&self, of_file: &Arc<Classes>) -> Result<Arc<Classes>> {
+        if self.streamer_infos.is_empty() {
+            return Ok(Arc::clone(of_file));
+        }
+        let mut infos = ClassInfos::default();
+        for list in &self.streamer_infos {
+            infos.add_pointed(list).map_err(|error| error.in_object("streamer infos of the schema"))?;
+        }
+        infos.add_missing(of_file.infos());
+        Ok(Arc::new(Classes::new(Arc::new(infos))))
     }
 
     /// Names of the fields that lead to a field and its own, for errors. Ends where parents make a circle.

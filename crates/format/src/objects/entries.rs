@@ -10,9 +10,10 @@ use crate::error::{FormatError, Result};
 use super::block::Block;
 use super::classes::{ClassProgram, Classes};
 use super::compile::{Compiler, Piece};
-use super::form::{add_slots, Columns, Form};
+use super::form::{add_slots, Columns, Form, Slot};
 use super::machine::{Machine, REST};
 use super::program::Step;
+use super::unstored::ROUND_BYTES;
 
 /// How objects are read from the entries of a branch, or from the record of a key.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ impl PartialEq for Program {
     }
 }
 
+/// Of so many classes it may turn out that their objects have no headers before entries are not read anew for it.
+const STARTS_OVER_MAX: usize = 16;
 /// Programs are fused again, as headers turn out to be other than supposed, so many times in a basket.
 const FUSED_AGAIN_MAX: usize = 4;
 
@@ -91,39 +94,56 @@ impl Program {
 
     /// Decodes a single object, as the record of a key has it behind a key of `key_size` bytes.
     pub fn decode_object(&self, bytes: &[u8], key_size: u64) -> Result<Column> {
-        let mut reader = Reader::over(self, bytes, key_size);
-        reader.bounded_entry(0..bytes.len())?;
-        Columns::new(reader.machine.slots, &self.0.classes).column(&self.0.class.form, 0, 1)
+        let slots = self.filled(bytes, key_size, |reader| reader.bounded_entry(0..bytes.len()))?;
+        Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, 1)
+    }
+
+    /// What a walk over entries fills. Classes have headers for all objects or for none: what was read before the latter
+    /// turned out is read anew, so that no object is taken for something else than the next.
+    fn filled<'p>(
+        &'p self,
+        data: &'p [u8],
+        key_size: u64,
+        walk: impl Fn(&mut Reader<'p>) -> Result<()>,
+    ) -> Result<Vec<Slot>> {
+        for round in 0.. {
+            let mut reader = Reader::over(self, data, key_size);
+            reader.machine.may_start_over = round < STARTS_OVER_MAX;
+            match walk(&mut reader) {
+                Err(_) if reader.machine.starts_over => {}
+                done => return done.map(|()| reader.machine.slots),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Decodes objects of which each was streamed to a buffer of its own; they end where `offsets` say. One without any
+    /// bytes is as new, since fields that are added to an RNTuple later have such objects before.
+    pub fn decode_streamed(&self, bytes: &[u8], offsets: &[i64]) -> Result<Column> {
+        let slots = self.filled(bytes, 0, |reader| {
+            for (index, pair) in offsets.windows(2).enumerate() {
+                // References count from where the object begins.
+                reader.data = bytes.get(pair[0] as usize..pair[1] as usize).unwrap_or_default();
+                let read = match reader.data.len() {
+                    0 => reader.machine.defaults(&self.0.class.form, 0, 1),
+                    size => reader.bounded_entry(0..size),
+                };
+                read.map_err(|error| named(error, index))?;
+            }
+            Ok(())
+        })?;
+        let count = offsets.len().saturating_sub(1);
+        Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, count)
     }
 
     /// Decodes entries of a basket. `counts` says how many elements each has, where the basket does not tell.
     pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
-        let entries_count = entries.len();
         let bounds = plain.bounds()?;
-        let mut reader = Reader::over(self, plain.data, plain.key_size);
-        match (&bounds, reader.steps.as_slice()) {
-            (None, [Step::Block(block)]) if self.0.elements.is_none() => {
-                let block = block.clone();
-                reader.blocks(&block, plain.fixed_range(block.size, entries)?)?;
-            }
-            (Some(bounds), _) => {
-                let bounds = &bounds[entries.start..=entries.end];
-                match reader.as_blocks(bounds) {
-                    Some(block) => {
-                        reader.blocks(&block, &plain.data[bounds[0] as usize..bounds[entries_count] as usize])?
-                    }
-                    None => {
-                        for (index, pair) in bounds.windows(2).enumerate() {
-                            let range = pair[0] as usize..pair[1] as usize;
-                            reader.bounded_entry(range).map_err(|error| named(error, entries.start + index))?;
-                        }
-                    }
-                }
-            }
-            (None, _) => reader.unbounded_entries(plain, entries, counts)?,
-        }
-        let mut columns = Columns::new(reader.machine.slots, &self.0.classes);
-        columns.column(&self.0.class.form, 0, entries_count)
+        let slots = self.filled(plain.data, plain.key_size, |reader| match &bounds {
+            Some(bounds) => reader.bounded_entries(bounds, entries.clone()),
+            None => reader.unbounded_entries(plain, entries.clone(), counts),
+        })?;
+        Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, entries.len())
     }
 }
 
@@ -161,13 +181,23 @@ impl<'a> Reader<'a> {
         is_even.then(|| block.clone())
     }
 
-    /// Entries that are a block each.
-    fn blocks(&mut self, block: &Block, data: &[u8]) -> Result<()> {
-        let count = data.len().checked_div(block.size).unwrap_or(0);
-        if count > 0 && block.agrees(data, count) {
+    /// Entries that were found to be a block each.
+    fn blocks(&mut self, block: &Block, data: &[u8]) {
+        if !data.is_empty() {
             block.take(data, &mut self.machine.slots);
-        } else if count > 0 {
-            return Err(FormatError::damaged(0, "objects that should have one size do not have it"));
+        }
+    }
+
+    /// Entries that begin and end where the basket says.
+    fn bounded_entries(&mut self, bounds: &[u32], entries: Range<usize>) -> Result<()> {
+        let bounds = &bounds[entries.start..=entries.end];
+        if let Some(block) = self.as_blocks(bounds) {
+            self.blocks(&block, &self.data[bounds[0] as usize..bounds[entries.len()] as usize]);
+            return Ok(());
+        }
+        for (index, pair) in bounds.windows(2).enumerate() {
+            let range = pair[0] as usize..pair[1] as usize;
+            self.bounded_entry(range).map_err(|error| named(error, entries.start + index))?;
         }
         Ok(())
     }
@@ -209,8 +239,33 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The bytes of these entries, if all of the basket are a block of one size each.
+    fn even_entries<'p>(&self, plain: &Plain<'p>, entries: &Range<usize>) -> Result<Option<&'p [u8]>> {
+        match self.steps.as_slice() {
+            _ if self.parts.elements.is_some() => Ok(None),
+            [] => plain.fixed_range(0, entries.clone()).map(Some),
+            [Step::Block(block)] if block.guards.is_empty() => {
+                plain.fixed_range(block.size, entries.clone()).map(Some)
+            }
+            [Step::Block(block)] => {
+                let data = plain.fixed_range(block.size, entries.clone()).ok();
+                Ok(data.filter(|_| block.agrees(plain.data, plain.entries_count)))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Entries of which only the one before tells where they begin.
     fn unbounded_entries(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
+        if let Some(data) = self.even_entries(plain, &entries)? {
+            if let [Step::Block(block)] = Arc::clone(&self.steps).as_slice() {
+                self.blocks(block, data);
+            }
+            return Ok(());
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
         let mut position = 0;
         for index in 0..entries.end {
             if index == entries.start {
@@ -229,6 +284,9 @@ impl<'a> Reader<'a> {
             match self.parts.elements {
                 Some(list) if count == 0 => self.machine.push_list(list, 0),
                 _ => self.entry(count).map_err(|error| named(error, index))?,
+            }
+            if self.machine.cursor.position() == position && count > 0 {
+                self.machine.take_unstored(ROUND_BYTES)?;
             }
             position = self.machine.cursor.position();
         }

@@ -9,8 +9,9 @@ use crate::error::{FormatError, Result};
 use super::block::{append, Block};
 use super::classes::{ClassProgram, Classes};
 use super::convert::{whole_number, Convert};
-use super::form::{add_slots, Form, Slot, NULL_TAG};
+use super::form::{Form, Slot};
 use super::program::{Collection, Counted, Header, Loop, Object, PointersKind, Step, TextLength, Version};
+use super::unstored::{add_defaults, default_bytes, Unstored, ROUND_BYTES};
 
 /// As many objects as there are up to the end of the entry.
 pub(crate) const REST: usize = usize::MAX;
@@ -37,8 +38,12 @@ pub(crate) struct Machine<'a> {
     /// Bytes of the key, which references between objects count too.
     pub(crate) key_size: u64,
     depth: usize,
+    unstored: Unstored,
     /// Whether a header was other than supposed since this was last asked.
     pub(crate) has_learned: bool,
+    /// Whether the walk ends where objects turn out to have no headers, and whether it has ended so.
+    pub(crate) may_start_over: bool,
+    pub(crate) starts_over: bool,
     pub(super) entry: super::pointers::EntryPointers,
     pub(super) known: HashMap<Vec<u8>, KnownClass>,
 }
@@ -59,7 +64,10 @@ impl<'a> Machine<'a> {
             classes,
             key_size,
             depth: 0,
+            unstored: Unstored::of(data.len()),
             has_learned: false,
+            may_start_over: true,
+            starts_over: false,
             entry: super::pointers::EntryPointers::default(),
             known: HashMap::new(),
         }
@@ -110,10 +118,27 @@ impl<'a> Machine<'a> {
         result
     }
 
+    /// Takes note of bytes that are made without bytes of the file behind them, of which there are not too many.
+    pub(super) fn take_unstored(&mut self, bytes: usize) -> Result<()> {
+        self.unstored.take(bytes, self.cursor.position())
+    }
+
+    /// Does something so many times; rounds in which nothing is read do not go on for ever.
+    pub(super) fn times(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        for _ in 0..count {
+            let start = self.cursor.position();
+            work(self)?;
+            if self.cursor.position() == start {
+                self.take_unstored(ROUND_BYTES)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Does something for each of `count` objects, and answers with how many there were.
     fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
         if count != REST {
-            (0..count).try_for_each(|_| work(self))?;
+            self.times(count, work)?;
             return Ok(count);
         }
         let mut done = 0;
@@ -151,11 +176,15 @@ impl<'a> Machine<'a> {
             Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
             Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
             Step::Undescribed { class_name } => self.each(count, |machine| Err(machine.undescribed(class_name))),
-            Step::Default(form) => {
-                add_defaults(form, &mut self.slots[base..], count)?;
-                Ok(count)
-            }
+            Step::Default(form) => self.defaults(form, base, count).map(|()| count),
         }
+    }
+
+    /// What members have that are not stored, or whole objects.
+    pub(super) fn defaults(&mut self, form: &Form, base: usize, count: usize) -> Result<()> {
+        self.take_unstored(default_bytes(form).saturating_mul(count))?;
+        add_defaults(form, &mut self.slots[base..], count);
+        Ok(())
     }
 
     fn block(&mut self, block: &Block, base: usize, count: usize) -> Result<usize> {
@@ -232,7 +261,7 @@ impl<'a> Machine<'a> {
             self.step(step, base, all)?;
             return Ok(count);
         }
-        self.each(count, |machine| (0..each).try_for_each(|_| machine.run(steps, base, 1)))
+        self.each(count, |machine| machine.times(each, |machine| machine.run(steps, base, 1)))
     }
 
     fn object(&mut self, object: &Object, base: usize) -> Result<()> {
@@ -265,7 +294,12 @@ impl<'a> Machine<'a> {
             // What is neither a byte count nor a version belongs to the members already.
             (None, Some(usual)) if header.end.is_none() => {
                 self.go_to(start);
-                self.has_learned |= object.header.learn(Header::None);
+                let is_new = object.header.learn(Header::None);
+                if is_new && self.may_start_over {
+                    self.starts_over = true;
+                    return Err(self.damaged(format!("objects of class {} have no headers", object.class_name)));
+                }
+                self.has_learned |= is_new;
                 Ok((header, usual))
             }
             _ => Err(self.not_described(&object.class_name, header.version)),
@@ -347,7 +381,7 @@ impl<'a> Machine<'a> {
         let of_class = if version >= MEMBERWISE_VERSION_MIN { self.members_version(object)? } else { usual };
         let members = of_class.map_or(&[][..], |version| &version.members);
         self.each(count, |machine| {
-            (0..each).try_for_each(|_| {
+            machine.times(each, |machine| {
                 // Elements without members take no bytes.
                 let elements = machine.count(usize::from(!members.is_empty()))?;
                 machine.push_list(base + collection.list, elements);
@@ -379,7 +413,7 @@ impl<'a> Machine<'a> {
         self.push_list(base + collection.list, elements);
         match collection.steps.as_slice() {
             [step] => self.deeper(|machine| machine.step(step, base, elements).map(|_| ())),
-            steps => (0..elements).try_for_each(|_| self.run(steps, base, 1)),
+            steps => self.times(elements, |machine| machine.run(steps, base, 1)),
         }
     }
 
@@ -391,11 +425,12 @@ impl<'a> Machine<'a> {
             let is_there = !counted.has_flag || self.cursor.u8()? != 0;
             let elements = if is_there { self.counter_value(counted, base, index, count)? } else { 0 };
             let size = counted.element_size();
-            for _ in 0..counted.arrays {
-                let stored = self.cursor.take(elements.saturating_mul(size))?;
-                append(counted.scalar, stored, &mut self.slots[base + counted.slot].bytes);
-                self.push_list(base + counted.list, elements);
-            }
+            self.times(counted.arrays, |machine| {
+                let stored = machine.cursor.take(elements.saturating_mul(size))?;
+                append(counted.scalar, stored, &mut machine.slots[base + counted.slot].bytes);
+                machine.push_list(base + counted.list, elements);
+                Ok(())
+            })?;
         }
         Ok(count)
     }
@@ -424,10 +459,10 @@ impl<'a> Machine<'a> {
         for index in 0..count {
             let elements = self.counter(&repeated.counter, base, index, count)?;
             let elements = self.cursor.checked_count(elements, 1)?;
-            for _ in 0..repeated.arrays {
-                self.push_list(base + repeated.list, elements);
-                (0..elements).try_for_each(|_| self.run(&repeated.steps, base, 1))?;
-            }
+            self.times(repeated.arrays, |machine| {
+                machine.push_list(base + repeated.list, elements);
+                machine.times(elements, |machine| machine.run(&repeated.steps, base, 1))
+            })?;
         }
         self.finish(header, "an array of objects")?;
         Ok(count)
@@ -463,36 +498,4 @@ impl<'a> Machine<'a> {
         self.push_list(list, count);
         self.finish(header, "a ROOT container")
     }
-}
-
-/// Adds what a member has that is not there: zeros, empty arrays, null.
-fn add_defaults(form: &Form, slots: &mut [Slot], count: usize) -> Result<()> {
-    match form {
-        Form::Flat { scalar, slot } => {
-            let bytes = &mut slots[*slot].bytes;
-            bytes.resize(bytes.len() + scalar.size().saturating_mul(count), 0);
-        }
-        Form::Regular { size, content } => add_defaults(content, slots, count.saturating_mul(*size))?,
-        Form::List { slot, .. } | Form::Text { slot } => {
-            let offsets = &mut slots[*slot].offsets;
-            let end = offsets.last().copied().unwrap_or(0);
-            offsets.resize(offsets.len() + count, end);
-        }
-        Form::Record { members, .. } => {
-            members.iter().try_for_each(|(_, member)| add_defaults(member, slots, count))?;
-        }
-        Form::Tuple(items) => items.iter().try_for_each(|item| add_defaults(item, slots, count))?,
-        Form::Pointer { slot, .. } => {
-            let tags = &mut slots[*slot].bytes;
-            tags.resize(tags.len() + count, NULL_TAG);
-        }
-    }
-    Ok(())
-}
-
-/// Adds slots for another class and answers with the number of the first.
-pub(super) fn grow(slots: &mut Vec<Slot>, has_offsets: &[bool]) -> usize {
-    let base = slots.len();
-    add_slots(slots, has_offsets);
-    base
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 
-use super::form::{Instance, INSTANCES_MAX, NULL_TAG};
-use super::machine::{grow, KnownClass, Machine, MEMBERWISE_VERSION_MIN};
+use super::form::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
+use super::machine::{KnownClass, Machine, MEMBERWISE_VERSION_MIN};
+use super::program::Step;
+use super::unstored::{ROUND_BYTES, SLOT_BYTES};
 
 /// Bit of a byte count (TBufferFile's kByteCountMask).
 const BYTE_COUNT_MASK: u32 = 0x4000_0000;
@@ -151,7 +153,9 @@ impl Machine<'_> {
                 return Err(self.damaged(format!("pointers of one member to objects of over {INSTANCES_MAX} classes")));
             }
             None => {
-                let base = grow(&mut self.slots, &known.class.has_offsets);
+                let base = self.slots.len();
+                self.take_unstored(SLOT_BYTES.saturating_mul(known.class.has_offsets.len() + 1))?;
+                add_slots(&mut self.slots, &known.class.has_offsets);
                 let instances = &mut self.slots[slot].instances;
                 instances.push(Instance { class: Arc::clone(&known.class), base, count: 0 });
                 instances.len() - 1
@@ -211,12 +215,8 @@ impl Machine<'_> {
         for _ in 0..each {
             let elements = self.count(1)?;
             self.push_list(list, elements);
-            let mut base = 0;
-            for _ in 0..elements {
-                base = self.instance(&known, slot)?;
-            }
             if elements > 0 {
-                self.run(members, base, elements)?;
+                self.all_members(&known, members, elements, slot)?;
             }
         }
         Ok(())
@@ -275,10 +275,18 @@ impl Machine<'_> {
         };
         let members = class.versions.iter().find(|one| Some(one.version) == version).or(class.versions.first());
         let members = members.map_or(&[][..], |version| &version.members);
+        self.all_members(known, members, count, slot)
+    }
+
+    /// Objects of which each has one member behind the other.
+    fn all_members(&mut self, known: &KnownClass, members: &[Step], count: usize, slot: usize) -> Result<()> {
+        let start = self.cursor.position();
         let mut base = 0;
         for _ in 0..count {
             base = self.instance(known, slot)?;
         }
-        self.run(members, base, count)
+        self.run(members, base, count)?;
+        let read = self.cursor.position().saturating_sub(start);
+        self.take_unstored(count.saturating_sub(read).saturating_mul(ROUND_BYTES))
     }
 }

@@ -1,0 +1,68 @@
+//! What is made of objects without bytes of the file behind it: members that a version of a class does not have, rounds
+//! of loops in which nothing is read, columns for the objects of one more class.
+
+use crate::error::{FormatError, Result};
+
+use super::form::{Form, Slot, NULL_TAG};
+
+/// So many bytes anyway, and so many times those of the data.
+const UNSTORED_BYTES_MIN: usize = 16 << 20;
+const UNSTORED_FACTOR_MAX: usize = 256;
+/// What a round costs of them.
+pub(super) const ROUND_BYTES: usize = 16;
+/// Bytes of a slot with what is known of its column.
+pub(super) const SLOT_BYTES: usize = 256;
+
+/// Bytes that may still be made so.
+#[derive(Debug)]
+pub(super) struct Unstored(usize);
+
+impl Unstored {
+    /// For so many bytes of data.
+    pub(super) fn of(data_bytes: usize) -> Self {
+        Self(UNSTORED_BYTES_MIN.saturating_add(data_bytes.saturating_mul(UNSTORED_FACTOR_MAX)))
+    }
+
+    pub(super) fn take(&mut self, bytes: usize, position: usize) -> Result<()> {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.ok_or_else(|| {
+            FormatError::damaged(position as u64, "far more is made of the objects than their bytes can stand for")
+        })?;
+        Ok(())
+    }
+}
+
+/// Bytes that [`add_defaults`] adds.
+pub(super) fn default_bytes(form: &Form) -> usize {
+    let sum = |bytes: usize, one: &Form| bytes.saturating_add(default_bytes(one));
+    match form {
+        Form::Flat { scalar, .. } => scalar.size(),
+        Form::Regular { size, content } => default_bytes(content).saturating_mul(*size),
+        Form::List { .. } | Form::Text { .. } => 8,
+        Form::Record { members, .. } => members.iter().map(|(_, member)| member).fold(0, sum),
+        Form::Tuple(items) => items.iter().fold(0, sum),
+        Form::Pointer { .. } => 1,
+    }
+}
+
+/// Adds what members that are not there have: zeros, empty arrays, null.
+pub(super) fn add_defaults(form: &Form, slots: &mut [Slot], count: usize) {
+    match form {
+        Form::Flat { scalar, slot } => {
+            let bytes = &mut slots[*slot].bytes;
+            bytes.resize(bytes.len() + scalar.size() * count, 0);
+        }
+        Form::Regular { size, content } => add_defaults(content, slots, count.saturating_mul(*size)),
+        Form::List { slot, .. } | Form::Text { slot } => {
+            let offsets = &mut slots[*slot].offsets;
+            let end = offsets.last().copied().unwrap_or(0);
+            offsets.resize(offsets.len() + count, end);
+        }
+        Form::Record { members, .. } => members.iter().for_each(|(_, member)| add_defaults(member, slots, count)),
+        Form::Tuple(items) => items.iter().for_each(|item| add_defaults(item, slots, count)),
+        Form::Pointer { slot, .. } => {
+            let tags = &mut slots[*slot].bytes;
+            tags.resize(tags.len() + count, NULL_TAG);
+        }
+    }
+}
