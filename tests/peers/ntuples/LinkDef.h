@@ -13,6 +13,12 @@
 #pragma link C++ class Both+;
 #pragma link C++ class Nothing+;
 #pragma link C++ class Holder+;
+#pragma link C++ class Base+;
+#pragma link C++ class Derived+;
+#pragma link C++ options=rntupleStreamerMode(true) class Streamed+;
+#pragma link C++ class HasStreamed+;
+#pragma link C++ class std::vector<Streamed>+;
+#pragma link C++ class std::map<std::int32_t,std::string>+;
 #pragma link C++ class std::vector<Point>+;
 #pragma link C++ class std::vector<Track>+;
 #pragma link C++ class std::map<std::string,std::vector<float>>+;

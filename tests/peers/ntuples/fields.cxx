@@ -8,6 +8,8 @@
 #include <ROOT/RNTupleWriteOptions.hxx>
 #include <ROOT/RNTupleWriter.hxx>
 
+#include <TLorentzVector.h>
+
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -77,6 +79,26 @@ inline void FillOne(Random &rng, Both &v)
 inline void FillOne(Random &rng, Holder &v)
 {
    Fill(rng, v.track), Fill(rng, v.tracks), Fill(rng, v.corners), Fill(rng, v.colour);
+}
+inline void FillOne(Random &rng, Streamed &v)
+{
+   Fill(rng, v.id), Fill(rng, v.name), Fill(rng, v.tracks), Fill(rng, v.names), Fill(rng, v.point);
+   delete v.base;
+   v.base = v.again = nullptr;
+   if (Below(rng, 3) == 0) return;
+   if (Below(rng, 2)) {
+      auto derived = new Derived;
+      Fill(rng, derived->values), v.base = derived;
+   } else {
+      v.base = new Base;
+   }
+   Fill(rng, v.base->number), v.again = Below(rng, 2) ? v.base : nullptr;
+}
+inline void FillOne(Random &rng, HasStreamed &v) { Fill(rng, v.before), Fill(rng, v.one), Fill(rng, v.many); }
+inline void FillOne(Random &rng, TLorentzVector &v)
+{
+   double x, y, z, t;
+   Fill(rng, x), Fill(rng, y), Fill(rng, z), Fill(rng, t), v.SetPxPyPzE(x, y, z, t);
 }
 template <typename T, std::size_t N> void FillOne(Random &rng, std::array<T, N> &v) { for (auto &one : v) Fill(rng, one); }
 template <std::size_t N> void FillOne(Random &rng, std::bitset<N> &v) { for (std::size_t i = 0; i < N; ++i) v[i] = rng() & 1; }
@@ -164,6 +186,29 @@ inline void JsonOne(std::ostream &out, const Holder &v)
    Members(out, true, "track", v.track, "tracks", v.tracks, "corners", v.corners, "nothing", v.nothing, "colour", v.colour);
    out << '}';
 }
+inline void JsonOne(std::ostream &out, const Base *v)
+{
+   if (!v) out << "null";
+   else if (auto derived = dynamic_cast<const Derived *>(v)) {
+      out << '{', Members(out, true, "number", v->number, "values", derived->values), out << '}';
+   } else {
+      out << '{', Members(out, true, "number", v->number), out << '}';
+   }
+}
+inline void JsonOne(std::ostream &out, const Streamed &v)
+{
+   out << '{';
+   Members(out, true, "id", v.id, "name", v.name, "tracks", v.tracks, "names", v.names, "point", v.point);
+   out << ",\"base\":", JsonOne(out, v.base), out << ",\"again\":", JsonOne(out, v.again), out << '}';
+}
+inline void JsonOne(std::ostream &out, const HasStreamed &v)
+{
+   out << '{', Members(out, true, "before", v.before, "one", v.one, "many", v.many), out << '}';
+}
+inline void JsonOne(std::ostream &out, const TLorentzVector &v)
+{
+   out << "{\"fP\":{", Members(out, true, "fX", v.X(), "fY", v.Y(), "fZ", v.Z()), out << "},\"fE\":", Json(out, v.E()), out << '}';
+}
 template <std::size_t N> void JsonOne(std::ostream &out, const std::bitset<N> &v)
 {
    std::array<bool, N> all;
@@ -236,8 +281,18 @@ struct Field {
    std::function<void(ROOT::RNTupleModel &, Random &, bool)> add;
    std::function<std::function<void(Random &)>(ROOT::REntry &)> bind;
    std::function<std::function<void(Random &)>(ROOT::RNTupleWriter &)> extend;
-   std::function<std::string(ROOT::RNTupleReader &, const std::string &)> json;
+   std::function<std::string(const std::string &, const std::string &)> json;
 };
+using Make = std::function<std::unique_ptr<ROOT::RFieldBase>(const std::string &)>;
+
+template <typename V> std::string AllJson(ROOT::RNTupleReader &reader, const V &value)
+{
+   std::ostringstream out;
+   out << '[';
+   for (auto entry : reader) out << (entry ? "," : ""), Json(out, value(entry));
+   out << ']';
+   return out.str();
+}
 
 template <typename T> Field Of(const std::string &name)
 {
@@ -258,14 +313,43 @@ template <typename T> Field Of(const std::string &name)
               updater->CommitUpdate();
               return [value](Random &rng) { Fill(rng, *value); };
            },
-           [](ROOT::RNTupleReader &reader, const std::string &full) {
-              auto view = reader.GetView<T>(full);
-              std::ostringstream out;
-              out << '[';
-              for (auto entry : reader) out << (entry ? "," : ""), Json(out, view(entry));
-              out << ']';
-              return out.str();
+           [](const std::string &path, const std::string &full) {
+              auto reader = ROOT::RNTupleReader::Open("ntuple", path);
+              auto view = reader->GetView<T>(full);
+              return AllJson(*reader, [&](auto entry) -> const T & { return view(entry); });
            }};
+}
+
+// A field that is not what its type alone says.
+template <typename T> Field Made(const std::string &name, const Make &make)
+{
+   auto field = Of<int>(name);
+   field.add = [=](ROOT::RNTupleModel &model, Random &, bool) { model.AddField(make(name)); };
+   field.bind = [=](ROOT::REntry &entry) -> std::function<void(Random &)> {
+      auto value = entry.GetPtr<T>(name);
+      return [value](Random &rng) { Fill(rng, *value); };
+   };
+   field.json = [=](const std::string &path, const std::string &full) {
+      auto model = ROOT::RNTupleModel::Create();
+      model->AddField(make(full));
+      auto reader = ROOT::RNTupleReader::Open(std::move(model), "ntuple", path);
+      std::unique_ptr<ROOT::REntry> values;
+      // New objects for each: those behind pointers of the one before are not to be deleted twice.
+      return AllJson(*reader, [&](auto entry) -> const T & {
+         values = reader->GetModel().CreateEntry();
+         reader->LoadEntry(entry, *values);
+         return *values->template GetPtr<T>(full);
+      });
+   };
+   return field;
+}
+inline Make Typed(const std::string &type)
+{
+   return [type](const std::string &name) { return ROOT::RFieldBase::Create(name, type).Unwrap(); };
+}
+inline Make ByStreamer(const std::string &type)
+{
+   return [type](const std::string &name) { return std::make_unique<ROOT::RStreamerField>(name, type); };
 }
 
 inline const std::vector<Field> &Fields()
@@ -292,7 +376,11 @@ inline const std::vector<Field> &Fields()
       Of<std::vector<std::variant<float, std::string>>>("vector_variant"), Of<std::atomic<std::int32_t>>("atomic"),
       Of<Colour>("enum"), Of<std::vector<Small>>("vector_enum"), Of<Point>("point"), Of<Track>("track"), Of<Both>("both"),
       Of<std::vector<Track>>("vector_track"), Of<Holder>("holder"), Of<std::vector<Point>>("vector_point"),
-      Of<Nothing>("nothing"), Of<std::vector<Nothing>>("vector_nothing")};
+      Of<Nothing>("nothing"), Of<std::vector<Nothing>>("vector_nothing"),
+      Made<Streamed>("streamed", Typed("Streamed")), Made<std::vector<Streamed>>("vector_streamed", Typed("std::vector<Streamed>")),
+      Made<HasStreamed>("has_streamed", Typed("HasStreamed")), Made<Track>("streamed_track", ByStreamer("Track")),
+      Made<TLorentzVector>("streamed_lorentz", ByStreamer("TLorentzVector")),
+      Made<std::vector<Track>>("streamed_tracks", ByStreamer("std::vector<Track>"))};
    return all;
 }
 
@@ -349,7 +437,7 @@ void Write(const std::string &path, const std::vector<std::string> &names, const
 
 std::string Json(const std::string &path, const std::string &name, const std::string &full)
 {
-   return Named_(name).json(*ROOT::RNTupleReader::Open("ntuple", path), full);
+   return Named_(name).json(path, full);
 }
 
 } // namespace peers

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <RtypesCore.h>
@@ -46,4 +47,43 @@ struct Holder {
    std::array<Point, 2> corners;
    Nothing nothing;
    Colour colour = RED;
+};
+
+// Written by streamers, of which the dictionary says so for one.
+struct Base {
+   virtual ~Base() = default;
+   virtual Base *Copy() const { return new Base(*this); }
+   std::int32_t number = 0;
+};
+struct Derived : public Base {
+   Base *Copy() const override { return new Derived(*this); }
+   std::vector<float> values;
+};
+struct Streamed {
+   std::int16_t id = 0;
+   std::string name;
+   std::vector<Track> tracks;
+   std::map<std::int32_t, std::string> names;
+   Point point;
+   Base *base = nullptr;
+   Base *again = nullptr; // the same or none
+
+   Streamed() = default;
+   Streamed(const Streamed &other)
+      : id(other.id), name(other.name), tracks(other.tracks), names(other.names), point(other.point),
+        base(other.base ? other.base->Copy() : nullptr), again(other.again ? base : nullptr)
+   {
+   }
+   Streamed &operator=(Streamed other)
+   {
+      id = other.id, name = other.name, tracks = other.tracks, names = other.names, point = other.point;
+      std::swap(base, other.base), std::swap(again, other.again);
+      return *this;
+   }
+   ~Streamed() { delete base; }
+};
+struct HasStreamed {
+   std::uint32_t before = 0;
+   Streamed one;
+   std::vector<Streamed> many;
 };
