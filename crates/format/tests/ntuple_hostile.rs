@@ -123,8 +123,23 @@ fn pages(is_late_there: bool) -> Vec<(Vec<u8>, u32)> {
     ];
     if is_late_there {
         pages.push(([7i64, 8].map(i64::to_le_bytes).concat(), 2));
+        let objects = [streamed_named("a", "first"), streamed_named("bc", "")];
+        let ends = [objects[0].len() as u64, objects.concat().len() as u64];
+        pages.push((ends.map(u64::to_le_bytes).concat(), 2));
+        pages.push((objects.concat(), ends[1] as u32));
     }
     pages
+}
+
+/// A TNamed as its streamer writes it.
+fn streamed_named(name: &str, title: &str) -> Vec<u8> {
+    // Version, and those of TObject with its number and bits.
+    let mut bytes = [&[0, 1, 0, 1][..], &[0; 8]].concat();
+    for text in [name, title] {
+        bytes.push(text.len() as u8);
+        bytes.extend(text.as_bytes());
+    }
+    [&(0x4000_0000 | bytes.len() as u32).to_be_bytes()[..], &bytes].concat()
 }
 
 /// The payloads of the envelopes, and the pages.
@@ -161,9 +176,10 @@ fn parts() -> Parts {
     for frame in [list(&fields(), &[]), list(&columns(), &[]), list(&[alias], &[]), list(&[], &[])] {
         header.extend(frame);
     }
-    let late = list(&[field(17, 0, "d", "std::int64_t", None, None)], &[]);
-    let late_column = list(&[column(9, 64, 17, Some(2), None)], &[]);
-    let extension = record(&[late, late_column, list(&[], &[]), list(&[], &[])].concat());
+    let late = list(&[field(17, 0, "d", "std::int64_t", None, None), field(18, 4, "l", "TNamed", None, None)], &[]);
+    let late_columns =
+        [column(9, 64, 17, Some(2), None), column(15, 64, 18, Some(2), None), column(1, 8, 18, None, None)];
+    let extension = record(&[late, list(&late_columns, &[]), list(&[], &[]), list(&[], &[])].concat());
     let header_checksum = checksum_of(&sealed(1, &header));
     let mut bytes = Vec::new();
     let clusters = clusters(&mut bytes);
@@ -295,6 +311,21 @@ fn a_column_that_came_late_has_zeros_before() {
     let late = values(&read, "d");
     assert_eq!(late[0], numbers("i8", &[0i64, 0].map(i64::to_ne_bytes)));
     assert_eq!(late[2], numbers("i8", &[7i64, 8].map(i64::to_ne_bytes)));
+}
+
+#[test]
+fn streamed_objects_are_read_and_as_new_before_they_came() {
+    let read = read(&parts()).unwrap();
+    let named = |column: &Column| {
+        let Column::Record { class_name, members, .. } = column else { panic!("{column:?} is no record") };
+        assert_eq!(class_name.as_deref(), Some("TNamed"));
+        members.iter().map(|(name, member)| (name.clone(), member.clone())).collect::<Vec<_>>()
+    };
+    let text = |offsets: [i64; 3], bytes: &[u8]| Column::Text { offsets: offsets.to_vec(), bytes: bytes.to_vec() };
+    let late = values(&read, "l");
+    let both = |name, title| vec![("fName".to_string(), name), ("fTitle".to_string(), title)];
+    assert_eq!(named(&late[0]), both(text([0, 0, 0], b""), text([0, 0, 0], b"")));
+    assert_eq!(named(&late[2]), both(text([0, 1, 3], b"abc"), text([0, 5, 5], b"first")));
 }
 
 #[test]
