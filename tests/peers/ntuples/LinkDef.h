@@ -17,6 +17,8 @@
 #pragma link C++ class Derived+;
 #pragma link C++ options=rntupleStreamerMode(true) class Streamed+;
 #pragma link C++ class HasStreamed+;
+#pragma link C++ class Nested+;
+#pragma link C++ class std::vector<Nested>+;
 #pragma link C++ class std::vector<Streamed>+;
 #pragma link C++ class std::map<std::int32_t,std::string>+;
 #pragma link C++ class std::vector<Point>+;

@@ -95,6 +95,11 @@ inline void FillOne(Random &rng, Streamed &v)
    Fill(rng, v.base->number), v.again = Below(rng, 2) ? v.base : nullptr;
 }
 inline void FillOne(Random &rng, HasStreamed &v) { Fill(rng, v.before), Fill(rng, v.one), Fill(rng, v.many); }
+inline void FillOne(Random &rng, Nested &v)
+{
+   Fill(rng, v.level), v.inside.clear();
+   while (Below(rng, 5) < 2) Fill(rng, v.inside.emplace_back());
+}
 inline void FillOne(Random &rng, TLorentzVector &v)
 {
    double x, y, z, t;
@@ -204,6 +209,10 @@ inline void JsonOne(std::ostream &out, const Streamed &v)
 inline void JsonOne(std::ostream &out, const HasStreamed &v)
 {
    out << '{', Members(out, true, "before", v.before, "one", v.one, "many", v.many), out << '}';
+}
+inline void JsonOne(std::ostream &out, const Nested &v)
+{
+   out << '{', Members(out, true, "level", v.level, "inside", v.inside), out << '}';
 }
 inline void JsonOne(std::ostream &out, const TLorentzVector &v)
 {
@@ -379,6 +388,7 @@ inline const std::vector<Field> &Fields()
       Of<Nothing>("nothing"), Of<std::vector<Nothing>>("vector_nothing"),
       Made<Streamed>("streamed", Typed("Streamed")), Made<std::vector<Streamed>>("vector_streamed", Typed("std::vector<Streamed>")),
       Made<HasStreamed>("has_streamed", Typed("HasStreamed")), Made<Track>("streamed_track", ByStreamer("Track")),
+      Made<Nested>("streamed_nested", ByStreamer("Nested")),
       Made<TLorentzVector>("streamed_lorentz", ByStreamer("TLorentzVector")),
       Made<std::vector<Track>>("streamed_tracks", ByStreamer("std::vector<Track>"))};
    return all;

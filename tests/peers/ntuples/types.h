@@ -82,6 +82,10 @@ struct Streamed {
    }
    ~Streamed() { delete base; }
 };
+struct Nested {
+   std::int32_t level = 0;
+   std::vector<Nested> inside;
+};
 struct HasStreamed {
    std::uint32_t before = 0;
    Streamed one;

@@ -288,12 +288,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// The bytes of strings or objects, and where each of them ends.
-    fn bytes(
-        &self,
-        columns: &[[usize; 2]],
-        place: &Place,
-        unpacker: &mut Unpacker<'_>,
-    ) -> Result<(Vec<i64>, Vec<u8>)> {
+    fn bytes(&self, columns: &[[usize; 2]], place: &Place, unpacker: &mut Unpacker<'_>) -> Result<(Vec<i64>, Vec<u8>)> {
         let [ends, bytes] = self.byte_columns(columns)?;
         let ends = ends_of(&self.column(ends, place.expected)?, place, unpacker)?;
         let mut all = Vec::new();

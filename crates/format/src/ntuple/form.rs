@@ -304,7 +304,9 @@ impl Form {
     pub fn each_column(&self, tell: &mut impl FnMut(usize)) {
         match self {
             Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| tell(*one)),
-            Self::Text { columns } | Self::Streamed { columns, .. } => columns.iter().flatten().for_each(|one| tell(*one)),
+            Self::Text { columns } | Self::Streamed { columns, .. } => {
+                columns.iter().flatten().for_each(|one| tell(*one))
+            }
             Self::Regular { content, .. } => content.each_column(tell),
             Self::List { columns, content } | Self::Option { columns, content } => {
                 columns.iter().for_each(|one| tell(*one));

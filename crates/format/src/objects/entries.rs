@@ -244,9 +244,7 @@ impl<'a> Reader<'a> {
         match self.steps.as_slice() {
             _ if self.parts.elements.is_some() => Ok(None),
             [] => plain.fixed_range(0, entries.clone()).map(Some),
-            [Step::Block(block)] if block.guards.is_empty() => {
-                plain.fixed_range(block.size, entries.clone()).map(Some)
-            }
+            [Step::Block(block)] if block.guards.is_empty() => plain.fixed_range(block.size, entries.clone()).map(Some),
             [Step::Block(block)] => {
                 let data = plain.fixed_range(block.size, entries.clone()).ok();
                 Ok(data.filter(|_| block.agrees(plain.data, plain.entries_count)))

@@ -136,7 +136,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Does something for each of `count` objects, and answers with how many there were.
-    fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
+    pub(super) fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
         if count != REST {
             self.times(count, work)?;
             return Ok(count);
@@ -372,7 +372,7 @@ impl<'a> Machine<'a> {
     ) -> Result<usize> {
         if let [Step::Nested { slot, class_name }] = collection.steps.as_slice() {
             let places = (base + collection.list, base + slot);
-            return self.each(count, |machine| machine.nested_memberwise(places, class_name, version, each));
+            return self.nested_memberwise(places, class_name, version, count, each);
         }
         let Some(object) = &collection.memberwise else {
             return Err(self.damaged("a collection of something else than objects is streamed memberwise"));

@@ -197,14 +197,16 @@ impl Machine<'_> {
         self.pointed(&known, slot)
     }
 
-    /// Collections of objects of a class that contains itself, streamed memberwise.
+    /// Collections of objects of a class that contains itself, streamed memberwise: `each` for each of `count` objects.
+    /// The version of their class stands once in front of all.
     pub(super) fn nested_memberwise(
         &mut self,
         (list, slot): (usize, usize),
         class_name: &str,
         version: i16,
+        count: usize,
         each: usize,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let known = self.class_named(class_name.as_bytes())?;
         let Some(object) = known.class.memberwise() else {
             return Err(self.damaged(format!("objects of class {class_name} are streamed memberwise")));
@@ -212,14 +214,15 @@ impl Machine<'_> {
         let usual = object.versions.first();
         let of_class = if version >= MEMBERWISE_VERSION_MIN { self.members_version(object)? } else { usual };
         let members = of_class.map_or(&[][..], |version| &version.members);
-        for _ in 0..each {
-            let elements = self.count(1)?;
-            self.push_list(list, elements);
-            if elements > 0 {
-                self.all_members(&known, members, elements, slot)?;
+        let one = |machine: &mut Self| {
+            let elements = machine.count(1)?;
+            machine.push_list(list, elements);
+            match elements {
+                0 => Ok(()),
+                _ => machine.all_members(&known, members, elements, slot),
             }
-        }
-        Ok(())
+        };
+        self.each(count, |machine| machine.times(each, one))
     }
 
     /// An object behind the length and the name of its class, which ends in a zero byte (TLeafObject::FillBasket).
