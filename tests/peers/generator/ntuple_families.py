@@ -29,6 +29,16 @@ FIELD_KEYS = [number for number in FIELD_NUMBERS if number.cpp in {key.cpp for k
 SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multiset")
 
 
+# Names of the same type: RNTuple calls both kinds of long std::int64_t.
+SAME = (("ULong64_t", "unsigned long"), ("Long64_t", "long"), ("long long", "long"), ("Double32_t", "double"))
+
+
+def _type_of(cpp: str) -> str:
+    for name, other in SAME:
+        cpp = cpp.replace(name, other)
+    return cpp
+
+
 class FieldMaker:
     """Draws kinds and classes for RNTuples."""
 
@@ -70,9 +80,7 @@ class FieldMaker:
     def alternatives(self, depth: int) -> list[Kind]:
         """Kinds of different types."""
         drawn = [self.kind(depth) for _ in range(self.rng.randint(1, 4))]
-        # These are the same types: RNTuple calls both std::int64_t.
-        by_type = {one.cpp.replace("ULong64_t", "unsigned long").replace("Long64_t", "long"): one for one in drawn}
-        return list(by_type.values())
+        return list({_type_of(one.cpp): one for one in drawn}.values())
 
     def container(self, depth: int) -> Kind:
         draw = self.rng.random()

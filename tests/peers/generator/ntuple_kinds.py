@@ -38,6 +38,10 @@ class Maybe(Kind):
         return [self.of]
 
 
+# What std::variant_npos is in a byte: ROOT makes a variant valueless where a field did not exist yet.
+NO_ALTERNATIVE = 255
+
+
 @dataclass(eq=False)
 class Variant(Kind):
     """A std::variant; its value is that of the alternative that it has."""
@@ -56,8 +60,10 @@ class Variant(Kind):
         out.append(value.number)
         self.kinds[value.number].pack(value.value, out)
 
-    def unpack(self, reader: Reader) -> Pointed:
+    def unpack(self, reader: Reader) -> Pointed | None:
         number = reader.number("B")
+        if number == NO_ALTERNATIVE:
+            return None
         return Pointed(number, self.kinds[number].unpack(reader))
 
     def form(self) -> str:

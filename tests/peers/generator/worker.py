@@ -40,7 +40,7 @@ def in_child(case: Callable[[], Outcome], seed: int) -> str:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        last = "\n".join(pipe).split("\n")[-1]
+        last = (pipe.read().splitlines() or [""])[-1]
     _, status = os.waitpid(child, 0)
     if last.startswith("{"):
         return last
