@@ -56,6 +56,10 @@ CHUNKS_HELD = 3
 PICTURE_S = 0.2
 RECORDS_S = 0.5
 
+# A histogram of many dimensions is made whole up to so many cells, some hundred MB; above it only its filled cells, or
+# some of its axes, are good for anything.
+DENSE_CELLS_MAX = 30_000_000
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 # Each room, and the rooms that it may import. Rooms that all may import are in EVERYBODYS.
 ROOMS: dict[str, set[str]] = {
-    "tree": {"_core"},
+    "objects": set(),
+    "tree": {"_core", "objects"},
     "dataset": set(),
     "sensors": set(),
     "jobs": set(),

@@ -72,6 +72,11 @@ impl File {
         column_to_python(py, column)
     }
 
+    /// A class, and behind it all that it inherits from.
+    fn lineage(&self, class_name: &str) -> Vec<String> {
+        self.0.lineage(class_name)
+    }
+
     /// Opens a tree by its path, or the only one.
     #[pyo3(signature = (path=None))]
     fn tree(&self, py: Python<'_>, path: Option<&str>) -> PyResult<Tree> {

@@ -1,7 +1,7 @@
 //! An open file: its store, the bytes that are at hand, its keys, streamer infos and trees.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
@@ -36,6 +36,7 @@ pub struct File {
     directories: Mutex<Directories>,
     class_infos: Arc<ClassInfos>,
     classes: Arc<Classes>,
+    whole_classes: OnceLock<Arc<Classes>>,
 }
 
 impl std::fmt::Debug for File {
@@ -65,7 +66,8 @@ impl File {
         let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
         add_open_time(&counters, &watch, 0);
         let path = path.to_string();
-        Ok(Arc::new(Self { path, store, counters, held, header, directories, class_infos, classes }))
+        let whole_classes = OnceLock::new();
+        Ok(Arc::new(Self { path, store, counters, held, header, directories, class_infos, classes, whole_classes }))
     }
 
     /// The path or URL as it was given.
@@ -172,9 +174,14 @@ impl File {
         Ok(Arc::new(tree))
     }
 
-    /// The classes that it describes.
-    pub(crate) fn classes(&self) -> &Arc<Classes> {
-        &self.classes
+    /// The classes that it describes, for objects that are wanted with all that is stored of them.
+    pub(crate) fn whole_classes(&self) -> &Arc<Classes> {
+        self.whole_classes.get_or_init(|| Arc::new(Classes::whole(Arc::clone(&self.class_infos))))
+    }
+
+    /// A class, and behind it all that it inherits from, as the file says.
+    pub fn lineage(&self, class_name: &str) -> Vec<String> {
+        self.class_infos.lineage(class_name).into_iter().map(str::to_string).collect()
     }
 
     fn find_tree(&self, path: Option<&str>) -> Result<Entry> {

@@ -12,14 +12,15 @@ use crate::slab::Buffer;
 
 impl File {
     /// Reads the object with this path (`name;cycle` for an older cycle): a column of one entry, whose members are
-    /// those that its class has in the file.
+    /// those that its class has in the file, with those of TObject. Of objects behind pointers that cannot be read the
+    /// record has only `@unread`, a text that says why.
     pub fn object(&self, path: &str) -> Result<Values> {
         let key = &self.find_object(path)?;
         let plain = self.metadata_reader().until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
         let named = |error: FormatError| {
             ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
         };
-        let program = Program::of_class(self.classes(), &key.class_name).map_err(named)?;
+        let program = Program::of_class(self.whole_classes(), &key.class_name).map_err(named)?;
         let column = program.decode_object(&plain, key.key_size).map_err(named)?;
         Ok(column.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
     }

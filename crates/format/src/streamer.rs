@@ -151,18 +151,23 @@ impl ClassInfos {
 
     /// Whether `name` is `base` or inherits from it.
     pub fn inherits(&self, name: &str, base: &str) -> bool {
+        self.lineage(name).contains(&base)
+    }
+
+    /// A class, and behind it all those that it inherits from, nearer ones before farther ones.
+    pub fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         // Each class once: those of a damaged file may name each other.
         let mut seen = HashSet::from([name]);
-        let mut waiting = vec![name];
-        while let Some(name) = waiting.pop() {
-            if name == base {
-                return true;
-            }
-            let infos = self.by_name.get(name).into_iter().flatten();
+        let mut lineage = vec![name];
+        let mut next = 0;
+        while let Some(name) = lineage.get(next) {
+            let infos = self.by_name.get(*name).into_iter().flatten();
             let bases = infos.flat_map(|info| &info.elements).filter(|element| element.type_code == 0);
-            waiting.extend(bases.map(|element| element.name.as_str()).filter(|name| seen.insert(name)));
+            let new: Vec<&str> = bases.map(|element| element.name.as_str()).filter(|name| seen.insert(name)).collect();
+            lineage.extend(new);
+            next += 1;
         }
-        false
+        lineage
     }
 }
 
@@ -283,5 +288,6 @@ mod tests {
         }
         assert!(infos.inherits("C0", "C99"));
         assert!(!infos.inherits("C0", "TTree"));
+        assert_eq!(infos.lineage("C0")[..3], ["C0", "C1", "C2"]);
     }
 }

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from branchline.errors import NoSuchKeyError, UnsupportedBranchError
+from branchline.errors import NoSuchKeyError
 from branchline.tree.names import name_filter, near_names_hint
 
 if TYPE_CHECKING:
     from branchline.tree.entries import Entry
     from branchline.tree.file import File
 
+# Classes of objects that others are found in by their names.
+LISTS = frozenset({"TList", "THashList", "TSortedList", "TObjArray", "TMap"})
 # The cycle of a directory that is passed through.
 CYCLE_BEFORE_SLASH = re.compile(r";\d+(?=/)")
 
@@ -20,8 +22,9 @@ CYCLE_BEFORE_SLASH = re.compile(r";\d+(?=/)")
 class Directory:
     """Objects by their names, with or without cycle: ``directory["tree;2"]``, ``directory["inner/tree/branch"]``.
 
-    Trees come as Tree, directories as Directory; objects of other classes raise UnsupportedBranchError. Filters are a
-    name, a text with wildcards, a ``/regular expression/i``, a function, or several of these.
+    Trees come as Tree, directories as Directory, histograms, graphs and lists as what `branchline.objects` has for
+    them, and objects of any other class as a Record of their members. Filters are a name, a text with wildcards, a
+    ``/regular expression/i``, a function, or several of these.
     """
 
     def __init__(self, file: File, path: str) -> None:
@@ -98,7 +101,7 @@ class Directory:
         self, *, recursive: bool = True, cycle: bool = True, filter_name: Any = None, filter_classname: Any = None
     ) -> Iterator[tuple[str, Any]]:
         """Names and objects; without ``cycle`` those of the highest. Raises UnsupportedBranchError at one that is not
-        read yet.
+        read.
         """
         for key in self.keys(
             recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
@@ -155,22 +158,30 @@ class Directory:
         return self.keys()
 
     def __getitem__(self, name: str) -> Any:
-        """A tree or directory, or with ``tree/branch`` (or ``tree:branch``) a branch of a tree.
+        """An object, or with ``tree/branch`` (or ``tree:branch``) a branch of a tree, and with ``list/name`` an object
+        of a list.
 
-        Raises NoSuchKeyError with the nearest names, UnsupportedBranchError for another kind of object.
+        Raises NoSuchKeyError with the nearest names, UnsupportedBranchError for an object that is not read.
         """
         entry = self._found(name)
         if entry is not None:
             return self.file.object_of(entry)
         for place in (found.start() for found in reversed(list(re.finditer("[/:]", name)))):
             entry = self._found(name[:place])
-            if entry is not None and entry.is_tree:
+            if entry is not None and (entry.is_tree or entry.classname in LISTS):
                 rest = name[place + 1 :].strip("/")
                 return self.file.object_of(entry)[rest]
             if entry is not None and not entry.is_directory:
                 what = f"{name[:place]} is a {entry.classname} and has nothing in it"
                 raise NoSuchKeyError(what, path=self.file_path, hint=near_names_hint(name, self.trees()))
         return self.file.object_of(self._entry(name))
+
+    def record(self, name: str) -> Any:
+        """An object as the members that are stored of it, also where it would come as a histogram or the like.
+
+        Raises NoSuchKeyError, and UnsupportedBranchError for a tree or a directory.
+        """
+        return self.file.record_of(self._entry(name))
 
     def get(self, name: str, default: Any = None) -> Any:
         """An object, or a default."""
@@ -193,9 +204,3 @@ class Directory:
             )
         return entry
 
-
-def not_read(entry: Entry, path: str) -> UnsupportedBranchError:
-    """The error for an object of a class that is not read."""
-    return UnsupportedBranchError(
-        f"{entry.path} is a {entry.classname}, no tree", path=path, hint="only TTrees and RNTuples are read yet"
-    )

@@ -9,7 +9,8 @@ from typing import Any
 from branchline import _core
 from branchline.errors import OptionError
 from branchline.locations import split_location
-from branchline.tree.directory import Directory, not_read
+from branchline.objects import Origin, made, record_of
+from branchline.tree.directory import Directory
 from branchline.tree.entries import Entries, Entry
 from branchline.tree.names import with_near_names
 from branchline.tree.options import check_opening_options
@@ -94,12 +95,17 @@ class File(Directory):
         return Directory(self, directory) if directory else self
 
     def object_of(self, entry: Entry) -> Any:
-        """The object of a key. Raises UnsupportedBranchError for a class that is not read, and what opening raises."""
+        """The object of a key. Raises UnsupportedBranchError for one that is not read, and what opening raises."""
         if entry.is_directory:
             return Directory(self, entry.path)
         if not entry.is_tree:
-            raise not_read(entry, self.path)
+            return made(self.record_of(entry))
         return Tree(self._core.tree(f"{entry.path};{entry.cycle}"), self, entry.cycle)
+
+    def record_of(self, entry: Entry) -> Any:
+        """The object of a key as its members. Raises UnsupportedBranchError for a tree, a directory and what is not read."""
+        column = self._core.object(f"{entry.path};{entry.cycle}")
+        return record_of(column, Origin(self.path, entry.path, self._core.lineage))
 
     def tree(self, name: str | None = None) -> Tree:
         """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""

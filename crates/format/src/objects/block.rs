@@ -80,6 +80,14 @@ impl Block {
         Self { size: TOBJECT_SIZE, guards, ..Self::default() }
     }
 
+    /// A TObject with its members.
+    fn identity(unique_id: usize, bits: usize) -> Self {
+        let mut block = Self::tobject();
+        block.moves.push(Move { offset: 2, scalar: Scalar::U32, count: 1, slot: unique_id });
+        block.moves.push(Move { offset: 6, scalar: Scalar::U32, count: 1, slot: bits });
+        block
+    }
+
     /// A TRef as it is stored if it is not referenced itself: a TObject and the number of its process.
     fn tref(slot: usize) -> Self {
         let mut block = Self::tobject();
@@ -250,6 +258,7 @@ fn as_block(step: &Step) -> Option<Block> {
     match step {
         Step::Block(block) if block.guards.is_empty() => Some(block.clone()),
         Step::TObject => Some(Block::tobject()),
+        Step::Identity { unique_id, bits } => Some(Block::identity(*unique_id, *bits)),
         Step::TRef { slot } => Some(Block::tref(*slot)),
         Step::Object(object) => object_block(object),
         _ => None,

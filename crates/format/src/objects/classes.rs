@@ -11,10 +11,16 @@ use super::compile::{Compiler, Piece};
 use super::form::Form;
 use super::program::{Object, Step};
 
+/// The member that an object has in place of its own if these cannot be read: why not.
+const UNREAD: &str = "@unread";
+
 /// The classes that a file describes, as programs.
 #[derive(Debug)]
 pub struct Classes {
     pub(crate) infos: Arc<ClassInfos>,
+    /// Whether the members of TObject and the names of ROOT's containers are wanted too, and pointers may lead to
+    /// objects that cannot be read.
+    pub(crate) are_whole: bool,
     compiled: Mutex<HashMap<String, Arc<ClassProgram>>>,
 }
 
@@ -25,7 +31,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Classes {
     /// Nothing compiled yet.
     pub fn new(infos: Arc<ClassInfos>) -> Self {
-        Self { infos, compiled: Mutex::default() }
+        Self { infos, are_whole: false, compiled: Mutex::default() }
+    }
+
+    /// The same for objects that are wanted with all that is stored of them.
+    pub fn whole(infos: Arc<ClassInfos>) -> Self {
+        Self { infos, are_whole: true, compiled: Mutex::default() }
     }
 
     /// What the file says of its classes.
@@ -40,8 +51,12 @@ impl Classes {
         }
         // Not under the lock: a class may be compiled twice, which does no harm.
         let mut compiler = Compiler::new(self);
-        let piece = compiler.streamed(name)?;
-        let program = Arc::new(ClassProgram::new(name, piece, compiler.has_offsets));
+        let program = match compiler.streamed(name) {
+            Ok(piece) => ClassProgram::new(name, piece, compiler.has_offsets),
+            Err(error) if self.are_whole => ClassProgram::unread(name, error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let program = Arc::new(program);
         lock(&self.compiled).insert(name.to_string(), Arc::clone(&program));
         Ok(program)
     }
@@ -54,6 +69,8 @@ pub(crate) struct ClassProgram {
     pub(crate) form: Form,
     /// The slots, and which of them have offsets.
     pub(crate) has_offsets: Vec<bool>,
+    /// Why its objects cannot be read, of which a text is kept then.
+    pub(crate) unread: Option<String>,
     source: Vec<Step>,
     fused: Mutex<Arc<Vec<Step>>>,
 }
@@ -61,7 +78,15 @@ pub(crate) struct ClassProgram {
 impl ClassProgram {
     pub(crate) fn new(name: &str, piece: Piece, has_offsets: Vec<bool>) -> Self {
         let fused = Mutex::new(Arc::new(fuse(&piece.steps)));
-        Self { name: name.to_string(), form: piece.form, has_offsets, source: piece.steps, fused }
+        Self { name: name.to_string(), form: piece.form, has_offsets, unread: None, source: piece.steps, fused }
+    }
+
+    /// A class whose objects cannot be read.
+    pub(crate) fn unread(name: &str, reason: String) -> Self {
+        let members = vec![(UNREAD.to_string(), Form::Text { slot: 0 })];
+        let form = Form::Record { class_name: Some(name.to_string()), members };
+        let program = Self::new(name, Piece { steps: Vec::new(), form }, vec![true]);
+        Self { unread: Some(reason), ..program }
     }
 
     /// The steps as they are to be taken.

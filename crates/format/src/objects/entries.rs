@@ -36,6 +36,8 @@ impl PartialEq for Program {
     }
 }
 
+/// Classes of objects behind pointers in one object that cannot be read, before that is not read either.
+const LEFT_OUT_MAX: usize = 16;
 /// Of so many classes it may turn out that their objects have no headers before entries are not read anew for it.
 const STARTS_OVER_MAX: usize = 16;
 /// Programs are fused again, as headers turn out to be other than supposed, so many times in a basket.
@@ -93,9 +95,31 @@ impl Program {
     }
 
     /// Decodes a single object, as the record of a key has it behind a key of `key_size` bytes.
+    ///
+    /// If the classes are those of whole objects, one behind a pointer that cannot be read is left out: its record has
+    /// a text `@unread` instead of its members, which says why.
     pub fn decode_object(&self, bytes: &[u8], key_size: u64) -> Result<Column> {
-        let slots = self.filled(bytes, key_size, |reader| reader.bounded_entry(0..bytes.len()))?;
-        Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, 1)
+        let mut left_out: Vec<(String, String)> = Vec::new();
+        let mut rounds = 0;
+        loop {
+            let mut reader = Reader::over(self, bytes, key_size);
+            reader.machine.may_start_over = rounds < STARTS_OVER_MAX;
+            left_out.iter().for_each(|(name, reason)| reader.machine.leave_out(name, reason.clone()));
+            let Err(error) = reader.bounded_entry(0..bytes.len()) else {
+                return Columns::new(reader.machine.slots, &self.0.classes).column(&self.0.class.form, 0, 1);
+            };
+            let machine = &mut reader.machine;
+            if machine.starts_over {
+                rounds += 1;
+                continue;
+            }
+            let may_go_on = self.0.classes.are_whole && left_out.len() < LEFT_OUT_MAX;
+            match machine.failed.take().filter(|class| may_go_on && left_out.iter().all(|(name, _)| name != class)) {
+                Some(class_name) => left_out.push((class_name, error.to_string())),
+                // What follows may refer to classes that are named in what was stepped over.
+                None => return Err(machine.stepped_over.take().map_or(error.clone(), |why| because(&why, &error))),
+            }
+        }
     }
 
     /// What a walk over entries fills. Classes have headers for all objects or for none: what was read before the latter
@@ -145,6 +169,10 @@ impl Program {
         })?;
         Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, entries.len())
     }
+}
+
+fn because(why: &str, error: &FormatError) -> FormatError {
+    FormatError::unsupported(format!("{why} {error}"))
 }
 
 fn named(error: FormatError, entry: usize) -> FormatError {

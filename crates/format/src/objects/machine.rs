@@ -10,7 +10,7 @@ use super::block::{append, Block};
 use super::classes::{ClassProgram, Classes};
 use super::convert::{whole_number, Convert};
 use super::form::{Form, Slot};
-use super::program::{Collection, Counted, Header, Loop, Object, PointersKind, Step, TextLength, Version};
+use super::program::{Collection, Counted, Header, Loop, Object, Pointers, PointersKind, Step, TextLength, Version};
 use super::unstored::{add_defaults, default_bytes, Unstored, ROUND_BYTES};
 
 /// As many objects as there are up to the end of the entry.
@@ -46,6 +46,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) starts_over: bool,
     pub(super) entry: super::pointers::EntryPointers,
     pub(super) known: HashMap<Vec<u8>, KnownClass>,
+    /// The class of the innermost object behind a pointer whose reading went wrong.
+    pub(super) failed: Option<String>,
+    /// Why the first object that was stepped over is not read.
+    pub(super) stepped_over: Option<String>,
 }
 
 /// A class that objects behind pointers had.
@@ -70,6 +74,8 @@ impl<'a> Machine<'a> {
             starts_over: false,
             entry: super::pointers::EntryPointers::default(),
             known: HashMap::new(),
+            failed: None,
+            stepped_over: None,
         }
     }
 
@@ -159,6 +165,9 @@ impl<'a> Machine<'a> {
             Step::Block(block) => self.block(block, base, count),
             Step::Text { slot, length } => self.each(count, |machine| machine.text(base + slot, *length)),
             Step::TObject => self.each(count, |machine| machine.tobject().map(|_| ())),
+            Step::Identity { unique_id, bits } => {
+                self.each(count, |machine| machine.identity(base + unique_id, base + bits))
+            }
             Step::Bits { slot } => self.each(count, |machine| machine.bits(base + slot)),
             Step::TRef { slot } => self.each(count, |machine| machine.tref(base + slot)),
             Step::Repeat { count: each, steps } => self.repeat(steps, base, count, *each),
@@ -169,9 +178,7 @@ impl<'a> Machine<'a> {
             Step::Loop(repeated) => self.repeated(repeated, base, count),
             Step::Pointer { slot } => self.each(count, |machine| machine.pointer(base + slot)),
             Step::NamedObject { slot } => self.each(count, |machine| machine.named_object(base + slot)),
-            Step::Pointers { list, kind, slots } => {
-                self.each(count, |machine| machine.pointers(base + list, *kind, slots, base))
-            }
+            Step::Pointers(pointers) => self.each(count, |machine| machine.pointers(pointers, base)),
             Step::Clones { list, slot } => self.each(count, |machine| machine.clones(base + list, base + slot)),
             Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
             Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
@@ -211,6 +218,12 @@ impl<'a> Machine<'a> {
         Ok(blocks)
     }
 
+    pub(super) fn push_text(&mut self, slot: usize, text: &[u8]) {
+        let slot = &mut self.slots[slot];
+        slot.bytes.extend_from_slice(text);
+        slot.offsets.push(slot.bytes.len() as i64);
+    }
+
     fn text(&mut self, slot: usize, length: TextLength) -> Result<()> {
         let text = match length {
             TextLength::Short => self.cursor.string_bytes()?,
@@ -220,9 +233,7 @@ impl<'a> Machine<'a> {
                 self.cursor.take(size)?
             }
         };
-        let slot = &mut self.slots[slot];
-        slot.bytes.extend_from_slice(text);
-        slot.offsets.push(slot.bytes.len() as i64);
+        self.push_text(slot, text);
         Ok(())
     }
 
@@ -238,6 +249,13 @@ impl<'a> Machine<'a> {
             self.cursor.skip(2)?;
         }
         Ok((unique_id, bits))
+    }
+
+    fn identity(&mut self, unique_id_slot: usize, bits_slot: usize) -> Result<()> {
+        let (unique_id, bits) = self.tobject()?;
+        self.slots[unique_id_slot].bytes.extend_from_slice(&unique_id.to_ne_bytes());
+        self.slots[bits_slot].bytes.extend_from_slice(&bits.to_ne_bytes());
+        Ok(())
     }
 
     fn bits(&mut self, slot: usize) -> Result<()> {
@@ -475,27 +493,29 @@ impl<'a> Machine<'a> {
     }
 
     /// TObjArray, TList and TMap.
-    fn pointers(&mut self, list: usize, kind: PointersKind, slots: &[usize], base: usize) -> Result<()> {
+    fn pointers(&mut self, pointers: &Pointers, base: usize) -> Result<()> {
+        let Pointers { list, kind, slots, name } = pointers;
         let header = self.cursor.version_header()?;
-        let (object_from, name_from) = if kind == PointersKind::List { (4, 4) } else { (3, 2) };
+        let (object_from, name_from) = if *kind == PointersKind::List { (4, 4) } else { (3, 2) };
         if header.version >= object_from {
             self.tobject()?;
         }
-        if header.version >= name_from {
-            self.cursor.string_bytes()?;
+        let own_name = if header.version >= name_from { self.cursor.string_bytes()? } else { &[] };
+        if let Some(name) = name {
+            self.push_text(base + name, own_name);
         }
         let count = i64::from(self.cursor.i32()?);
-        if kind == PointersKind::Array {
+        if *kind == PointersKind::Array {
             let _lower_bound = self.cursor.i32()?;
         }
         let count = self.cursor.checked_count(count, 4)?;
         for _ in 0..count {
             slots.iter().try_for_each(|slot| self.pointer(base + slot))?;
-            if kind == PointersKind::List {
+            if *kind == PointersKind::List {
                 self.cursor.string_bytes()?; // the option of the link
             }
         }
-        self.push_list(list, count);
+        self.push_list(base + list, count);
         self.finish(header, "a ROOT container")
     }
 }

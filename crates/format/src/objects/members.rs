@@ -144,11 +144,9 @@ impl Compiler<'_> {
     }
 
     fn base<'i>(&mut self, element: &'i Element) -> Result<Member<'i>> {
-        if element.name == "TObject" {
-            return Ok(Member { element, steps: vec![Step::TObject], forms: Vec::new() });
-        }
         let version = Some(element.base_version).filter(|version| *version > 0);
         let mut piece = match CppType::parse(&element.name) {
+            _ if element.name == "TObject" => self.tobject(),
             Some(of_type) if of_type.is_container() => self.headed(&of_type, 1)?,
             _ => self.class(&element.name, version)?,
         };

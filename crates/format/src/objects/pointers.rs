@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 
+use super::classes::ClassProgram;
 use super::form::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
 use super::machine::{KnownClass, Machine, MEMBERWISE_VERSION_MIN};
 use super::program::Step;
@@ -63,19 +64,44 @@ impl Machine<'_> {
             Tag::Seen(number) => return self.seen(number, slot),
             Tag::New(known, end) => {
                 self.entry.open.push(start);
-                let read = self.pointed(&known, slot);
+                let read = match (&known.class.unread, end) {
+                    (Some(reason), Some(end)) => self.unread(&known, reason, slot, end),
+                    _ => self.pointed(&known, slot).and_then(|()| self.ends_at(&known, end)),
+                };
                 self.entry.open.pop();
-                read?;
-                if let Some(end) = end.filter(|end| *end != self.cursor.position()) {
-                    let found = self.cursor.position();
-                    return Err(self.damaged(format!(
-                        "an object of class {} ends at {found}, its pointer says {end}",
-                        known.class.name
-                    )));
+                if read.is_err() && end.is_some() {
+                    self.failed.get_or_insert_with(|| known.class.name.clone());
                 }
+                read?;
             }
         }
         Ok(())
+    }
+
+    fn ends_at(&self, known: &KnownClass, end: Option<usize>) -> Result<()> {
+        let found = self.cursor.position();
+        match end {
+            Some(end) if end != found => {
+                let name = &known.class.name;
+                Err(self.damaged(format!("an object of class {name} ends at {found}, its pointer says {end}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps over an object of which only the reason is kept why it is not read.
+    fn unread(&mut self, known: &KnownClass, reason: &str, slot: usize, end: usize) -> Result<()> {
+        let base = self.instance(known, slot)?;
+        self.push_text(base, reason.as_bytes());
+        self.stepped_over.get_or_insert_with(|| format!("{} is left out, for {reason}, and", known.class.name));
+        self.cursor.skip_to(end)
+    }
+
+    /// From here on the objects of a class are not read, as far as their ends are known.
+    pub(super) fn leave_out(&mut self, class_name: &str, reason: String) {
+        let class = Arc::new(ClassProgram::unread(class_name, reason));
+        let steps = class.steps();
+        self.known.insert(class_name.as_bytes().to_vec(), KnownClass { class, steps });
     }
 
     fn push_null(&mut self, slot: usize) {
@@ -139,6 +165,9 @@ impl Machine<'_> {
 
     /// Reads an object that a pointer leads to.
     fn pointed(&mut self, known: &KnownClass, slot: usize) -> Result<()> {
+        if let Some(reason) = &known.class.unread {
+            return Err(self.damaged(reason.as_str()));
+        }
         let base = self.instance(known, slot)?;
         self.run(&known.steps, base, 1)
     }

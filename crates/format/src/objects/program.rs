@@ -28,6 +28,8 @@ pub(crate) enum Step {
     Text { slot: usize, length: TextLength },
     /// A TObject, whose members nobody wants.
     TObject,
+    /// A TObject with its members.
+    Identity { unique_id: usize, bits: usize },
     /// TObject::fBits, followed by two bytes if the object is referenced.
     Bits { slot: usize },
     /// A TRef: its number.
@@ -49,7 +51,7 @@ pub(crate) enum Step {
     /// A pointer, or nothing behind the name of a class (TLeafObject).
     NamedObject { slot: usize },
     /// TObjArray, TList or TMap: any number of pointers.
-    Pointers { list: usize, kind: PointersKind, slots: Vec<usize> },
+    Pointers(Box<Pointers>),
     /// A TClonesArray that is not split.
     Clones { list: usize, slot: usize },
     /// A number of another type than the column's, as a class had it in an older version.
@@ -60,6 +62,15 @@ pub(crate) enum Step {
     Nested { slot: usize, class_name: String },
     /// An object of a class that the file does not describe, which must not be there.
     Undescribed { class_name: String },
+}
+
+/// A container of pointers, and its name where that is wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Pointers {
+    pub(crate) list: usize,
+    pub(crate) kind: PointersKind,
+    pub(crate) slots: Vec<usize>,
+    pub(crate) name: Option<usize>,
 }
 
 /// ROOT's containers of pointers.

@@ -7,7 +7,7 @@ use crate::streamer::{ClassInfo, Element};
 use super::block::Block;
 use super::compile::{Compiler, Piece};
 use super::form::Form;
-use super::program::{Counted, Counter, PointersKind, Step};
+use super::program::{Counted, Counter, Pointers, PointersKind, Step};
 
 /// Type codes of TVirtualStreamerInfo::EReadWrite.
 const CODE_BASE: i32 = 0;
@@ -21,7 +21,7 @@ impl Compiler<'_> {
             return Ok(Some(self.list_of_numbers(scalar)));
         }
         let piece = match name {
-            "TObject" => Piece { steps: vec![Step::TObject], form: record(name, Vec::new()) },
+            "TObject" => self.tobject(),
             "TString" => self.text(),
             "TDatime" => {
                 let (slot, form) = self.flat(Scalar::U32);
@@ -35,9 +35,9 @@ impl Compiler<'_> {
             "TRefArray" => self.tref_array(),
             "TMatrixTSym<double>" => self.symmetric_matrix(name, Scalar::F64)?,
             "TMatrixTSym<float>" => self.symmetric_matrix(name, Scalar::F32)?,
-            "TObjArray" => self.pointers(PointersKind::Array),
-            "TList" | "THashList" | "TSortedList" => self.pointers(PointersKind::List),
-            "TMap" => self.pointers(PointersKind::Map),
+            "TObjArray" => self.pointers(name, PointersKind::Array),
+            "TList" | "THashList" | "TSortedList" => self.pointers(name, PointersKind::List),
+            "TMap" => self.pointers(name, PointersKind::Map),
             "TClonesArray" => {
                 let (list, slot) = (self.slot(true), self.slot(false));
                 let content = Box::new(Form::Pointer { slot, declared: "TObject".to_string() });
@@ -54,6 +54,16 @@ impl Compiler<'_> {
         let is_special = matches!(self.special(name), Ok(Some(_)));
         self.has_offsets.truncate(slots_count);
         is_special
+    }
+
+    /// A TObject, with its members where they are wanted.
+    pub(super) fn tobject(&mut self) -> Piece {
+        if !self.classes.are_whole {
+            return Piece { steps: vec![Step::TObject], form: record("TObject", Vec::new()) };
+        }
+        let ((unique_id, first), (bits, second)) = (self.flat(Scalar::U32), self.flat(Scalar::U32));
+        let form = record("TObject", vec![("fUniqueID", first), ("fBits", second)]);
+        Piece { steps: vec![Step::Identity { unique_id, bits }], form }
     }
 
     /// A number of objects, their process, and the numbers under which they are known there.
@@ -118,7 +128,7 @@ impl Compiler<'_> {
         Ok(Piece { steps: vec![self.any_version("TMatrixTBase", steps), elements], form: record(name, members) })
     }
 
-    fn pointers(&mut self, kind: PointersKind) -> Piece {
+    fn pointers(&mut self, class_name: &str, kind: PointersKind) -> Piece {
         let list = self.slot(true);
         let slots: Vec<usize> = (0..if kind == PointersKind::Map { 2 } else { 1 }).map(|_| self.slot(false)).collect();
         let mut forms: Vec<Form> =
@@ -131,7 +141,12 @@ impl Compiler<'_> {
             }
         };
         let form = Form::List { slot: list, content: Box::new(content) };
-        Piece { steps: vec![Step::Pointers { list, kind, slots }], form }
+        let name = self.classes.are_whole.then(|| self.slot(true));
+        let form = match name {
+            Some(slot) => record(class_name, vec![("fName", Form::Text { slot }), ("objects", form)]),
+            None => form,
+        };
+        Piece { steps: vec![Step::Pointers(Box::new(Pointers { list, kind, slots, name }))], form }
     }
 }
 
