@@ -87,7 +87,7 @@ def _labelled(axis: RootAxis, is_empty: Any) -> int:
 
 
 def _axis(axis: RootAxis, name: str, labelled: int) -> Any:
-    options = {"name": name, "label": axis.title}
+    options: dict[str, Any] = {"name": name, "label": axis.title}
     if labelled:
         return category_axis(list(axis.labels.values()), options)
     if len(axis.edges) > 2:
@@ -95,7 +95,7 @@ def _axis(axis: RootAxis, name: str, labelled: int) -> Any:
     return hist.axis.Regular(axis.bins_count, *axis.edges.tolist(), **options)
 
 
-def category_axis(labels: list[str], options: dict[str, str]) -> Any:
+def category_axis(labels: list[str], options: dict[str, Any]) -> Any:
     """Categories of texts; of whole numbers, as uproot takes them, if the texts are nothing but these."""
     if all(label.lstrip("-").isdecimal() and str(int(label)) == label and abs(int(label)) < 2**31 for label in labels):
         return hist.axis.IntCategory([int(label) for label in labels], **options)

@@ -58,8 +58,8 @@ class Efficiency:
         return bool(self._bits & bit)
 
     def values(self, flow: bool = False) -> Any:
-        """The efficiency in each bin (TEfficiency::GetEfficiency), 0 where there was nothing; of a Bayesian one the mean
-        of the posterior, or its mode if that was chosen.
+        """The efficiency in each bin (TEfficiency::GetEfficiency), 0 where there was nothing; of a Bayesian one the
+        mean of the posterior, or its mode if that was chosen.
         """
         if self.statistics in BAYESIAN:
             alpha, beta = self._posterior(flow=flow)
@@ -116,7 +116,9 @@ class Efficiency:
             hint = "install scipy, or compute with passed and total"
             raise NotHereError("these intervals need SciPy, which is not installed", hint=hint) from None
         part = (1 - self.confidence_level) / 2
-        low = np.where(alpha_low > 0, betaincinv(np.maximum(alpha_low, 1e-300), np.maximum(beta_low, 1e-300), part), 0.0)
+        low = np.where(
+            alpha_low > 0, betaincinv(np.maximum(alpha_low, 1e-300), np.maximum(beta_low, 1e-300), part), 0.0
+        )
         high = np.where(beta_high > 0, betaincinv(alpha_high, np.maximum(beta_high, 1e-300), 1 - part), 1.0)
         return low, high
 

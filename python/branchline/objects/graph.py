@@ -27,8 +27,8 @@ TOUCHING = 1e-6
 class Graph:
     """The points of a TGraph, TGraphErrors, TGraphAsymmErrors or of a class like them, or of a TGraph2D.
 
-    ``x``, ``y`` (and ``z``) are arrays of as many numbers, ``x_low`` and ``x_high`` the errors below and above, None for
-    a class without errors: ``plt.errorbar(graph.x, graph.y, yerr=(graph.y_low, graph.y_high))``. ``labels`` are the
+    ``x``, ``y`` (and ``z``) are arrays of as many numbers, ``x_low`` and ``x_high`` the errors below and above, None
+    for a class without errors: ``plt.errorbar(graph.x, graph.y, yerr=(graph.y_low, graph.y_high))``. ``labels`` are the
     titles of the axes, ``record`` has all members.
     """
 
@@ -60,8 +60,8 @@ class Graph:
         return getattr(self, self._axis(axis))
 
     def errors(self, which: str, axis: int | str = "both") -> Any:
-        """Errors ``"low"``, ``"high"``, their ``"mean"`` or their ``"diff"`` (high less low) of an axis, or of both as a
-        pair, under uproot's name; zeros for a class without errors. Raises OptionError.
+        """Errors ``"low"``, ``"high"``, their ``"mean"`` or their ``"diff"`` (high less low) of an axis, or of both as
+        a pair, under uproot's name; zeros for a class without errors. Raises OptionError.
         """
         if which not in ("low", "high", "mean", "diff"):
             raise OptionError(f"there are no errors {which!r}", hint='they are "low", "high", "mean" or "diff"')
@@ -94,7 +94,7 @@ class Graph:
             raise OptionError(f"the points of {self.name} are no bins that touch each other", hint="use x and y")
         axis = hist.axis.Variable([*low, high[-1]], name="xaxis", label=self.labels[0] if self.labels else "")
         made = hist.Hist(axis, storage=boost_histogram.storage.Weight(), name=self.name, label=self.title)
-        view = made.view()
+        view: Any = made.view()
         view["value"], view["variance"] = self.y[order], self.errors("mean", "y")[order] ** 2
         return made
 

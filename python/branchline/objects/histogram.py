@@ -12,6 +12,7 @@ import numpy as np
 
 from branchline.errors import BranchlineWarning, OptionError, UnsupportedBranchError, warn
 from branchline.objects.axes import RootAxis, binnings_of
+from branchline.objects.buffer import buffered
 from branchline.objects.record import Record
 
 # Where a histogram keeps what hist has no place for; what begins with @ is not written to other formats.
@@ -64,17 +65,21 @@ class Histogram(hist.Hist, family=hist):
         OptionError.
         """
         if self.kind == "MEAN":
-            return self._profile_errors(flow=flow, mode=self.members.get("mode", "") if error_mode is None else error_mode)
+            return self._profile_errors(
+                flow=flow, mode=self.members.get("mode", "") if error_mode is None else error_mode
+            )
         if error_mode:
             raise OptionError("error_mode is for profiles", hint="leave it out")
-        view = self.view(flow=flow)
+        view: Any = self.view(flow=flow)
         return np.sqrt(view.variance if view.dtype.names else np.abs(view))
 
     def _profile_errors(self, *, flow: bool, mode: str) -> Any:
         """TProfileHelper::GetBinError from what the storages keep."""
         if mode not in ERROR_MODES:
-            raise OptionError(f"there is no error_mode {mode!r}", hint=f"it is one of {', '.join(map(repr, ERROR_MODES))}")
-        view = self.view(flow=flow)
+            raise OptionError(
+                f"there is no error_mode {mode!r}", hint=f"it is one of {', '.join(map(repr, ERROR_MODES))}"
+            )
+        view: Any = self.view(flow=flow)
         is_weighted = "sum_of_weights" in view.dtype.names
         weights = view["sum_of_weights"] if is_weighted else view["count"]
         deltas = view["_sum_of_weighted_deltas_squared" if is_weighted else "_sum_of_deltas_squared"]
@@ -106,7 +111,15 @@ class Histogram(hist.Hist, family=hist):
 
 def histogram_of(record: Record, dimensions: int) -> Histogram:
     """The histogram of a TH1, TH2 or TH3. Raises UnsupportedBranchError for one that hist cannot hold."""
-    return counts_of(record, root_axes(record, dimensions), np.asarray(record.raw("fArray")), record.raw("fSumw2"))
+    axes = root_axes(record, dimensions)
+    contents, squares = np.asarray(record.raw("fArray")), record.raw("fSumw2")
+    waiting = buffered(record, axes)
+    if waiting is None:
+        return counts_of(record, axes, contents, squares)
+    filled = waiting.sums(waiting.weights).astype(contents.dtype)
+    has_squares = len(squares) == len(contents) or not waiting.is_not_weighted
+    new_squares = waiting.sums(waiting.weights**2) if has_squares else squares
+    return counts_of(record, waiting.axes, filled, new_squares, entries=len(waiting.weights))
 
 
 def root_axes(record: Record, dimensions: int) -> list[RootAxis]:
@@ -114,11 +127,14 @@ def root_axes(record: Record, dimensions: int) -> list[RootAxis]:
     return [RootAxis.of(record.raw(name)) for name in AXES[:dimensions]]
 
 
-def counts_of(record: Record, axes: Sequence[RootAxis], contents: Any, squares: Any) -> Histogram:
+def counts_of(
+    record: Record, axes: Sequence[RootAxis], contents: Any, squares: Any, entries: int | None = None
+) -> Histogram:
     """A histogram of cells in ROOT's order, with sums of squared weights if there are as many."""
     values = shaped(record, axes, contents)
-    made = empty_histogram(record, axes, values == 0, _storage(values, has_squares=len(squares) == len(contents)))
-    view = made.histogram.view(flow=True)
+    storage = _storage(values, has_squares=len(squares) == len(contents))
+    made = empty_histogram(record, axes, values == 0, storage, entries=entries)
+    view: Any = made.histogram.view(flow=True)
     if view.dtype.names is None:
         view[...] = made.chosen(values)
     else:
@@ -166,8 +182,13 @@ class Made:
             warn(told, BranchlineWarning)
 
 
-def empty_histogram(record: Record, axes: Sequence[RootAxis], is_empty: Any, storage: Any, **kept: Any) -> Made:
-    """A histogram with the axes, names and titles of a record. Raises UnsupportedBranchError."""
+def empty_histogram(
+    record: Record, axes: Sequence[RootAxis], is_empty: Any, storage: Any, *, entries: int | None = None, **kept: Any
+) -> Made:
+    """A histogram with the axes, names and titles of a record, and its sums, unless its ``entries`` were filled here.
+
+    Raises UnsupportedBranchError.
+    """
     try:
         binnings = binnings_of(axes, is_empty)
         histogram = Histogram(*[one.axis for one in binnings], storage=storage, name=record.raw("fName"))
@@ -176,7 +197,12 @@ def empty_histogram(record: Record, axes: Sequence[RootAxis], is_empty: Any, sto
     # hist puts something of its own in place of an empty label.
     histogram.label = record.raw("fTitle")
     labels = {place: axis.labels for place, axis in enumerate(axes) if axis.labels}
-    histogram.__dict__[KEPT] = {"class": record.classname} | _sums(record) | ({"labels": labels} if labels else {}) | kept
+    sums = _sums(record)
+    if entries is not None:
+        sums = {name: value for name, value in sums.items() if not name.startswith("fTsum")} | {
+            "fEntries": float(entries)
+        }
+    histogram.__dict__[KEPT] = {"class": record.classname} | sums | ({"labels": labels} if labels else {}) | kept
     return Made(record, histogram, [one.cells for one in binnings])
 
 

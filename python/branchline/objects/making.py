@@ -53,8 +53,8 @@ MAKERS: dict[str, Callable[[Record], Any]] = {
 
 
 def made(value: Any) -> Any:
-    """What a record stands for, or several of them; anything else as it is. A record stays one, with its ``refusal``, if
-    what its class stands for cannot hold it.
+    """What a record stands for, or several of them; anything else as it is. A record stays one, with its ``refusal``,
+    if what its class stands for cannot hold it.
     """
     if isinstance(value, list | tuple):
         return type(value)(made(one) for one in value)

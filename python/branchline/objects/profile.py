@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import boost_histogram
 import numpy as np
 
+from branchline.objects.buffer import buffered
 from branchline.objects.histogram import ERROR_MODES, Histogram, empty_histogram, root_axes, shaped
 from branchline.objects.record import Record
 
@@ -16,22 +19,33 @@ def profile_of(record: Record, dimensions: int) -> Histogram:
     squared distances from it. Raises UnsupportedBranchError.
     """
     axes = root_axes(record, dimensions)
-    sums = shaped(record, axes, record.raw("fArray"))
-    squares = shaped(record, axes, record.raw("fSumw2"))
-    weights = shaped(record, axes, record.raw("fBinEntries"))
-    is_weighted = len(record.raw("fBinSumw2")) == sums.size if "fBinSumw2" in record else False
+    stored = [record.raw(name) if name in record else [] for name in ("fArray", "fSumw2", "fBinEntries", "fBinSumw2")]
+    entries = None
+    waiting = buffered(record, axes, values_count=1)
+    if waiting is not None:
+        axes, entries = waiting.axes, len(waiting.weights)
+        w, y = waiting.weights, waiting.points[:, -1]
+        has_squares = len(stored[3]) > 0 or not waiting.is_not_weighted
+        stored = [
+            waiting.sums(w * y),
+            waiting.sums(w * y * y),
+            waiting.sums(w),
+            waiting.sums(w * w) if has_squares else [],
+        ]
+    sums, squares, weights = (shaped(record, axes, one) for one in stored[:3])
+    is_weighted = len(stored[3]) == sums.size
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(weights != 0, sums / weights, 0.0)
         deltas = np.where(weights != 0, weights * np.abs(squares / weights - means**2), 0.0)
     storage = boost_histogram.storage.WeightedMean() if is_weighted else boost_histogram.storage.Mean()
     mode = record.raw("fErrorMode")
     options = {"mode": ERROR_MODES[mode] if 0 <= mode < len(ERROR_MODES) else ""}
-    made = empty_histogram(record, axes, weights == 0, storage, **options)
-    view = made.histogram.view(flow=True)
+    made = empty_histogram(record, axes, weights == 0, storage, entries=entries, **options)
+    view: Any = made.histogram.view(flow=True)
     view["value"] = made.chosen(means)
     if is_weighted:
         view["sum_of_weights"] = made.chosen(weights)
-        view["sum_of_weights_squared"] = made.chosen(shaped(record, axes, record.raw("fBinSumw2")))
+        view["sum_of_weights_squared"] = made.chosen(shaped(record, axes, stored[3]))
         view["_sum_of_weighted_deltas_squared"] = made.chosen(deltas)
     else:
         view["count"] = made.chosen(weights)

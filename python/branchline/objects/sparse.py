@@ -26,7 +26,7 @@ def dense_of(record: Record) -> Histogram:
     has_squares = len(squares) == len(contents) > 0
     storage = boost_histogram.storage.Weight() if has_squares else _plain_storage(values)
     made = empty_histogram(record, axes, values == 0, storage)
-    view = made.histogram.view(flow=True)
+    view: Any = made.histogram.view(flow=True)
     if has_squares:
         view["value"] = made.chosen(values)
         view["variance"] = made.chosen(shaped(record, axes[::-1], squares).T)
@@ -87,7 +87,7 @@ class SparseHistogram:
         squares = np.bincount(places, self.variances, math.prod(shape)).reshape(shape)
         storage = boost_histogram.storage.Weight() if self.is_weighted else boost_histogram.storage.Double()
         made = empty_histogram(self._record, axes, values == 0, storage)
-        view = made.histogram.view(flow=True)
+        view: Any = made.histogram.view(flow=True)
         if self.is_weighted:
             view["value"], view["variance"] = made.chosen(values), made.chosen(squares)
         else:
@@ -116,7 +116,9 @@ def sparse_of(record: Record) -> SparseHistogram:
             raise refused(record, f"the coordinates of a cell are {size} bytes, not {sum(bits)} bits")
         of_chunk = _coordinates(stored.reshape(-1, size), bits)
         contents = np.asarray(chunk.raw("fContent"))[: len(of_chunk)]
-        if len(contents) != len(of_chunk) or any(np.any(of_chunk[:, i] >= axes[i].cells_count) for i in range(len(axes))):
+        if len(contents) != len(of_chunk) or any(
+            np.any(of_chunk[:, i] >= axes[i].cells_count) for i in range(len(axes))
+        ):
             raise refused(record, f"{len(of_chunk)} cells do not fit its axes and its {len(contents)} contents")
         coordinates.append(of_chunk)
         values.append(contents)

@@ -203,4 +203,3 @@ class Directory:
                 f"there is no object {name!r}{where}", path=self.file_path, hint=near_names_hint(name, names)
             )
         return entry
-

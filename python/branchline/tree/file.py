@@ -9,7 +9,6 @@ from typing import Any
 from branchline import _core
 from branchline.errors import OptionError
 from branchline.locations import split_location
-from branchline.objects import Origin, made, record_of
 from branchline.tree.directory import Directory
 from branchline.tree.entries import Entries, Entry
 from branchline.tree.names import with_near_names
@@ -99,11 +98,18 @@ class File(Directory):
         if entry.is_directory:
             return Directory(self, entry.path)
         if not entry.is_tree:
+            from branchline.objects import made
+
             return made(self.record_of(entry))
         return Tree(self._core.tree(f"{entry.path};{entry.cycle}"), self, entry.cycle)
 
     def record_of(self, entry: Entry) -> Any:
-        """The object of a key as its members. Raises UnsupportedBranchError for a tree, a directory and what is not read."""
+        """The object of a key as its members. Raises UnsupportedBranchError for a tree or a directory, and for what is
+        not read.
+        """
+        # Those who only read trees start sooner without histograms.
+        from branchline.objects import Origin, record_of
+
         column = self._core.object(f"{entry.path};{entry.cycle}")
         return record_of(column, Origin(self.path, entry.path, self._core.lineage))
 

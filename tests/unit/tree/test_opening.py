@@ -119,9 +119,12 @@ def test_a_missing_tree_is_told_with_the_nearest_names(folders: Path) -> None:
         branchline.open(f"{folders}:tops")
 
 
-def test_another_kind_of_object_is_refused_by_its_class(folders: Path) -> None:
-    with pytest.raises(branchline.UnsupportedBranchError, match="TH1"):
-        branchline.open(folders)["run/histogram"]
+def test_a_histogram_is_what_a_key_leads_to_too(folders: Path) -> None:
+    file = branchline.open(folders)
+    assert file["run/histogram"].ndim == 1
+    assert file.record("run/histogram").classname == "TH1D"
+    with pytest.raises(branchline.UnsupportedBranchError, match="tree"):
+        file.record("run/events")
 
 
 def test_without_a_name_the_only_tree_is_meant(sample: Sample, folders: Path) -> None:
