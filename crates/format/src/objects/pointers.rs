@@ -92,6 +92,7 @@ impl Machine<'_> {
     /// Steps over an object of which only the reason is kept why it is not read.
     fn unread(&mut self, known: &KnownClass, reason: &str, slot: usize, end: usize) -> Result<()> {
         let base = self.instance(known, slot)?;
+        self.take_unstored(reason.len())?;
         self.push_text(base, reason.as_bytes());
         self.stepped_over.get_or_insert_with(|| format!("{} is left out, for {reason}, and", known.class.name));
         self.cursor.skip_to(end)
