@@ -113,7 +113,7 @@ class Efficiency:
         try:
             from scipy.special import betaincinv  # type: ignore[import-untyped]
         except ImportError:
-            hint = "install scipy, or compute with passed and total"
+            hint = "install it as branchline[efficiencies], or compute with passed and total"
             raise NotHereError("these intervals need SciPy, which is not installed", hint=hint) from None
         part = (1 - self.confidence_level) / 2
         low = np.where(
