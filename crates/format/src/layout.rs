@@ -405,7 +405,8 @@ fn member_objects(
     let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
         return Err(FormatError::unsupported("it is not stored"));
     };
-    let type_name = CppType::parse(&member.type_name).map_or(String::new(), |of_type| of_type.name());
+    let type_name = if member.type_name == "BASE" { &member.name } else { &member.type_name };
+    let type_name = CppType::parse(type_name).map_or(String::new(), |of_type| of_type.name());
     let program = match is_collected {
         true => Program::elements(classes, compiler, piece, &type_name, element.count),
         false => Program::single(classes, compiler, piece, type_name),

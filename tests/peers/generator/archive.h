@@ -33,8 +33,11 @@
 #include "TArrayI.h"
 #include "TArrayS.h"
 #include "TClonesArray.h"
+#include "ROOT/RVec.hxx"
 #include "TDatime.h"
+#include "TList.h"
 #include "TLorentzVector.h"
+#include "TMatrixD.h"
 #include "TNamed.h"
 #include "TObjArray.h"
 #include "TObjString.h"
@@ -43,6 +46,7 @@
 #include "TString.h"
 #include "TVector2.h"
 #include "TVector3.h"
+#include "TVectorD.h"
 
 namespace peers {
 
@@ -152,7 +156,15 @@ template <class A, class Declared, class... Classes> void passPointer(A& archive
   }
 }
 
-/// A pointer to as many numbers as another member says.
+/// The classes that objects behind pointers to `T` may have: families specialise it with a tuple of pointers to them.
+template <class T> struct Family { using classes = std::tuple<T*>; };
+
+template <class A, class Declared, class... Classes>
+void passAnyOf(A& archive, Declared*& pointer, const std::tuple<Classes*...>*) {
+  passPointer<A, Declared, Classes...>(archive, pointer);
+}
+
+/// A pointer to as many values as another member says.
 template <class A, class N, class T> void passCounted(A& archive, N& count, T*& values) {
   count = static_cast<N>(passCount(archive, count));
   if constexpr (A::reads) {
@@ -177,6 +189,17 @@ template <class A, class... Classes> void passObjects(A& archive, TObjArray& arr
     TObject* object = A::reads ? nullptr : array.At(i);
     passPointer<A, TObject, Classes...>(archive, object);
     if constexpr (A::reads) array.AddAtAndExpand(object, i);
+  }
+}
+
+/// The objects of a TList, each of one of several classes.
+template <class A, class... Classes> void passList(A& archive, TList& list) {
+  const auto count = passCount(archive, list.GetSize());
+  if constexpr (A::reads) list.Clear("nodelete");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TObject* object = A::reads ? nullptr : list.At(i);
+    passPointer<A, TObject, Classes...>(archive, object);
+    if constexpr (A::reads) list.Add(object);
   }
 }
 
@@ -234,6 +257,22 @@ template <class A> void passRootClass(A& archive, TRef& value) {
   std::uint32_t number = value.GetUniqueID() & 0xffffff;
   archive.raw(&number, A::reads ? 0 : sizeof number);
 }
+template <class A> void passRootClass(A& archive, TMatrixD& value) {
+  std::int32_t rows = value.GetNrows(), columns = value.GetNcols(), row = value.GetRowLwb(), column = value.GetColLwb();
+  std::int32_t elements = value.GetNoElements(), index = 0;
+  double tolerance = value.GetTol();
+  passNumbers(archive, rows, columns, row, column, elements, index, tolerance);
+  const auto count = passCount(archive, elements);
+  if constexpr (A::reads) value.ResizeTo(rows, columns);
+  for (std::uint32_t i = 0; i < count; ++i) pass(archive, value.GetMatrixArray()[i]);
+}
+template <class A> void passRootClass(A& archive, TVectorD& value) {
+  std::int32_t rows = value.GetNrows(), row = value.GetLwb();
+  passNumbers(archive, rows, row);
+  const auto count = passCount(archive, rows);
+  if constexpr (A::reads) value.ResizeTo(rows);
+  for (std::uint32_t i = 0; i < count; ++i) pass(archive, value.GetMatrixArray()[i]);
+}
 template <class A> void passRootClass(A& archive, TArrayD& value) { passTArray(archive, value); }
 template <class A> void passRootClass(A& archive, TArrayF& value) { passTArray(archive, value); }
 template <class A> void passRootClass(A& archive, TArrayI& value) { passTArray(archive, value); }
@@ -276,6 +315,13 @@ template <class A, class T> void pass(A& archive, T& value) {
     value.pass(archive);
   } else if constexpr (std::is_same_v<T, std::string>) {
     passText(archive, value);
+  } else if constexpr (std::is_same_v<T, char*>) {
+    std::string text = value ? value : "";
+    passText(archive, text);
+    if constexpr (A::reads) value = text.empty() ? nullptr : std::strcpy(new char[text.size() + 1], text.c_str());
+  } else if constexpr (std::is_pointer_v<T>) {
+    using Classes = typename Family<std::remove_pointer_t<T>>::classes;
+    passAnyOf(archive, value, static_cast<const Classes*>(nullptr));
   } else if constexpr (is_root_class<A, T>::value) {
     passRootClass(archive, value);
   } else if constexpr (std::is_array_v<T> || is_std_array<T>::value) {

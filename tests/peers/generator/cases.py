@@ -75,9 +75,8 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
         outcome.add_wrong("tree", "its entries", f"{tree.num_entries}, not {times * layout.entries}")
         return outcome
     check_leaves(tree, leaves, times, outcome)
-    for column in columns:
-        check_object(tree, path, layout, column, times, outcome)
-    check_chunks(tree, rng, outcome)
+    refused = [one for column in columns for one in check_object(tree, path, layout, column, times, outcome)]
+    check_chunks(tree, rng, refused, outcome)
     check_chain(tree, path, layout, outcome)
     return outcome
 
@@ -198,18 +197,23 @@ def check_leaves(tree: Any, leaves: list[Column], times: int, outcome: Outcome) 
             outcome.equal[kind] += 1
 
 
-def check_object(tree: Any, path: Path, layout: Layout, column: ObjectColumn, times: int, outcome: Outcome) -> None:
-    """All branches of an object."""
+def check_object(
+    tree: Any, path: Path, layout: Layout, column: ObjectColumn, times: int, outcome: Outcome
+) -> list[str]:
+    """All branches of an object; answers with those that are refused."""
+    refused = []
     paths = [one for one in tree.keys() if column.owns(one)]
     for one in paths:
         branch = tree[one]
         if branch.is_group:
             continue
-        found = column.part(branch.name, has_parts=any(other.startswith(one + "/") for other in paths))
+        has_parts = any(other.startswith(one + "/") for other in paths)
+        found = column.part(branch.name, is_part=one != column.name, has_parts=has_parts)
         label = label_of(column, one, found)
         array, error = attempt(branch.array)
         if isinstance(error, branchline.UnsupportedBranchError):
             outcome.refuse(label, str(error))
+            refused.append(one)
             continue
         if error is not None:
             wrong = shown_error(error)
@@ -223,6 +227,7 @@ def check_object(tree: Any, path: Path, layout: Layout, column: ObjectColumn, ti
             outcome.unchecked[wrong] += 1
         else:
             outcome.add_wrong(label, one, wrong)
+    return refused
 
 
 def by_uproot(path: Path, layout: Layout, name: str, array: ak.Array) -> str | None:
@@ -252,14 +257,23 @@ def label_of(column: ObjectColumn, path: str, found: tuple[Kind, list[Any]] | No
     return f"{family_name(found[0].cpp)} in a split {whole}"
 
 
-def check_chunks(tree: Any, rng: Random, outcome: Outcome) -> None:
+def check_chunks(tree: Any, rng: Random, refused: list[str], outcome: Outcome) -> None:
     """All that is readable in steps and as a range against the whole."""
     if tree.num_entries == 0:
         return
+
+    def is_kept(branch: Any) -> bool:  # one that groups others stands for all of them
+        return not branch.is_group and branch.path not in refused
+
+    some = {"filter_branch": is_kept} if refused else {}
     start, stop = sorted((rng.randint(0, tree.num_entries), rng.randint(0, tree.num_entries)))
     step = rng.randint(1, tree.num_entries)
     read = attempt(
-        lambda: (tree.arrays(), tree.arrays(entry_start=start, entry_stop=stop), list(tree.iterate(step_size=step)))
+        lambda: (
+            tree.arrays(**some),
+            tree.arrays(**some, entry_start=start, entry_stop=stop),
+            list(tree.iterate(**some, step_size=step)),
+        )
     )
     if read[1] is not None:
         outcome.add_wrong("all together", f"entries {start} to {stop}, steps of {step}", shown_error(read[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.peers.generator.collections_of_root import Clones, Objects
+from tests.peers.generator.member_kinds import Enumeration, Listed, NeverNull
 from tests.peers.generator.root_classes import RootClass
 from tests.peers.generator.values import (
     Class,
@@ -14,14 +15,24 @@ from tests.peers.generator.values import (
     Packed,
     Pair,
     Pointer,
+    heirs,
 )
 
 
 def header(namespace: str, classes: list[Class]) -> str:
     """The declarations."""
     lines = ["#pragma once", '#include "archive.h"', f"namespace {namespace} {{"]
+    lines.append(f"enum {Enumeration.NAME} : int {{ red, green }};")
     lines += [line for one in classes for line in declaration(one)]
+    lines += ["}", "namespace peers {"]
+    lines += [leads_to(one, classes) for one in classes]
     return "\n".join([*lines, "}", ""])
+
+
+def leads_to(one: Class, classes: list[Class]) -> str:
+    """What pointers to a class may lead to."""
+    found = ", ".join(f"{kind.cpp}*" for kind in heirs(one, classes))
+    return f"template <> struct Family<{one.cpp}> {{ using classes = std::tuple<{found}>; }};"
 
 
 def declaration(one: Class) -> list[str]:
@@ -45,6 +56,7 @@ def declaration(one: Class) -> list[str]:
         override = (
             "ClassDefOverride" if any(base.version is not None for base in one.bases) or one.is_tobject else macro
         )
+        lines.append("  int transient = 7; //! is not stored")
         lines.append(f"  {override}({name}, {one.version});")
     return [*lines, "};"]
 
@@ -66,6 +78,8 @@ def declared(member: Member) -> str:
         return f"TClonesArray{'*' if kind.is_pointer else ''} {member.name}{made}; {'//->' if kind.is_pointer else ''}"
     if isinstance(kind, Pointer):
         return f"{kind.cpp} {member.name} = nullptr;"
+    if isinstance(kind, NeverNull):
+        return f"{kind.cpp} {member.name} = new {kind.of.cpp}; //{kind.comment}"
     return f"{kind.cpp} {member.name}{{}}; {comment(kind)}".rstrip()
 
 
@@ -79,13 +93,13 @@ def passed(member: Member) -> str:
     kind = member.kind
     if isinstance(kind, CountedArray):
         return f"peers::passCounted(archive, {member.counter}, {member.name});"
-    if isinstance(kind, Pointer):
-        classes = ", ".join(one.cpp for one in kind.classes)
-        return f"peers::passPointer<A, {kind.declared.cpp}, {classes}>(archive, {member.name});"
     if isinstance(kind, Clones):
         return f"peers::passClones<{kind.of.cpp}>(archive, {'*' if kind.is_pointer else ''}{member.name});"
     if isinstance(kind, Objects):
-        return f"peers::passObjects<A, {', '.join(one.cpp for one in kind.classes)}>(archive, {member.name});"
+        passes = "passList" if isinstance(kind, Listed) else "passObjects"
+        return f"peers::{passes}<A, {', '.join(one.cpp for one in kind.classes)}>(archive, {member.name});"
+    if isinstance(kind, NeverNull):
+        return f"peers::pass(archive, *{member.name});"
     return f"peers::pass(archive, {member.name});"
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.peers.generator import cpp
 from tests.peers.generator.collections_of_root import Clones, Objects
-from tests.peers.generator.root_classes import ARRAYS, OBJECTS, REF, ROOT_CLASSES
+from tests.peers.generator.member_kinds import Enumeration, Listed, NeverNull, OldText
+from tests.peers.generator.root_classes import ARRAYS, LORENTZ, MATRICES, OBJECTS, REF, ROOT_CLASSES
 from tests.peers.generator.values import (
     COUNT,
     INT,
@@ -30,12 +31,13 @@ from tests.peers.generator.values import (
     Pair,
     Pointer,
     Text,
+    heirs,
 )
 
 HERE = Path(__file__).resolve().parent
-SEQUENCES = ("std::vector", "std::vector", "std::vector", "std::list", "std::deque", "std::forward_list")
-SETS = ("std::set", "std::multiset", "std::unordered_set")
-MAPS = ("std::map", "std::map", "std::multimap", "std::unordered_map")
+SEQUENCES = (*["std::vector"] * 3, "std::list", "std::deque", "std::forward_list", "ROOT::VecOps::RVec")
+SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multiset")
+MAPS = ("std::map", "std::map", "std::multimap", "std::unordered_map", "std::unordered_multimap")
 RANGES = ((-10.0, 10.0), (0.0, 1.0), (-1000.0, 250.0), (0.0, 6.283185307179586))
 
 
@@ -74,7 +76,7 @@ class Maker:
 
     def plain(self) -> list[Class]:
         """Classes that containers may hold and copy: none with collections of ROOT's in them."""
-        holders = (Clones, Objects, Pointer)
+        holders = (Clones, Objects, Pointer, NeverNull, OldText)
         held = [(one, any(isinstance(part, holders) for part in one.everything())) for one in self.family.classes]
         return [one for one, holds in held if not holds and not one.is_tobject]
 
@@ -82,8 +84,10 @@ class Maker:
         """What a container may hold."""
         draw = self.rng.random()
         plain = self.plain()
-        if draw < 0.3 or depth <= 0:
+        if draw < 0.27 or depth <= 0:
             return self.number()
+        if draw < 0.3:
+            return Enumeration(self.family.namespace)
         if draw < 0.42:
             return Text()
         if draw < 0.47:
@@ -105,7 +109,7 @@ class Maker:
         return Container(self.rng.choice(MAPS), self.element(depth), self.key())
 
     def fixed_array(self) -> FixedArray:
-        of: Kind = self.rng.choice((self.number(), self.number(), self.packed(), Text("TString")))
+        of: Kind = self.rng.choice((self.number(), self.number(), self.packed(), Text("TString"), Text()))
         extents = self.rng.choice(((3,), (1,), (2, 3), (2, 1, 2)))
         is_std = isinstance(of, Number) and len(extents) == 1 and self.rng.random() < 0.3
         return FixedArray(of, extents, is_std)
@@ -120,7 +124,13 @@ class Maker:
         if draw < 0.7:
             return self.fixed_array()
         return self.rng.choice(
-            (Text(), Text("TString"), Text(), self.rng.choice(ARRAYS), Bits(self.rng.randint(1, 70)))
+            (
+                Text(),
+                Text("TString"),
+                Enumeration(self.family.namespace),
+                self.rng.choice(ARRAYS),
+                Bits(self.rng.randint(1, 70)),
+            )
         )
 
     def members(self, prefix: str, count: int, *, may_hold: bool) -> list[Member]:
@@ -142,13 +152,40 @@ class Maker:
         """A member that holds objects or several values."""
         draw = self.rng.random()
         plain = self.plain()
-        if draw < 0.55 or not plain:
+        if draw < 0.5 or not plain:
             return self.container(2)
-        if draw < 0.7:
+        if draw < 0.65:
             return self.rng.choice(plain)
-        if draw < 0.8:
-            return self.rng.choice([*ROOT_CLASSES, REF])
+        if draw < 0.72:
+            of = self.rng.choice((*plain, self.container(1), LORENTZ))
+            return FixedArray(of, self.rng.choice(((2,), (3,), (2, 2))), self.rng.random() < 0.3)
+        if draw < 0.82:
+            return self.rng.choice([*ROOT_CLASSES, *MATRICES, REF])
         return Pair([self.element(1), self.element(1)])
+
+    def owned(self, base: Class, hit: Class) -> list[Member]:
+        """Members that must not be copied: pointers of all kinds, and ROOT's collections."""
+        rng, classes = self.rng, self.family.classes
+        track = classes[-1]
+        to_base, to_hit = Pointer(base, heirs(base, classes)), Pointer(hit, heirs(hit, classes))
+        plain = rng.choice(self.plain())
+        members = [
+            Member("pointer", to_base),
+            Member("hit", to_hit),
+            Member("pointers", Container(rng.choice(SEQUENCES[:5]), rng.choice((to_base, to_hit)))),
+            Member("pointed", Container("std::map", rng.choice((to_base, to_hit)), INT)),
+            Member("inlined", NeverNull(rng.choice((plain, hit, LORENTZ)), "->")),
+            Member("container", NeverNull(self.container(2))),
+            Member("letters", OldText()),
+            Member("plains_n", COUNT),
+            Member("plains", CountedArray(plain), counter="plains_n"),
+            Member("clones", Clones("TClonesArray", rng.choice((hit, track)), is_pointer=rng.random() < 0.5)),
+            Member("objects", Objects([hit, track, *rng.sample(OBJECTS, 2)])),
+            Member("list", Listed([hit, track, *rng.sample(OBJECTS, 1)])),
+        ]
+        chosen = rng.sample([one for one in members if one.name != "plains_n"], rng.randint(3, 6))
+        names = {name for one in chosen for name in (one.name, one.counter)}
+        return [one for one in members if one.name in names]
 
     def add(self, name: str, members: list[Member], **others: Any) -> Class:
         one = Class(f"{self.family.namespace}::{name}", members, **others)
@@ -167,12 +204,12 @@ class Maker:
         ]
         for one in derived:
             one.is_polymorphic = True
+        both = self.add("Both", self.members("x", 2, may_hold=True), bases=[family.classes[0], base], version=2)
+        both.is_polymorphic = True
         hit = self.add("Hit", self.members("h", rng.randint(2, 5), may_hold=False), is_tobject=True, version=4)
         track = self.add("Track", self.members("t", 3, may_hold=True), bases=[hit], is_tobject=True, version=2)
         event = self.members("e", rng.randint(4, 7), may_hold=True)
-        event.append(Member("pointer", Pointer(base, [base, *derived])))
-        event.append(Member("clones", Clones("TClonesArray", rng.choice((hit, track)), is_pointer=rng.random() < 0.5)))
-        event.append(Member("objects", Objects([hit, track, *rng.sample(OBJECTS, 2)])))
+        event += self.owned(base, hit)
         self.add("Event", event, is_tobject=rng.random() < 0.5, version=rng.randint(1, 9))
         # Objects of these are copied as containers grow, so their arrays of objects would be shared.
         tops: list[Kind] = [
@@ -181,6 +218,7 @@ class Maker:
             Objects([hit, track, *OBJECTS[:2]]),
         ]
         tops += family.classes
+        tops += [Container("std::vector", Pointer(one, heirs(one, family.classes))) for one in (base, hit)]
         tops += [Container(rng.choice(SEQUENCES), one) for one in family.classes[:3]]
         tops += [self.container(3) for _ in range(8)]
         tops += [Container("std::vector", self.number()), Text(), rng.choice(ROOT_CLASSES)]

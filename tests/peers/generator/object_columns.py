@@ -65,13 +65,13 @@ class ObjectColumn:
         """Whether a branch belongs to it."""
         return path == self.name or path.startswith(self.name + "/")
 
-    def part(self, own: str, *, has_parts: bool) -> tuple[Kind, list[Any]] | None:
+    def part(self, own: str, *, is_part: bool, has_parts: bool) -> tuple[Kind, list[Any]] | None:
         """Kind and values of one of its branches, by that one's own name; None where only another reader knows them."""
         prefix = self.name if self.name.endswith(".") else f"{self.name}."
         within = "" if own == self.name else own.removeprefix(prefix)
         tokens = [token for token in within.split("[")[0].split(".") if token]
         found = pick(self.kind, tokens)
-        if found is None:
+        if found is None or (is_part and not tokens):  # a base class, to which ROOT gave the name of the whole
             return None
         kind, get = found
         values = [get(value) for value in self.values]
@@ -105,7 +105,7 @@ def pick(kind: Kind, tokens: list[str]) -> tuple[Kind, Callable[[Any], Any]] | N
         index = ("first", "second").index(tokens[0])
         return _then(kind.items[index], tokens[1:], lambda value: value[index])
     if isinstance(kind, Class):
-        base = next((one for one in ancestors(kind) if tokens[0] in (one.cpp, one.cpp.split("::")[-1])), None)
+        base = next((one for one in kind.ancestors() if tokens[0] in (one.cpp, one.cpp.split("::")[-1])), None)
         if base is not None and len(tokens) == 1:
             names = {member.name for member in base.all_members()}
             return base, lambda value: {name: one for name, one in value.items() if name in names}
@@ -116,11 +116,6 @@ def pick(kind: Kind, tokens: list[str]) -> tuple[Kind, Callable[[Any], Any]] | N
     if isinstance(kind, FixedArray | Clones | Objects):
         return None
     return None
-
-
-def ancestors(kind: Class) -> list[Class]:
-    """Its bases and theirs."""
-    return [one for base in kind.bases for one in (base, *ancestors(base))]
 
 
 def _then(kind: Kind, tokens: list[str], first: Callable[[Any], Any]) -> tuple[Kind, Callable[[Any], Any]] | None:

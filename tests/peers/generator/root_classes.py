@@ -10,6 +10,7 @@ from typing import Any
 from tests.peers.generator.values import (
     DOUBLE,
     FLOAT,
+    INT,
     NUMBERS,
     Class,
     Container,
@@ -84,6 +85,36 @@ CYLINDRICAL = _lorentz("PtEtaPhiM4D", FLOAT, ("fPt", "fEta", "fPhi", "fM"), keep
 DATIME = RootClass("TDatime", [Member("fDatime", Date("unsigned int", "I", "u4"))])
 REF = RootClass("TRef", [Member("ref", Reference("unsigned int", "I", "u4"))], is_tobject=True, keeps=False)
 
+
+class Matrix(RootClass):
+    """A TMatrixD of any shape."""
+
+    def __init__(self) -> None:
+        numbers = _members(INT, "fNrows", "fNcols", "fRowLwb", "fColLwb", "fNelems", "fNrowIndex")
+        elements = Member("fElements", Container("std::vector", DOUBLE))
+        super().__init__("TMatrixT<double>", [*numbers, Member("fTol", DOUBLE), elements], is_tobject=True, keeps=False)
+
+    def random(self, rng: Random, limits: Limits) -> Any:
+        rows, columns = rng.randint(0, limits.elements), rng.randint(0, limits.elements)
+        rows, columns = (rows, columns) if rows and columns else (0, 0)
+        value = super().random(rng, limits)
+        value |= {"fNrows": rows, "fNcols": columns, "fRowLwb": 0, "fColLwb": 0, "fNelems": rows * columns}
+        return value | {"fElements": [DOUBLE.random(rng, limits) for _ in range(rows * columns)]}
+
+
+class ColumnVector(RootClass):
+    """A TVectorD of any length."""
+
+    def __init__(self) -> None:
+        elements = Member("fElements", Container("std::vector", DOUBLE))
+        super().__init__("TVectorT<double>", [*_members(INT, "fNrows", "fRowLwb"), elements], is_tobject=True)
+
+    def random(self, rng: Random, limits: Limits) -> Any:
+        elements = [DOUBLE.random(rng, limits) for _ in range(rng.randint(0, limits.elements))]
+        return {"fNrows": len(elements), "fRowLwb": 0, "fElements": elements}
+
+
+MATRICES = [Matrix(), ColumnVector()]
 ARRAYS = [
     NumberArray(f"TArray{letter}", next(number for number in NUMBERS if number.cpp == name))
     for letter, name in (("D", "double"), ("F", "float"), ("I", "int"), ("S", "short"))

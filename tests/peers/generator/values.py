@@ -350,6 +350,10 @@ class Class(Kind):
     version: int | None = None
     is_polymorphic: bool = False
 
+    def ancestors(self) -> list[Class]:
+        """Its bases and theirs."""
+        return [one for base in self.bases for one in (base, *base.ancestors())]
+
     def all_members(self) -> list[Member]:
         """Members, those of the bases first."""
         return [member for base in self.bases for member in base.all_members()] + self.members
@@ -377,9 +381,16 @@ class Class(Kind):
         return [*self.bases, *(member.kind for member in self.members)]
 
 
+def heirs(one: Class, classes: list[Class]) -> list[Class]:
+    """A class and those of others that inherit from it, which pointers to it may lead to."""
+    if not (one.is_polymorphic or one.is_tobject):
+        return [one]
+    return [one, *(other for other in classes if one in other.ancestors())]
+
+
 @dataclass(eq=False)
 class CountedArray(Kind):
-    """A member that points to as many numbers as another one says."""
+    """A member that points to as many numbers or objects as another one says."""
 
     of: Kind
 

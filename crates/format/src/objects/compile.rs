@@ -177,10 +177,14 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Something that a container may hold or not: if the file does not describe it, it must not be there.
+    /// Something that a container may hold or not: a class that the file does not describe must not be there. What may
+    /// be there without being described are enumerations, which are whole numbers.
     fn element(&mut self, of_type: &CppType) -> Result<Piece> {
         let of_type = &self.resolved(of_type.clone());
         match (of_type, self.of_type(of_type)) {
+            (CppType::Class(name), Err(_)) if !name.contains('<') && !self.is_described(name) => {
+                Ok(self.numbers(Scalar::I32))
+            }
             (CppType::Class(name), Err(_)) if !self.is_described(name) => {
                 let form = Form::Record { class_name: Some(name.clone()), members: Vec::new() };
                 Ok(Piece { steps: vec![Step::Undescribed { class_name: name.clone() }], form })
@@ -235,11 +239,6 @@ impl<'a> Compiler<'a> {
 
     /// Keys and values by turns; member by member, they are first all keys and then all values.
     fn map(&mut self, key: &CppType, value: &CppType) -> Result<Piece> {
-        // Whatever is written has its class described, but for enumerations, which are whole numbers.
-        let key = match key {
-            CppType::Class(name) if !self.is_described(name) => &CppType::Number(Scalar::I32),
-            key => key,
-        };
         let (first, second) = (self.element(key)?, self.element(value)?);
         let pair = self.pair_object("std::pair", [(key, &first), (value, &second)]);
         let form = Form::Tuple(vec![first.form, second.form]);
@@ -256,7 +255,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn pair(&mut self, name: &str, first: &CppType, second: &CppType) -> Result<Piece> {
-        let (one, two) = (self.of_type(first)?, self.of_type(second)?);
+        let (one, two) = (self.element(first)?, self.element(second)?);
         let object = self.pair_object(name, [(first, &one), (second, &two)]);
         let members = vec![("first".to_string(), one.form), ("second".to_string(), two.form)];
         let form = Form::Record { class_name: Some(name.to_string()), members };
