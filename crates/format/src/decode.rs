@@ -29,9 +29,10 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
         }
         Layout::Run { scalar, dimensions, header, .. } => match (plain.bounds()?, counts) {
             (Some(bounds), _) => decode_run(plain, &bounds, entries, *scalar, dimensions, *header, &mut column)?,
-            (None, Some(Counts::Entries(counts))) => {
-                decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?
-            }
+            (None, Some(Counts::Entries(counts))) => match header {
+                RunHeader::Pointer => decode_pointed(plain, counts, entries, *scalar, &mut column)?,
+                _ => decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?,
+            },
             _ if plain.entries_count == 0 => {}
             _ => return Err(no_bounds()),
         },
@@ -120,6 +121,37 @@ fn decode_counted(
         end += count;
         end
     }));
+    Ok(())
+}
+
+/// The same behind a byte for each entry, which is 0 for a null pointer.
+fn decode_pointed(
+    plain: &Plain<'_>,
+    counts: &[i64],
+    entries: Range<usize>,
+    scalar: Scalar,
+    column: &mut Column,
+) -> Result<()> {
+    let misfit = || FormatError::damaged(0, "the counts of the entries do not fit the data of the basket");
+    let Column::List { offsets, content } = column else { return Err(no_bounds()) };
+    if counts.len() != plain.entries_count {
+        return Err(misfit());
+    }
+    let mut cursor = Cursor::new(plain.data);
+    let mut end = 0;
+    for (entry, count) in counts.iter().enumerate() {
+        let is_there = cursor.u8()? != 0;
+        let count = if is_there { cursor.checked_count((*count).max(0), scalar.stored_size())? } else { 0 };
+        let stored = cursor.take(count * scalar.stored_size())?;
+        if entries.contains(&entry) {
+            append_values(scalar, stored, content);
+            end += count as i64;
+            offsets.push(end);
+        }
+    }
+    if cursor.remaining() > 0 {
+        return Err(misfit());
+    }
     Ok(())
 }
 

@@ -138,6 +138,8 @@ fn kind_said(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = match (&branch.element, branch.class_name.as_str()) {
         (Some(element), "TBranchElement") => kind_of_element(branch, element, classes),
         (Some(element), "TBranchObject") => named_objects(element, classes),
+        // Which of the branches below, one for each class, has an element of a container of pointers.
+        (Some(element), "TBranchSTL") => kind_of_whole("TIndArray", STREAMED, element, classes),
         (None, "TBranch") => Ok(kind_of_leaves(&branch.leaves, classes)),
         (_, class_name) => Ok(unsupported(class_name, "branches of this class are not read yet")),
     };
@@ -279,8 +281,11 @@ fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Clas
 /// The member that a branch holds. Its number is one in the memory of the writing program, where members may have been
 /// added that are not stored: the name decides.
 fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Element]) -> Option<&'i Element> {
-    let name = branch.name.strip_suffix('.').unwrap_or(&branch.name);
-    let name = name.split_once('[').map_or(name, |(name, _)| name);
+    let mut name = branch.name.strip_suffix('.').unwrap_or(&branch.name);
+    // The extents of an array stand behind the name; brackets in the name of the branch above stand before it.
+    while let Some((front, _)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
+        name = front;
+    }
     let is_named = |member: &&Element| {
         name.strip_suffix(member.name.as_str()).is_some_and(|front| front.is_empty() || front.ends_with('.'))
     };
@@ -369,17 +374,17 @@ fn kind_of_member(
         true => Layout::Run { scalar, dimensions, header: RunHeader::None, count: element.count },
         false => Layout::Fixed { scalar, dimensions },
     };
-    let many = |scalar, header| Layout::Run { scalar, dimensions: Vec::new(), header, count: None };
+    let many = |scalar, header, count| Layout::Run { scalar, dimensions: Vec::new(), header, count };
     let layout = match (member.type_code, tarray(&member.type_name)) {
         (code::CHAR_STAR | code::BITS, _) => None,
         (1..=19, _) => scalar(member.type_code).map(|scalar| fixed(scalar, Vec::new())),
         (21..=39, _) => scalar(member.type_code - code::ARRAY_STEP).map(|scalar| fixed(scalar, extents())),
         (41..=59, _) if length == 1 => match (scalar(member.type_code - 2 * code::ARRAY_STEP), is_collected) {
-            (Some(scalar), false) => Some(many(scalar, RunHeader::Pointer)),
+            (Some(scalar), false) => Some(many(scalar, RunHeader::Pointer, element.count)),
             (Some(scalar), true) => Some(Layout::Arrays { scalar, count: counter_of(element)? }),
             (None, _) => None,
         },
-        (code::ANY, Some(scalar)) if !is_collected => Some(many(scalar, RunHeader::Count)),
+        (code::ANY, Some(scalar)) if !is_collected => Some(many(scalar, RunHeader::Count, None)),
         (code::STL | code::STREAMER, _) if !is_collected && length == 1 => {
             return container(container_type(member)?, 1, classes);
         }

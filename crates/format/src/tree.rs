@@ -2,6 +2,7 @@
 
 mod builtin;
 pub mod embedded;
+mod late;
 mod legacy;
 mod members;
 pub mod meta;

@@ -20,8 +20,8 @@ from tests.peers.generator.aftermath import AFTERMATHS
 from tests.peers.generator.compare import first_difference, form_of
 from tests.peers.generator.families import Family
 from tests.peers.generator.layouts import Layout, apply, mix_codecs, random_layout
-from tests.peers.generator.object_columns import ObjectColumn
-from tests.peers.generator.values import Kind, Limits
+from tests.peers.generator.object_columns import SPLIT_POINTERS, ObjectColumn
+from tests.peers.generator.values import Container, Kind, Limits, Pointer
 
 import branchline
 
@@ -62,7 +62,7 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     layout = random_layout(rng, list(AFTERMATHS))
     outcome = Outcome(seed, str(layout))
     columns = object_columns(rng, family, layout)
-    leaves = leaf_columns(rng, layout.entries)
+    leaves = leaf_columns(rng, layout)
     path = folder / f"case{seed}.root"
     stages.begin(stages.ROOT_WRITES)
     write(root, family, path, columns, leaves, layout, rng)
@@ -89,19 +89,24 @@ def object_columns(rng: Random, family: Family, layout: Layout) -> list[ObjectCo
         limits = Limits(elements=rng.choice((0, 2, 4, 6)))
         values = [kind.random(rng, limits) for _ in range(layout.entries)]
         name = f"o{i}" + rng.choice(("", ".", "", ".", ".x", ".x.", "/x", "[2]"))
-        columns.append(ObjectColumn(name, kind, rng.choice((0, 1, 99, 99)), values))
+        is_of_pointers = isinstance(kind, Container) and isinstance(kind.of, Pointer)
+        # ROOT loses the branches of classes that are made on the way when it copies a tree.
+        may_divide = is_of_pointers and layout.aftermath in ("closed", "indexed", "saved on the way")
+        columns.append(ObjectColumn(name, kind, rng.choice((0, 1, 99, SPLIT_POINTERS if may_divide else 99)), values))
     return columns
 
 
-def leaf_columns(rng: Random, entries: int) -> list[Column]:
+def leaf_columns(rng: Random, layout: Layout) -> list[Column]:
     """Some columns of numbers, texts and vectors; none without entries, which these cannot do."""
+    entries = layout.entries
     if entries == 0:
         return []
     draw = np.random.default_rng(rng.getrandbits(32))
     columns = root_files.random_columns(draw, entries)
     first_counted = next(i for i, column in enumerate(columns) if column.name == "n")
     chosen = columns[: rng.randint(1, 4)] + columns[first_counted : first_counted + rng.randint(1, 3)]
-    if rng.random() < 0.2:
+    # ROOT clones both of two branches with one name from the first of them.
+    if rng.random() < 0.2 and layout.aftermath != "cloned":
         chosen += [LeafColumn(draw, "twin", code, (), entries) for code in rng.sample("BSIFDO", 2)]
     return chosen
 
@@ -157,6 +162,8 @@ def trusted(
     kept = []
     for column in columns:
         found = column.read_by_root(root, family, tree, layout.entries)
+        if layout.offset_map and column.counts_short_floats():
+            found = f"ROOT takes short floats of {column.name} for long ones when it makes up where entries begin"
         if found is None:
             kept.append(column)
         else:
@@ -209,6 +216,8 @@ def check_object(
             continue
         has_parts = any(other.startswith(one + "/") for other in paths)
         found = column.part(branch.name, is_part=one != column.name, has_parts=has_parts)
+        if found is None and column.is_divided:
+            continue  # uproot leaves out the entries before the branch was made
         label = label_of(column, one, found)
         array, error = attempt(branch.array)
         if isinstance(error, branchline.UnsupportedBranchError):

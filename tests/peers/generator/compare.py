@@ -9,6 +9,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 from tests.peers.generator.collections_of_root import Objects
+from tests.peers.generator.member_kinds import NeverNull
 from tests.peers.generator.ntuple_kinds import Atomic, Maybe, Variant
 from tests.peers.generator.values import (
     Bits,
@@ -90,8 +91,9 @@ def _(kind: Variant, got: Any, wanted: Any, place: str = "") -> str | None:
     return None if None in found else found[0]
 
 
-@difference.register
-def _(kind: Atomic, got: Any, wanted: Any, place: str = "") -> str | None:
+@difference.register(Atomic)
+@difference.register(NeverNull)
+def _(kind: Atomic | NeverNull, got: Any, wanted: Any, place: str = "") -> str | None:
     return difference(kind.of, got, wanted, place)
 
 
@@ -205,8 +207,9 @@ def _(kind: Text, value: Any) -> bool:
     return isinstance(value, str)
 
 
-@fits.register
-def _(kind: Atomic, value: Any) -> bool:
+@fits.register(Atomic)
+@fits.register(NeverNull)
+def _(kind: Atomic | NeverNull, value: Any) -> bool:
     return fits(kind.of, value)
 
 

@@ -249,6 +249,7 @@ def build(root: Any, family: Family, folder: Path, driver: str) -> None:
     options = ["-shared", "-fPIC", "-O0", "-w", "-std=c++17", f"-I{top / 'include'}", f"-I{HERE}", "-I."]
     run([os.environ.get("CXX", "c++"), *options, *sources, "-o", f"lib{name}.so"], folder, dict(os.environ))
     root.gInterpreter.AddIncludePath(str(HERE))
+    root.gSystem.Load("libROOTVecOps")
     if root.gSystem.Load(str(folder / f"lib{name}.so")) < 0:
         raise RuntimeError(f"ROOT cannot load the dictionary of {name}")
     declared = f'#include "{driver}"\nnamespace {name} {{ std::vector<peers::Slot> slots(); }}'

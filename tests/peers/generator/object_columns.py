@@ -7,9 +7,25 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.peers.generator.collections_of_root import Clones, Objects
-from tests.peers.generator.compare import difference
+from tests.peers.generator.compare import difference, fits
 from tests.peers.generator.families import Family
-from tests.peers.generator.values import COUNT, Class, Container, FixedArray, Kind, Pair, Reader
+from tests.peers.generator.values import (
+    COUNT,
+    NUMBERS,
+    Class,
+    Container,
+    CountedArray,
+    FixedArray,
+    Kind,
+    Member,
+    Packed,
+    Pair,
+    Pointer,
+    Reader,
+)
+
+# TTree::kSplitCollectionOfPointers, and the split level below.
+SPLIT_POINTERS = 199
 
 
 class ObjectColumn:
@@ -61,6 +77,50 @@ class ObjectColumn:
                 return f"ROOT reads {self.name} ({self.kind.cpp}), entry {entry}: {found}"
         return None
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether objects behind pointers get a branch for each class (TBranchSTL)."""
+        return self.split >= SPLIT_POINTERS
+
+    def _pointer(self) -> Pointer:
+        assert isinstance(self.kind, Container)
+        assert isinstance(self.kind.of, Pointer)
+        return self.kind.of
+
+    def _of_class(self, within: str) -> tuple[Kind, list[Any]] | None:
+        """What the branch of one class, or of a member of it, has of the elements of that class."""
+        found = [one for one in self._pointer().classes if f"{within}.".startswith(f"{one.cpp}.")]
+        of = max(found, key=lambda one: len(one.cpp))
+        tokens = [token for token in within.removeprefix(of.cpp).split("[")[0].split(".") if token]
+        chosen = [[one for one in value if one is not None and self._class(one) is of] for value in self.values]
+        if not tokens:
+            return COUNT, [len(value) for value in chosen]
+        inner = pick(Container("std::vector", of), tokens)
+        if inner is None:
+            return None
+        kind, get = inner
+        return kind, [get(value) for value in chosen]
+
+    def _class(self, value: Any) -> Class:
+        return next(one for one in self._pointer().classes if fits(one, value))
+
+    def _classes_of_elements(self) -> tuple[Kind, list[Any]]:
+        """What the container itself has: of each element the number of its branch, 0 where it is null."""
+        numbers: dict[str, int] = {}
+
+        def number(one: Any) -> int:
+            return 0 if one is None else numbers.setdefault(self._class(one).cpp, len(numbers) + 1)
+
+        elements = [[number(one) for one in value] for value in self.values]
+        letters = next(one for one in NUMBERS if one.cpp == "unsigned char")
+        kind = Class("TIndArray", [Member("fElems", COUNT), Member("fArr", Container("std::vector", letters))])
+        return kind, [{"fElems": len(one), "fArr": one} for one in elements]
+
+    def counts_short_floats(self) -> bool:
+        """Whether some member is a counted array of Double32_t or Float16_t."""
+        parts = self.kind.everything()
+        return any(isinstance(part, CountedArray) and isinstance(part.of, Packed) for part in parts)
+
     def owns(self, path: str) -> bool:
         """Whether a branch belongs to it."""
         return path == self.name or path.startswith(self.name + "/")
@@ -70,6 +130,8 @@ class ObjectColumn:
         prefix = self.name if self.name.endswith(".") else f"{self.name}."
         within = "" if own == self.name else own.removeprefix(prefix)
         tokens = [token for token in within.split("[")[0].split(".") if token]
+        if self.is_divided:
+            return self._of_class(within) if is_part else self._classes_of_elements()
         found = pick(self.kind, tokens)
         if found is None or (is_part and not tokens):  # a base class, to which ROOT gave the name of the whole
             return None

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.peers.generator.values import (
+    COUNT,
     DOUBLE,
     FLOAT,
     INT,
@@ -89,9 +90,12 @@ REF = RootClass("TRef", [Member("ref", Reference("unsigned int", "I", "u4"))], i
 class Matrix(RootClass):
     """A TMatrixD of any shape."""
 
+    ORDER = ("fNrows", "fNcols", "fRowLwb", "fColLwb", "fNelems", "fNrowIndex")
+
     def __init__(self) -> None:
-        numbers = _members(INT, "fNrows", "fNcols", "fRowLwb", "fColLwb", "fNelems", "fNrowIndex")
+        numbers = [Member("fNelems", COUNT), *_members(INT, "fNrows", "fNcols", "fRowLwb", "fColLwb", "fNrowIndex")]
         elements = Member("fElements", Container("std::vector", DOUBLE))
+        numbers = [next(one for one in numbers if one.name == name) for name in self.ORDER]
         super().__init__("TMatrixT<double>", [*numbers, Member("fTol", DOUBLE), elements], is_tobject=True, keeps=False)
 
     def random(self, rng: Random, limits: Limits) -> Any:
@@ -107,7 +111,9 @@ class ColumnVector(RootClass):
 
     def __init__(self) -> None:
         elements = Member("fElements", Container("std::vector", DOUBLE))
-        super().__init__("TVectorT<double>", [*_members(INT, "fNrows", "fRowLwb"), elements], is_tobject=True)
+        super().__init__(
+            "TVectorT<double>", [Member("fNrows", COUNT), Member("fRowLwb", INT), elements], is_tobject=True
+        )
 
     def random(self, rng: Random, limits: Limits) -> Any:
         elements = [DOUBLE.random(rng, limits) for _ in range(rng.randint(0, limits.elements))]

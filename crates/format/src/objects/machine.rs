@@ -470,17 +470,31 @@ impl<'a> Machine<'a> {
 
     /// Arrays of objects behind one header (kStreamLoop).
     fn repeated(&mut self, repeated: &Loop, base: usize, count: usize) -> Result<usize> {
-        if count == REST {
-            return Err(self.damaged("an array whose length is not at hand"));
-        }
         let header = self.cursor.version_header()?;
-        for index in 0..count {
-            let elements = self.counter(&repeated.counter, base, index, count)?;
-            let elements = self.cursor.checked_count(elements, 1)?;
-            self.times(repeated.arrays, |machine| {
-                machine.push_list(base + repeated.list, elements);
-                machine.times(elements, |machine| machine.run(&repeated.steps, base, 1))
-            })?;
+        match (&repeated.counter, header.end) {
+            (Some(counter), _) if count != REST => {
+                for index in 0..count {
+                    let elements = self.counter(counter, base, index, count)?;
+                    let elements = self.cursor.checked_count(elements, 1)?;
+                    self.times(repeated.arrays, |machine| {
+                        machine.push_list(base + repeated.list, elements);
+                        machine.times(elements, |machine| machine.run(&repeated.steps, base, 1))
+                    })?;
+                }
+            }
+            (None, Some(end)) if count == 1 && repeated.arrays == 1 => {
+                let mut elements = 0;
+                while self.cursor.position() < end {
+                    let start = self.cursor.position();
+                    self.run(&repeated.steps, base, 1)?;
+                    if self.cursor.position() == start {
+                        return Err(self.damaged("objects without any bytes are not told apart"));
+                    }
+                    elements += 1;
+                }
+                self.push_list(base + repeated.list, elements);
+            }
+            _ => return Err(self.damaged("an array whose length is not at hand")),
         }
         self.finish(header, "an array of objects")?;
         Ok(count)

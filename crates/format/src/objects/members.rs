@@ -235,7 +235,10 @@ impl Compiler<'_> {
     }
 
     fn array_of_objects(&mut self, element: &Element, arrays: usize, before: &Members<'_>) -> Result<Piece> {
-        let counter = self.counter(element, before)?;
+        let counter = match before.all.is_empty() {
+            true => None,
+            false => Some(self.counter(element, before)?),
+        };
         let class_name = class_of(element);
         let content = match class_name.strip_suffix('*') {
             Some(pointed) => self.of_type(&CppType::Pointer(pointed.trim().to_string()))?,

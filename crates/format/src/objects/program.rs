@@ -202,7 +202,8 @@ impl Counted {
 /// An array of objects that another member counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Loop {
-    pub(crate) counter: Counter,
+    /// None where the counter has a branch of its own: the objects are then all that are behind the header.
+    pub(crate) counter: Option<Counter>,
     pub(crate) arrays: usize,
     pub(crate) list: usize,
     /// The steps of one object.

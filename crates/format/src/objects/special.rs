@@ -11,6 +11,8 @@ use super::program::{Counted, Counter, Pointers, PointersKind, Step};
 
 /// Type codes of TVirtualStreamerInfo::EReadWrite.
 const CODE_BASE: i32 = 0;
+const CODE_COUNTER: i32 = 6;
+const CODE_UCHAR_POINTER: i32 = 51;
 const CODE_TSTRING: i32 = 65;
 const CODE_TOBJECT: i32 = 66;
 
@@ -178,6 +180,11 @@ pub(super) fn built_in(class_name: &str) -> Option<ClassInfo> {
         ],
         "TObjString" => vec![element("TObject", "BASE", CODE_TOBJECT), element("fString", "TString", CODE_TSTRING)],
         "TQObject" => Vec::new(),
+        "TIndArray" => {
+            let counter = element("fElems", "unsigned int", CODE_COUNTER);
+            let numbers = element("fArr", "unsigned char*", CODE_UCHAR_POINTER);
+            vec![counter, Element { count_name: "fElems".to_string(), ..numbers }]
+        }
         _ => return None,
     };
     Some(ClassInfo { name: class_name.to_string(), version: 1, checksum: 0, elements })

@@ -7,6 +7,7 @@ use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
 use super::embedded::EmbeddedBasket;
+use super::late;
 use super::members::{Link, Members, Number, NumberArray, Pointers, Text};
 use super::walk::{walk_tree, Objects};
 
@@ -141,6 +142,7 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         builder.add(*id, None, &mut objects, 0)?;
     }
     builder.link(&mut objects);
+    late::complete(&mut builder.branches)?;
     number_repeated_paths(&mut builder.branches);
     Ok(TTree {
         name: tree.text(Text::Name),
