@@ -182,15 +182,22 @@ impl<'a> Compiler<'a> {
     fn element(&mut self, of_type: &CppType) -> Result<Piece> {
         let of_type = &self.resolved(of_type.clone());
         match (of_type, self.of_type(of_type)) {
-            (CppType::Class(name), Err(_)) if !name.contains('<') && !self.is_described(name) => {
-                Ok(self.numbers(Scalar::I32))
-            }
-            (CppType::Class(name), Err(_)) if !self.is_described(name) => {
-                let form = Form::Record { class_name: Some(name.clone()), members: Vec::new() };
-                Ok(Piece { steps: vec![Step::Undescribed { class_name: name.clone() }], form })
-            }
+            (CppType::Class(name), Err(_)) if !self.is_described(name) => Ok(self.undescribed_element(name)),
             (_, piece) => piece,
         }
+    }
+
+    fn undescribed_element(&mut self, name: &str) -> Piece {
+        let class_name = name.to_string();
+        // No enumeration is a template, or what a class holds that is a container itself.
+        let (numbers, form) = match name.contains(['<', ' ']) {
+            true => (None, Form::Record { class_name: Some(class_name.clone()), members: Vec::new() }),
+            false => {
+                let (slot, form) = self.flat(Scalar::I32);
+                (Some(slot), form)
+            }
+        };
+        Piece { steps: vec![Step::Undescribed { class_name, numbers }], form }
     }
 
     fn is_described(&mut self, name: &str) -> bool {
@@ -211,7 +218,7 @@ impl<'a> Compiler<'a> {
                 let content = self.element(inner)?;
                 let memberwise = match content.steps.as_slice() {
                     [Step::Object(object)] => Some((**object).clone()),
-                    [Step::Undescribed { class_name }] => Some(self.undescribed(class_name)),
+                    [Step::Undescribed { class_name, .. }] => Some(self.undescribed(class_name)),
                     _ => None,
                 };
                 self.list(content, memberwise)

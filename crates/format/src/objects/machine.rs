@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
+use crate::scalar::Scalar;
 
 use super::block::{append, Block};
 use super::classes::{ClassProgram, Classes};
@@ -182,7 +183,10 @@ impl<'a> Machine<'a> {
             Step::Clones { list, slot } => self.each(count, |machine| machine.clones(base + list, base + slot)),
             Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
             Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
-            Step::Undescribed { class_name } => self.each(count, |machine| Err(machine.undescribed(class_name))),
+            Step::Undescribed { numbers: Some(slot), .. } => {
+                self.block(&Block::numbers(Scalar::I32, 1, *slot), base, count)
+            }
+            Step::Undescribed { class_name, .. } => self.each(count, |machine| Err(machine.undescribed(class_name))),
             Step::Default(form) => self.defaults(form, base, count).map(|()| count),
         }
     }
@@ -402,6 +406,10 @@ impl<'a> Machine<'a> {
             machine.times(each, |machine| {
                 // Elements without members take no bytes.
                 let elements = machine.count(usize::from(!members.is_empty()))?;
+                if let (true, [Step::Undescribed { numbers: Some(_), class_name }]) = (elements > 0, &*collection.steps)
+                {
+                    return Err(machine.undescribed(class_name));
+                }
                 machine.push_list(base + collection.list, elements);
                 if elements > 0 || version < EMPTY_LEFT_OUT_VERSION {
                     machine.run(members, base, elements)?;

@@ -60,8 +60,9 @@ pub(crate) enum Step {
     Default(Form),
     /// An object of a class that contains itself: its columns are made when it is met.
     Nested { slot: usize, class_name: String },
-    /// An object of a class that the file does not describe, which must not be there.
-    Undescribed { class_name: String },
+    /// An object of a class that the file does not describe, which must not be there; or numbers, if the class may be
+    /// an enumeration.
+    Undescribed { class_name: String, numbers: Option<usize> },
 }
 
 /// A container of pointers, and its name where that is wanted.
