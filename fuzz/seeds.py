@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -33,6 +34,8 @@ def make_files(folder: Path) -> list[Path]:
         layout.basket_bytes = 1000
         root_files.write(root, folder / f"root{seed}.root", made, layout, ENTRIES)
     write_ntuple(folder / "ntuple.root")
+    if root is not None:
+        write_streamed(root, folder / "streamed.root")
     return sorted(folder.glob("*.root"))
 
 
@@ -49,6 +52,37 @@ def write_ntuple(path: Path) -> None:
     }
     with uproot.recreate(path, compression=uproot.ZSTD(1)) as file:
         file.mkrntuple("ntuple", ak.Array(columns))
+
+
+STREAMED = """
+#include <ROOT/RField.hxx>
+#include <ROOT/RNTupleModel.hxx>
+#include <ROOT/RNTupleWriteOptions.hxx>
+#include <ROOT/RNTupleWriter.hxx>
+#include <TLorentzVector.h>
+#include <TNamed.h>
+void writeStreamed(const char *path, int entries) {
+   auto model = ROOT::RNTupleModel::Create();
+   model->AddField(std::make_unique<ROOT::RStreamerField>("named", "TNamed"));
+   model->AddField(std::make_unique<ROOT::RStreamerField>("vector", "TLorentzVector"));
+   auto named = model->GetDefaultEntry().GetPtr<TNamed>("named");
+   auto vector = model->GetDefaultEntry().GetPtr<TLorentzVector>("vector");
+   ROOT::RNTupleWriteOptions options;
+   options.SetCompression(0);
+   auto writer = ROOT::RNTupleWriter::Recreate(std::move(model), "ntuple", path, options);
+   for (int i = 0; i < entries; ++i) {
+      named->SetNameTitle("name", std::string(i, 'x').c_str());
+      vector->SetXYZT(i, 1, -i, 0.5);
+      writer->Fill();
+   }
+}
+"""
+
+
+def write_streamed(root: Any, path: Path) -> None:
+    """An RNTuple with fields that ROOT's streamers write."""
+    root.gInterpreter.Declare(STREAMED)
+    root.writeStreamed(str(path), ENTRIES)
 
 
 def shared_files() -> list[Path]:
