@@ -71,6 +71,7 @@ def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = Non
     layout.clusters = rng.choice([1, 7, 50, 1000])
     layout.groups = rng.choice([0, 1, 3])
     layout.randomEncodings = is_random
+    layout.attributes = is_random and rng.random() < 0.5
     # So small that header, footer and page lists take several keys, and some pages do.
     layout.maxKeySize = rng.choice([0, 4000, 9000]) if is_random else 0
     layout.extendAt = 0 if not is_random else rng.choice([0, 1, entries // 2, entries - 1])
@@ -78,7 +79,7 @@ def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = Non
     late = tuple(f"late_{name}" for name in LATE) if 0 < layout.extendAt < entries else ()
     shown = ", ".join(
         f"{name}={getattr(layout, name)}"
-        for name in ("compression", "pageBytes", "checksums", "clusters", "groups", "extendAt", "maxKeySize")
+        for name in ("compression", "pageBytes", "checksums", "clusters", "groups", "extendAt", "maxKeySize", "attributes")
     )
     return Written(path, names + late, seed, entries, f"seed {seed}, {entries} entries, {shown}")
 

@@ -18,6 +18,9 @@
 #pragma link C++ options=rntupleStreamerMode(true) class Streamed+;
 #pragma link C++ class HasStreamed+;
 #pragma link C++ class Nested+;
+#pragma link C++ class Record+;
+#pragma link C++ class std::vector<Record>+;
+#pragma link C++ options=rntupleSoARecord(Record) class Arrays+;
 #pragma link C++ class std::vector<Nested>+;
 #pragma link C++ class std::vector<Streamed>+;
 #pragma link C++ class std::map<std::int32_t,std::string>+;

@@ -3,11 +3,14 @@
 #include "peers.h"
 
 #include <ROOT/RField.hxx>
+#include <ROOT/RField/RFieldSoA.hxx>
+#include <ROOT/RNTupleAttrWriting.hxx>
 #include <ROOT/RNTupleModel.hxx>
 #include <ROOT/RNTupleReader.hxx>
 #include <ROOT/RNTupleWriteOptions.hxx>
 #include <ROOT/RNTupleWriter.hxx>
 
+#include <TFile.h>
 #include <TLorentzVector.h>
 
 #include <array>
@@ -100,6 +103,14 @@ inline void FillOne(Random &rng, Nested &v)
    Fill(rng, v.level), v.inside.clear();
    while (Below(rng, 5) < 2) Fill(rng, v.inside.emplace_back());
 }
+inline void FillOne(Random &rng, Record &v) { Fill(rng, v.x), Fill(rng, v.y); }
+inline void FillOne(Random &rng, Arrays &v)
+{
+   auto count = Below(rng, 4);
+   v.x.resize(count), v.y.resize(count);
+   for (auto &one : v.x) Fill(rng, one);
+   for (auto &one : v.y) Fill(rng, one);
+}
 inline void FillOne(Random &rng, TLorentzVector &v)
 {
    double x, y, z, t;
@@ -171,7 +182,7 @@ inline void PointMembers(std::ostream &out, const Point &v)
    for (int i = 0; i < 6; ++i) sign[i / 3][i % 3] = v.sign[i / 3][i % 3];
    Members(out, true, "x", v.x, "y", v.y, "z", v.z, "sign", sign);
 }
-inline void JsonOne(std::ostream &out, const Nothing &) { out << "[]"; }
+inline void JsonOne(std::ostream &out, const Nothing &) { out << "{}"; }
 inline void JsonOne(std::ostream &out, const Point &v) { out << '{', PointMembers(out, v), out << '}'; }
 inline void JsonOne(std::ostream &out, const Track &v)
 {
@@ -213,6 +224,13 @@ inline void JsonOne(std::ostream &out, const HasStreamed &v)
 inline void JsonOne(std::ostream &out, const Nested &v)
 {
    out << '{', Members(out, true, "level", v.level, "inside", v.inside), out << '}';
+}
+inline void JsonOne(std::ostream &out, const Record &v) { out << '{', Members(out, true, "x", v.x, "y", v.y), out << '}'; }
+inline void JsonOne(std::ostream &out, const Arrays &v)
+{
+   out << '[';
+   for (std::size_t i = 0; i < v.x.size(); ++i) out << (i ? "," : ""), JsonOne(out, Record{v.x[i], v.y[i]});
+   out << ']';
 }
 inline void JsonOne(std::ostream &out, const TLorentzVector &v)
 {
@@ -335,7 +353,7 @@ template <typename T> Field Made(const std::string &name, const Make &make)
    auto field = Of<int>(name);
    field.add = [=](ROOT::RNTupleModel &model, Random &, bool) { model.AddField(make(name)); };
    field.bind = [=](ROOT::REntry &entry) -> std::function<void(Random &)> {
-      auto value = entry.GetPtr<T>(name);
+      auto value = std::static_pointer_cast<T>(entry.GetPtr<void>(name));
       return [value](Random &rng) { Fill(rng, *value); };
    };
    field.json = [=](const std::string &path, const std::string &full) {
@@ -347,7 +365,7 @@ template <typename T> Field Made(const std::string &name, const Make &make)
       return AllJson(*reader, [&](auto entry) -> const T & {
          values = reader->GetModel().CreateEntry();
          reader->LoadEntry(entry, *values);
-         return *values->template GetPtr<T>(full);
+         return *std::static_pointer_cast<T>(values->template GetPtr<void>(full));
       });
    };
    return field;
@@ -359,6 +377,25 @@ inline Make Typed(const std::string &type)
 inline Make ByStreamer(const std::string &type)
 {
    return [type](const std::string &name) { return std::make_unique<ROOT::RStreamerField>(name, type); };
+}
+
+inline std::unique_ptr<ROOT::RFieldBase> Untyped(const std::string &name)
+{
+   std::vector<std::unique_ptr<ROOT::RFieldBase>> members;
+   members.push_back(std::make_unique<ROOT::RField<float>>("x"));
+   members.push_back(std::make_unique<ROOT::RField<std::int64_t>>("y"));
+   return std::make_unique<ROOT::RRecordField>(name, std::move(members));
+}
+inline std::unique_ptr<ROOT::RFieldBase> UntypedMany(const std::string &name)
+{
+   return ROOT::RVectorField::CreateUntyped(name, Untyped("_0"));
+}
+// ROOT reads such arrays as records only.
+inline Field WithArrays(const std::string &name)
+{
+   auto field = Made<Arrays>(name, [](const std::string &full) { return std::make_unique<ROOT::Experimental::RSoAField>(full, "Arrays"); });
+   field.json = Made<std::vector<Record>>(name, Typed("std::vector<Record>")).json;
+   return field;
 }
 
 inline const std::vector<Field> &Fields()
@@ -389,6 +426,7 @@ inline const std::vector<Field> &Fields()
       Made<Streamed>("streamed", Typed("Streamed")), Made<std::vector<Streamed>>("vector_streamed", Typed("std::vector<Streamed>")),
       Made<HasStreamed>("has_streamed", Typed("HasStreamed")), Made<Track>("streamed_track", ByStreamer("Track")),
       Made<Nested>("streamed_nested", ByStreamer("Nested")),
+      Made<Record>("untyped", Untyped), Made<std::vector<Record>>("untyped_many", UntypedMany), WithArrays("arrays"),
       Made<TLorentzVector>("streamed_lorentz", ByStreamer("TLorentzVector")),
       Made<std::vector<Track>>("streamed_tracks", ByStreamer("std::vector<Track>"))};
    return all;
@@ -431,15 +469,23 @@ void Write(const std::string &path, const std::vector<std::string> &names, const
    options.SetMaxUnzippedPageSize(layout.pageBytes);
    options.SetEnablePageChecksums(layout.checksums);
    if (layout.maxKeySize) ROOT::Internal::RNTupleWriteOptionsManip::SetMaxKeySize(options, layout.maxKeySize);
-   auto writer = ROOT::RNTupleWriter::Recreate(std::move(model), "ntuple", path, options);
+   TFile file(path.c_str(), "RECREATE");
+   auto writer = ROOT::RNTupleWriter::Append(std::move(model), "ntuple", file, options);
+   auto attributes = ROOT::RNTupleModel::Create();
+   auto about = attributes->MakeField<std::string>("about");
+   std::optional<ROOT::Experimental::RNTupleAttrSetWriterHandle> set;
+   if (layout.attributes) set.emplace(writer->CreateAttributeSet(std::move(attributes), "attributes"));
    auto &entry = writer->GetModel().GetDefaultEntry();
    std::vector<std::function<void(Random &)>> fill;
    for (auto &name : names) fill.push_back(Named_(name).bind(const_cast<ROOT::REntry &>(entry)));
    for (unsigned index = 0; index < entries; ++index) {
+      ROOT::Experimental::RNTupleAttrPendingRange range;
+      if (set) range = (*set)->BeginRange();
       if (layout.extendAt && index == layout.extendAt)
          for (auto &name : late) fill.push_back(Named_(name).extend(*writer));
       for (auto &one : fill) one(rng);
       writer->Fill();
+      if (set) *about = std::to_string(index), (*set)->CommitRange(std::move(range));
       if ((index + 1) % layout.clusters == 0)
          writer->CommitCluster(layout.groups && (index + 1) / layout.clusters % layout.groups == 0);
    }

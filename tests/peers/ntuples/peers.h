@@ -17,6 +17,7 @@ struct Layout {
    unsigned clusters = 1;      // entries between two of them
    unsigned groups = 0;        // clusters between two groups; 0 for one group
    bool randomEncodings = true;
+   bool attributes = false;    // whether a set of attributes is linked to it
    unsigned maxKeySize = 0;    // bytes of a key, beyond which a blob is cut into several; 0 for ROOT's own limit
    unsigned extendAt = 0;      // entry before which the late fields are added; 0 for none
 };

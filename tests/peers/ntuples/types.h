@@ -13,7 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <RtypesCore.h>
+#include <ROOT/RVec.hxx>
+#include <Rtypes.h>
 
 enum Colour { RED = -3, GREEN = 0, BLUE = 70000 };
 enum class Small : std::uint8_t { kNo, kYes = 200 };
@@ -90,4 +91,16 @@ struct HasStreamed {
    std::uint32_t before = 0;
    Streamed one;
    std::vector<Streamed> many;
+};
+
+// A record, and many of them as arrays of their members.
+struct Record {
+   float x = 0;
+   std::int64_t y = 0;
+   ClassDefNV(Record, 2);
+};
+struct Arrays {
+   ROOT::RVec<float> x;
+   ROOT::RVec<std::int64_t> y;
+   ClassDefNV(Arrays, 2);
 };

@@ -151,6 +151,7 @@ fn unknown_structure(schema: &Schema, number: usize) -> Refused {
 fn array_size(schema: &Schema, number: usize) -> Result<Option<usize>, Refused> {
     match schema.fields[number].array_size {
         None => Ok(None),
+        Some(0) => Err(format!("{} is an array of no elements", schema.path_of(number))),
         Some(size) if size <= ARRAY_SIZE_MAX => Ok(Some(size as usize)),
         Some(size) => Err(format!("{} is an array of {size} elements", schema.path_of(number))),
     }
@@ -244,7 +245,7 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
 
 fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form, Refused> {
     let members = super::names::members_of(schema, number);
-    let is_tuple = members.iter().all(|(_, member)| super::names::is_place(&schema.fields[*member].name));
+    let is_tuple = super::names::is_tuple(schema, number);
     let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, classes, member, depth + 1)?)));
     let members = forms.collect::<Result<Vec<_>, Refused>>()?;
     if is_tuple {

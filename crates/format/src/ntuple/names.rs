@@ -86,8 +86,14 @@ fn top_names(schema: &Schema) -> Vec<(String, usize)> {
     schema.top.iter().map(named).collect()
 }
 
-/// Whether a name is that of a place in a pair or a tuple: `_0`, `_1`.
-pub(super) fn is_place(name: &str) -> bool {
+/// Whether the members of a record have places instead of names, as those of a pair or a tuple have: `_0`, `_1`.
+pub(super) fn is_tuple(schema: &Schema, record: usize) -> bool {
+    let field = &schema.fields[record];
+    let is_one = ["std::pair<", "std::tuple<"].iter().any(|prefix| field.type_name.starts_with(prefix));
+    is_one && field.children.iter().all(|child| is_place(&schema.fields[*child].name))
+}
+
+fn is_place(name: &str) -> bool {
     digits_behind(name, "_")
 }
 
@@ -114,12 +120,14 @@ pub(super) fn members_of(schema: &Schema, record: usize) -> Vec<(String, usize)>
     collect(schema, record, &Rc::default(), &mut inherited);
     let mut by_name: HashMap<&str, Vec<&Inherited<'_>>> = HashMap::new();
     inherited.iter().for_each(|one| by_name.entry(one.name).or_default().push(one));
+    let has_places = is_tuple(schema, record);
     let mut taken = HashSet::new();
     let mut members = Vec::with_capacity(inherited.len());
     for one in &inherited {
         let mut name = match by_name[one.name].as_slice() {
             same if (2..SAME_NAMES_MAX).contains(&same.len()) => qualified(one, same),
-            _ => own_name(one.name),
+            _ if has_places => one.name[1..].to_string(),
+            _ => one.name.to_string(),
         };
         if taken.contains(&name) {
             name = format!("{name}#{}", one.field);
@@ -128,14 +136,6 @@ pub(super) fn members_of(schema: &Schema, record: usize) -> Vec<(String, usize)>
         members.push((name, one.field));
     }
     members
-}
-
-fn own_name(name: &str) -> String {
-    if is_place(name) {
-        name[1..].to_string()
-    } else {
-        name.to_string()
-    }
 }
 
 fn collect<'a>(schema: &'a Schema, record: usize, bases: &Rc<Vec<&'a str>>, members: &mut Vec<Inherited<'a>>) {
@@ -161,6 +161,6 @@ fn qualified(one: &Inherited<'_>, same: &[&Inherited<'_>]) -> String {
     if needed > 0 {
         name.push_str("::");
     }
-    name.push_str(&own_name(one.name));
+    name.push_str(one.name);
     name
 }
