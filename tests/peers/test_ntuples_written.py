@@ -79,7 +79,16 @@ def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = Non
     late = tuple(f"late_{name}" for name in LATE) if 0 < layout.extendAt < entries else ()
     shown = ", ".join(
         f"{name}={getattr(layout, name)}"
-        for name in ("compression", "pageBytes", "checksums", "clusters", "groups", "extendAt", "maxKeySize", "attributes")
+        for name in (
+            "compression",
+            "pageBytes",
+            "checksums",
+            "clusters",
+            "groups",
+            "extendAt",
+            "maxKeySize",
+            "attributes",
+        )
     )
     return Written(path, names + late, seed, entries, f"seed {seed}, {entries} entries, {shown}")
 

@@ -182,7 +182,7 @@ inline void PointMembers(std::ostream &out, const Point &v)
    for (int i = 0; i < 6; ++i) sign[i / 3][i % 3] = v.sign[i / 3][i % 3];
    Members(out, true, "x", v.x, "y", v.y, "z", v.z, "sign", sign);
 }
-inline void JsonOne(std::ostream &out, const Nothing &) { out << "{}"; }
+inline void JsonOne(std::ostream &out, const Nothing &) { out << "[]"; }
 inline void JsonOne(std::ostream &out, const Point &v) { out << '{', PointMembers(out, v), out << '}'; }
 inline void JsonOne(std::ostream &out, const Track &v)
 {

@@ -245,7 +245,8 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
 
 fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form, Refused> {
     let members = super::names::members_of(schema, number);
-    let is_tuple = super::names::is_tuple(schema, number);
+    // A record without members comes out as uproot has it.
+    let is_tuple = members.is_empty() || super::names::is_tuple(schema, number);
     let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, classes, member, depth + 1)?)));
     let members = forms.collect::<Result<Vec<_>, Refused>>()?;
     if is_tuple {
