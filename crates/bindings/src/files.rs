@@ -72,6 +72,12 @@ impl File {
         column_to_python(py, column)
     }
 
+    /// Reads the members of a TTree.
+    fn tree_members<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+        let column = py.detach(|| self.0.tree_members(path)).map_err(|error| to_python(py, &error))?;
+        column_to_python(py, column)
+    }
+
     /// A class, and behind it all that it inherits from.
     fn lineage(&self, class_name: &str) -> Vec<String> {
         self.0.lineage(class_name)
@@ -111,6 +117,12 @@ impl Tree {
     #[getter]
     fn nests(&self) -> bool {
         self.0.nests()
+    }
+
+    /// Whether it has aliases, an index or friends.
+    #[getter]
+    fn has_relatives(&self) -> bool {
+        self.0.has_relatives()
     }
 
     /// What stands between the names of a path.

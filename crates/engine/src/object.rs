@@ -15,7 +15,24 @@ impl File {
     /// those that its class has in the file, with those of TObject. Of objects behind pointers that cannot be read the
     /// record has only `@unread`, a text that says why.
     pub fn object(&self, path: &str) -> Result<Values> {
-        let key = &self.find_object(path)?;
+        let key = self.find_object(path)?;
+        let refuse = |what: &str| {
+            let message = format!("{path:?} is a {what}, not an object with members");
+            Err(ReadError::new(ReadErrorKind::Unsupported, self.path(), message))
+        };
+        match key.class_name.as_str() {
+            "TDirectory" | "TDirectoryFile" => refuse("directory"),
+            _ if self.is_tree(&key) => refuse("tree"),
+            _ => self.members_of(path, &key),
+        }
+    }
+
+    /// Reads the members of the TTree with this path, as of any object.
+    pub fn tree_members(&self, path: &str) -> Result<Values> {
+        self.members_of(path, &self.find_object(path)?)
+    }
+
+    fn members_of(&self, path: &str, key: &TKey) -> Result<Values> {
         let plain = self.metadata_reader().until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
         let named = |error: FormatError| {
             ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
@@ -33,15 +50,6 @@ impl File {
         let keys = self.find(name)?.into_iter();
         let found = keys.filter(|key| cycle.is_none_or(|cycle| key.cycle == cycle)).max_by_key(|key| key.cycle);
         let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no object {path:?}"));
-        let key = found.ok_or_else(missing)?;
-        let refuse = |what: &str| {
-            let message = format!("{path:?} is a {what}, not an object with members");
-            Err(ReadError::new(ReadErrorKind::Unsupported, self.path(), message))
-        };
-        match key.class_name.as_str() {
-            "TDirectory" | "TDirectoryFile" => refuse("directory"),
-            _ if self.is_tree(&key) => refuse("tree"),
-            _ => Ok(key),
-        }
+        found.ok_or_else(missing)
     }
 }

@@ -132,6 +132,11 @@ impl Tree {
         }
     }
 
+    /// Whether it has aliases, an index or friends.
+    pub fn has_relatives(&self) -> bool {
+        matches!(&self.content, Content::Tree { meta, .. } if meta.has_relatives)
+    }
+
     /// Whether a branch holds all that the branches below it hold.
     pub fn nests(&self) -> bool {
         matches!(self.content, Content::Ntuple(_))

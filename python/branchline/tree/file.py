@@ -113,6 +113,13 @@ class File(Directory):
         column = self._core.object(f"{entry.path};{entry.cycle}")
         return record_of(column, Origin(self.path, entry.path, self._core.lineage))
 
+    def members_of_tree(self, tree: Tree) -> Any:
+        """A TTree as the members that are stored of it."""
+        from branchline.objects import Origin, record_of
+
+        column = self._core.tree_members(tree.object_path.lstrip("/"))
+        return record_of(column, Origin(self.path, tree.path, self._core.lineage))
+
     def tree(self, name: str | None = None) -> Tree:
         """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""
         with with_near_names(name or "", self.trees):

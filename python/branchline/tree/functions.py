@@ -80,6 +80,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lgamma": _of_each_number(math.lgamma),
     "imag": np.imag,
     "real": np.real,
+    "pow": np.float_power,
     "round": np.round,
     "where": ak.where,
     "all": _over_lists(ak.all),

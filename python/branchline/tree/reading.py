@@ -15,7 +15,7 @@ from branchline.tree.arrays import BACKEND
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import NESTED, array_of, group_of
 from branchline.tree.nesting import Group, groups_of, nested_layout
-from branchline.tree.selection import BranchField, Columns, ExpressionField, Field, GroupField, Selected, Selection
+from branchline.tree.selection import BranchField, Columns, Field, GroupField, Selected, Selection
 from branchline.tree.stream import Chunk, ChunkStream, check_workers, positive_bytes
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Together:
         wanted = {"__doc__": "title"} if isinstance(doc, bool) else dict(doc)
         contents = []
         for field, content in zip(self._selection.fields.values(), self._record.contents, strict=True):
-            if not isinstance(field, ExpressionField):
+            if isinstance(field, BranchField | GroupField):
                 branch = under.tree[field.path]
                 texts = {key: _attribute(branch, name) for key, name in wanted.items()}
                 content = content.copy(parameters={**content.parameters, **texts})

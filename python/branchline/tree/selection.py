@@ -23,9 +23,11 @@ from branchline.errors import (
 from branchline.tree.arrays import BACKEND, layout_of
 from branchline.tree.expressions import Expression
 from branchline.tree.names import near_names_hint, pattern
+from branchline.tree.relatives import python_of
 
 if TYPE_CHECKING:
     from branchline.tree.branches import Branches
+    from branchline.tree.relatives import Friend
 
 # What is in expressions and hardly in names.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
@@ -104,7 +106,21 @@ class ExpressionField:
         return columns.computed[id(self)]
 
 
-Field = BranchField | GroupField | ExpressionField
+@dataclass(frozen=True)
+class FriendField:
+    """A branch of a friend of the tree."""
+
+    friend: Friend
+    path: str
+
+    def paths(self) -> Iterator[str]:
+        return iter(())
+
+    def layout(self, columns: Columns) -> ak.contents.Content:
+        return self.friend.layout(self.path, columns.entry_start, columns.entries_count)
+
+
+Field = BranchField | GroupField | ExpressionField | FriendField
 
 
 @dataclass(frozen=True)
@@ -158,11 +174,13 @@ class Selector:
         self._under = under
         self._tree = under.tree
         self._outline = under.tree.outline
-        self._aliases = {**under.tree.aliases, **_checked_aliases(aliases)}
+        given = _checked_aliases(aliases)
+        self._of_file = {name: python_of(text) for name, text in under.tree.aliases.items() if name not in given}
+        self._aliases = {**self._of_file, **given}
         self._being_resolved: list[str] = []
         self._resolved: dict[str, Field | None] = {}
         self._left_out: list[str] = []
-        shared = [name for name in self._aliases if under.find(name) is not None]
+        shared = [name for name in given if under.find(name) is not None]
         if shared:
             told = f"{', '.join(shared)}: both alias and branch; the branch is read"
             warn(told, BranchlineWarning)
@@ -198,7 +216,8 @@ class Selector:
         return ExpressionField(expression, operands)
 
     def _names(self) -> list[str]:
-        return [*self._under.keys(), *self._aliases]
+        of_friends = [f"{name}.{key}" for name, friend in self._tree.friends.items() for key in friend.tree.keys()]
+        return [*self._under.keys(), *self._aliases, *of_friends]
 
     def _known(self, name: str) -> Field | None:
         """A branch or alias of this name."""
@@ -209,8 +228,22 @@ class Selector:
             elif name in self._aliases:
                 self._resolved[name] = self._alias(name)
             else:
-                self._resolved[name] = None
+                self._resolved[name] = self._of_friend(name)
         return self._resolved[name]
+
+    def _of_friend(self, name: str) -> Field | None:
+        """The branch of a friend, ``friend.branch``, or without its name that of the first friend that has it."""
+        friends = self._tree.friends if self._under is self._tree else {}
+        alias, _, rest = name.partition(".")
+        if rest and alias in friends:
+            friend = friends[alias]
+            index = friend.tree.find(rest)
+            return None if index is None else FriendField(friend, friend.tree.outline.paths[index])
+        for friend in friends.values():
+            index = friend.tree.find(name)
+            if index is not None:
+                return FriendField(friend, friend.tree.outline.paths[index])
+        return None
 
     def _alias(self, name: str) -> Field:
         if name in self._being_resolved:

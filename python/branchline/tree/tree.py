@@ -8,6 +8,7 @@ from branchline.errors import NoSuchKeyError
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches
 from branchline.tree.outline import Outline
+from branchline.tree.relatives import Friend, Index, Relatives
 from branchline.tree.shape import Shape
 from branchline.tree.stream import Source
 
@@ -33,6 +34,7 @@ class Tree(Branches):
         self.told_unreadable: set[str] = set()
         self._cycle = cycle
         self.shape = Shape(core)
+        self._relatives = Relatives(self)
         self._branches: dict[int, Branch] = {}
 
     def __repr__(self) -> str:
@@ -85,8 +87,20 @@ class Tree(Branches):
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Expressions that the file has names for; none are read yet."""
-        return {}
+        """Formulas that the file has names for (TTree::SetAlias), as ROOT writes them; expressions may use these."""
+        return self._relatives.aliases
+
+    @property
+    def friends(self) -> dict[str, Friend]:
+        """Trees that are read beside it (TTree::AddFriend), by the names under which expressions find their branches:
+        ``tree.arrays(["pt", "friend.weight"])``.
+        """
+        return self._relatives.friends
+
+    @property
+    def index(self) -> Index | None:
+        """The index by which it is read as a friend (TTree::BuildIndex); None if it has none."""
+        return self._relatives.index
 
     @property
     def compressed_bytes(self) -> int:

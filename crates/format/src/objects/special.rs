@@ -5,7 +5,7 @@ use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
 
 use super::block::Block;
-use super::compile::{Compiler, Piece};
+use super::compile::{unsupported, Compiler, Piece};
 use super::form::Form;
 use super::program::{Counted, Counter, Pointers, PointersKind, Step};
 
@@ -15,6 +15,8 @@ const CODE_COUNTER: i32 = 6;
 const CODE_UCHAR_POINTER: i32 = 51;
 const CODE_TSTRING: i32 = 65;
 const CODE_TOBJECT: i32 = 66;
+/// Before this version an index had one number for both of its values.
+const TREE_INDEX_VERSION: i32 = 2;
 
 impl Compiler<'_> {
     /// A class with a form of its own; none for all others.
@@ -35,6 +37,7 @@ impl Compiler<'_> {
                 Piece { steps: vec![Step::TRef { slot }], form: record(name, vec![("ref", form)]) }
             }
             "TRefArray" => self.tref_array(),
+            "TTreeIndex" => self.tree_index()?,
             "TMatrixTSym<double>" => self.symmetric_matrix(name, Scalar::F64)?,
             "TMatrixTSym<float>" => self.symmetric_matrix(name, Scalar::F32)?,
             "TObjArray" => self.pointers(name, PointersKind::Array),
@@ -93,6 +96,38 @@ impl Compiler<'_> {
         let refs = Form::List { slot: list, content: Box::new(content) };
         let members = vec![("fName", text.form), ("fSize", size_form), ("refs", refs)];
         Piece { steps: vec![self.any_version("TRefArray", steps)], form: record("TRefArray", members) }
+    }
+
+    /// The index of a tree as TTreeIndex::Streamer writes it since version 2: pairs of numbers in their order, and the
+    /// entries that have them.
+    fn tree_index(&mut self) -> Result<Piece> {
+        let (named, first, second) = (self.class("TNamed", None)?, self.text(), self.text());
+        let (count, count_form) = self.flat(Scalar::I64);
+        let mut steps = vec![self.any_version("TVirtualIndex", named.steps)];
+        steps.extend(first.steps.into_iter().chain(second.steps));
+        steps.push(Step::Block(Block::numbers(Scalar::I64, 1, count)));
+        let mut members = vec![("fMajorName", first.form), ("fMinorName", second.form), ("fN", count_form)];
+        for name in ["fIndexValues", "fIndexValuesMinor", "fIndex"] {
+            let (slot, content) = self.flat(Scalar::I64);
+            let list = self.slot(true);
+            steps.push(Step::Counted(Box::new(Counted {
+                counter: Counter { slot: count, scalar: Scalar::I64 },
+                is_triangle: false,
+                has_flag: false,
+                each: 1,
+                arrays: 1,
+                list,
+                slot,
+                scalar: Scalar::I64,
+            })));
+            members.push((name, Form::List { slot: list, content: Box::new(content) }));
+        }
+        let Step::Object(mut object) = self.any_version("TTreeIndex", steps) else {
+            return Err(unsupported("the index of a tree"));
+        };
+        object.takes_any = false;
+        object.versions.iter_mut().for_each(|version| version.version = TREE_INDEX_VERSION);
+        Ok(Piece { steps: vec![Step::Object(object)], form: record("TTreeIndex", members) })
     }
 
     /// The header and members of TMatrixTBase, and behind them one half of the matrix.

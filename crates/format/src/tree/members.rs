@@ -79,9 +79,12 @@ pub enum Link {
     LeafCount,
     BranchCount,
     BranchCount2,
+    Aliases,
+    TreeIndex,
+    Friends,
 }
 
-const LINKS_COUNT: usize = Link::BranchCount2 as usize + 1;
+const LINKS_COUNT: usize = Link::Friends as usize + 1;
 
 /// Where a wanted member goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +137,9 @@ pub fn wanted(name: &str) -> Option<Wanted> {
         "fLeafCount" => L(Link::LeafCount),
         "fBranchCount" => L(Link::BranchCount),
         "fBranchCount2" => L(Link::BranchCount2),
+        "fAliases" => L(Link::Aliases),
+        "fTreeIndex" => L(Link::TreeIndex),
+        "fFriends" => L(Link::Friends),
         _ => return None,
     })
 }

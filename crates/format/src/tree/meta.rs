@@ -25,6 +25,8 @@ pub struct TTree {
     pub title: String,
     /// Entries in it.
     pub entries_count: u64,
+    /// Whether it has aliases, an index or friends.
+    pub has_relatives: bool,
     /// Its branches; a parent comes before its children.
     pub branches: Vec<TBranch>,
 }
@@ -148,6 +150,7 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         name: tree.text(Text::Name),
         title: tree.text(Text::Title),
         entries_count: u64::try_from(tree.number(Number::Entries)).unwrap_or(0),
+        has_relatives: [Link::Aliases, Link::TreeIndex, Link::Friends].iter().any(|which| tree.link(*which) != 0),
         branches: builder.branches,
     })
 }

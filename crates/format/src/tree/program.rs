@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
+use crate::objects::special::tarray;
 use crate::streamer::{ClassInfo, ClassInfos, Element};
 
 use super::builtin;
@@ -19,6 +20,8 @@ pub enum Step {
     SkipString,
     /// An object with a byte count that nobody wants.
     SkipObject,
+    /// A count and so many numbers of this size that nobody wants (TArray and its kinds).
+    SkipNumbers(usize),
     /// A pointer whose object nobody wants.
     SkipPointer,
     /// A variable array that nobody wants: bytes of an element, and its count.
@@ -199,7 +202,12 @@ impl<'a> Programs<'a> {
         let unwanted = |step: &&Step| {
             matches!(
                 step,
-                Step::Skip(_) | Step::SkipString | Step::SkipObject | Step::SkipPointer | Step::SkipArray(..)
+                Step::Skip(_)
+                    | Step::SkipString
+                    | Step::SkipObject
+                    | Step::SkipNumbers(_)
+                    | Step::SkipPointer
+                    | Step::SkipArray(..)
             )
         };
         let wanted_count = steps.len() - steps.iter().rev().take_while(unwanted).count();
@@ -256,7 +264,10 @@ fn member_step(element: &Element) -> Result<Step> {
         },
         61 | 62 => match keep {
             Some(Wanted::Pointers(_)) => Step::Pointers(keep.ok_or_else(unknown)?),
-            _ => Step::SkipObject,
+            _ => match tarray(&element.type_name) {
+                Some(scalar) => Step::SkipNumbers(scalar.stored_size()),
+                None => Step::SkipObject,
+            },
         },
         63 | 64 | 69 | 70 => match keep {
             Some(Wanted::Link(_)) => Step::Link(keep.ok_or_else(unknown)?),

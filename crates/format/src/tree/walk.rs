@@ -140,6 +140,11 @@ impl<'b> Walker<'b, '_> {
                 Step::Skip(size) => self.buffer.cursor.skip(*size)?,
                 Step::SkipString => self.buffer.cursor.string_bytes().map(|_| ())?,
                 Step::SkipObject => self.skip_object()?,
+                Step::SkipNumbers(size) => {
+                    let count = i64::from(self.buffer.cursor.i32()?);
+                    let count = self.buffer.cursor.checked_count(count, *size)?;
+                    self.buffer.cursor.skip(count * size)?;
+                }
                 Step::SkipPointer => self.pointer().map(|_| ())?,
                 Step::SkipArray(size, count) => {
                     if let Some(count) = self.array_count(into.number(*count), *size)? {
