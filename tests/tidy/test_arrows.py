@@ -16,9 +16,10 @@ ROOMS: dict[str, set[str]] = {
     "jobs": set(),
     "train": {"dataset", "jobs", "sensors", "tree"},
     "report": set(),
+    "layout": {"dataset", "report", "tree"},
     "running": {"jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
-    "cli": {"dataset", "demo", "report", "running", "sensors", "train"},
+    "cli": {"dataset", "demo", "layout", "report", "running", "sensors", "train"},
     "__main__": {"cli"},
 }
 EVERYBODYS = {"errors", "limits", "locations"}

@@ -16,6 +16,13 @@ use crate::errors::to_python;
 #[pyclass(frozen)]
 pub struct Buffer(Bytes);
 
+impl Buffer {
+    /// 64-bit numbers.
+    pub fn numbers(numbers: Vec<i64>) -> Self {
+        Self(Bytes::Numbers(numbers))
+    }
+}
+
 #[pymethods]
 impl Buffer {
     fn __len__(&self) -> usize {

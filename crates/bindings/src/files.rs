@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use branchline_engine::about::State;
+use branchline_engine::error::ReadError;
 use branchline_engine::read_now::read_now;
 use branchline_engine::slab::Pool;
 use branchline_engine::{file, tree};
+use branchline_format::compress::Codec;
 use branchline_format::file::TKey;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::buffer::{column_to_python, columns_to_python};
+use crate::buffer::{column_to_python, columns_to_python, Buffer};
 use crate::errors::to_python;
 
 /// Path, cycle, class and title of a key, and whether it is a tree.
@@ -158,6 +160,19 @@ impl Tree {
         std::iter::once(first).chain(baskets.iter().map(|entries| entries.end)).collect()
     }
 
+    /// The extents of these branches: columns of the branch's index, offset, size, first entry and the one behind the
+    /// last, as 64-bit numbers.
+    fn extents(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Buffer>> {
+        let columns = py.detach(|| extents_of(&self.0, &indices)).map_err(|error| to_python(py, &error))?;
+        Ok(columns.into_iter().map(Buffer::numbers).collect())
+    }
+
+    /// The codecs of the first baskets of these branches; None where the branches say it themselves, or have none.
+    fn codecs_in_baskets(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Option<&'static str>>> {
+        let codecs = py.detach(|| self.0.codecs_in_baskets(&indices)).map_err(|error| to_python(py, &error))?;
+        Ok(codecs.into_iter().map(|codec| codec.map(Codec::name)).collect())
+    }
+
     /// Paths of the branches that can be read.
     fn readable(&self) -> Vec<String> {
         self.0.readable().map(|index| self.0.branch_path(index).to_string()).collect()
@@ -215,6 +230,18 @@ impl Tree {
         about.set_item("compress", known.compress)?;
         Ok(about)
     }
+}
+
+fn extents_of(tree: &tree::Tree, indices: &[usize]) -> Result<[Vec<i64>; 5], ReadError> {
+    let mut columns: [Vec<i64>; 5] = Default::default();
+    for index in indices {
+        for extent in tree.extents(*index)? {
+            let (first, behind) = (extent.entries.start, extent.entries.end);
+            let row = [*index as i64, extent.offset as i64, extent.size as i64, first as i64, behind as i64];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+    }
+    Ok(columns)
 }
 
 fn kind_name(state: &State) -> &'static str {

@@ -19,6 +19,7 @@ mod ntuple;
 pub mod object;
 mod page_decode;
 mod page_fetch;
+pub mod places;
 mod read_buffers;
 pub mod read_now;
 pub mod records;

@@ -13,6 +13,7 @@ from rich.console import Console
 import branchline
 from branchline.cli.demo_data import demo_data
 from branchline.cli.failure import hush, say, say_stopping, told
+from branchline.cli.inspecting import inspect
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
@@ -139,6 +140,7 @@ def show(
         open_tree(DataFile(path, tree)).show()
 
 
+app.command()(inspect)
 app.command("demo-data")(demo_data)
 
 

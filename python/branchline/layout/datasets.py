@@ -1,0 +1,214 @@
+"""The layout of a dataset: its files, and in what they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from branchline.dataset import DataFile, Dataset
+from branchline.errors import FILE_ERRORS, NoSuchKeyError
+from branchline.layout.advice import SLOW_CODECS, SMALL_FILE_BYTES
+from branchline.layout.files import codecs_of
+from branchline.report.quantities import count, counted, percent, size
+from branchline.tree import File
+
+#: Files that are opened at a time: enough to hide the way to a server.
+FILES_AT_A_TIME = 16
+#: What small files are merged to: few files, of which a job can still share out many.
+MERGED_BYTES = 1e9
+#: Names that a sentence lists.
+NAMES_SHOWN = 5
+
+
+#: Paths and types of branches.
+Schema = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """A file of a dataset, as far as its metadata tell."""
+
+    path: str
+    size_bytes: int
+    tree: str
+    entries: int
+    compressed_bytes: int
+    plain_bytes: int
+    codecs: tuple[str, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the branches of some files have and those of most files have not, or the other way round."""
+
+    paths: tuple[str, ...]
+    missing: tuple[str, ...]
+    additional: tuple[str, ...]
+    other_types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DatasetLayout:
+    """The files of a dataset; ``bad`` are those that could not be opened, with the reason."""
+
+    files: tuple[FileFacts, ...]
+    bad: tuple[tuple[str, str], ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def entries(self) -> int:
+        """Entries of all files."""
+        return sum(one.entries for one in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(one.size_bytes for one in self.files)
+
+    @property
+    def small(self) -> list[FileFacts]:
+        """The files that cost more to open than to read."""
+        return [one for one in self.files if one.size_bytes < SMALL_FILE_BYTES]
+
+    @property
+    def codecs(self) -> dict[str, int]:
+        """How many files have branches that are compressed so."""
+        return dict(Counter(codec for one in self.files for codec in one.codecs).most_common())
+
+    def advice(self) -> list[str]:
+        """What to do about the dataset, in plain sentences."""
+        return list(self._sentences()) or ["Its files are alike and large enough."]
+
+    def _sentences(self) -> Iterator[str]:
+        if self.bad:
+            path, reason = self.bad[0]
+            yield f"{counted(len(self.bad), 'file')} cannot be read, the first of them {path}: {reason}"
+        small = self.small
+        if len(small) > 1 and 2 * len(small) > len(self.files):
+            together = sum(one.size_bytes for one in small)
+            into = max(1, round(together / MERGED_BYTES))
+            yield (
+                f"{percent(len(small), len(self.files))} of the files are smaller than {size(SMALL_FILE_BYTES)}: "
+                "opening them takes longer than reading them; merged they are "
+                f"{counted(into, 'file')} of {size(together / into)}."
+            )
+        if len(self.codecs) > 1:
+            parts = ", ".join(f"{name} in {counted(number, 'file')}" for name, number in self.codecs.items())
+            yield f"Codecs differ ({parts}): some parts of a job take longer than others for no reason of theirs."
+        slow = [name for name in self.codecs if name in SLOW_CODECS]
+        if slow:
+            yield f"{slow[0]} takes {SLOW_CODECS[slow[0]]} to decompress: recompressing pays if they are read often."
+        for one in self.differences:
+            yield _difference_sentence(one)
+
+    def as_json(self) -> dict[str, Any]:
+        """The files, what is wrong with some, and the sentences."""
+        files = [
+            {
+                "path": one.path,
+                "size_bytes": one.size_bytes,
+                "tree": one.tree,
+                "entries": one.entries,
+                "compressed_bytes": one.compressed_bytes,
+                "plain_bytes": one.plain_bytes,
+                "codecs": list(one.codecs),
+                "branches": len(one.schema),
+            }
+            for one in self.files
+        ]
+        return {
+            "files": files,
+            "bad_files": [{"path": path, "reason": reason} for path, reason in self.bad],
+            "entries": self.entries,
+            "size_bytes": self.size_bytes,
+            "small_files": len(self.small),
+            "codecs": self.codecs,
+            "differences": [
+                {
+                    "files": list(one.paths),
+                    "missing": list(one.missing),
+                    "additional": list(one.additional),
+                    "other_types": list(one.other_types),
+                }
+                for one in self.differences
+            ],
+            "advice": self.advice(),
+        }
+
+
+def _difference_sentence(one: Difference) -> str:
+    is_one = len(one.paths) == 1
+    said = []
+    if one.missing:
+        said.append(f"{'lacks' if is_one else 'lack'} {_some(one.missing)}")
+    if one.additional:
+        said.append(f"{'has' if is_one else 'have'} {_some(one.additional)} beside")
+    if one.other_types:
+        said.append(f"{'has' if is_one else 'have'} other types of {_some(one.other_types)}")
+    who = one.paths[0] if is_one else f"{counted(len(one.paths), 'file')}, the first of them {one.paths[0]},"
+    return f"Unlike most files, {who} {' and '.join(said)}."
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {count(more)} more" if more > 0 else "")
+
+
+def inspect_dataset(dataset: Any, tree: str | None = None) -> DatasetLayout:
+    """The layout of what ``Dataset.of`` takes. Files that cannot be opened are listed. Raises DatasetError."""
+    files = tuple(Dataset.of(dataset, tree))
+    with ThreadPoolExecutor(FILES_AT_A_TIME) as threads:
+        found = list(threads.map(_facts_or_reason, files))
+    facts = tuple(one for one in found if isinstance(one, FileFacts))
+    bad = tuple((file.path, one) for file, one in zip(files, found, strict=True) if isinstance(one, str))
+    return DatasetLayout(facts, bad, tuple(_differences(facts)))
+
+
+def _facts_or_reason(one: DataFile) -> FileFacts | str:
+    try:
+        return _facts(one)
+    except (*FILE_ERRORS, NoSuchKeyError) as error:
+        return str(error)
+
+
+def _facts(one: DataFile) -> FileFacts:
+    file = File(one.path)
+    tree = file.tree(one.tree)
+    branches = [tree.branch(index) for index in range(len(tree.outline.paths))]
+    own = [branch for branch in branches if not branch.is_part and not branch.is_group]
+    return FileFacts(
+        path=one.path,
+        size_bytes=file.size_bytes,
+        tree=tree.path,
+        entries=tree.entries_count,
+        compressed_bytes=sum(branch.compressed_bytes for branch in own),
+        plain_bytes=sum(branch.plain_bytes for branch in own),
+        codecs=tuple(sorted(set(codecs_of(tree, [branch for branch in own if branch.compressed_bytes])))),
+        schema=tuple((branch.path, branch.typename) for branch in branches),
+    )
+
+
+def _differences(files: Sequence[FileFacts]) -> Iterator[Difference]:
+    """How the branches of files differ from those that most of them have."""
+    by_schema: dict[Schema, list[str]] = {}
+    for file in files:
+        by_schema.setdefault(file.schema, []).append(file.path)
+    if len(by_schema) < 2:
+        return
+    _, most = max((len(paths), schema) for schema, paths in by_schema.items())
+    usual = dict(most)
+    for one, paths in by_schema.items():
+        own = dict(one)
+        if own != usual:
+            common = usual.keys() & own.keys()
+            yield Difference(
+                paths=tuple(paths),
+                missing=tuple(name for name in usual if name not in own),
+                additional=tuple(name for name in own if name not in usual),
+                other_types=tuple(name for name in usual if name in common and own[name] != usual[name]),
+            )

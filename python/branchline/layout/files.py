@@ -1,0 +1,181 @@
+"""The layout of one tree of a file: what its branches are made of, and where their baskets lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from branchline.errors import NoSuchKeyError
+from branchline.layout.places import Clusters, DiskPages, Gaps, Places, Spread, Travel
+from branchline.locations import split_location
+from branchline.tree import Branch, File, Tree
+
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class BranchLayout:
+    """A branch with values of its own: its sizes, and the distribution of entries and bytes over its baskets."""
+
+    path: str
+    typename: str
+    codec: str
+    entries: int
+    baskets: int
+    compressed_bytes: int
+    plain_bytes: int
+    entries_per_basket: Spread
+    bytes_per_basket: Spread
+
+    @property
+    def factor(self) -> float:
+        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        return self.plain_bytes / self.compressed_bytes if self.compressed_bytes else 1.0
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """A tree of a file. Of the physical layout, everything is about the branches that ``wanted`` names."""
+
+    path: str
+    size_bytes: int
+    tree: str
+    is_ntuple: bool
+    entries: int
+    branches: tuple[BranchLayout, ...]
+    wanted: tuple[str, ...]
+    places: Places
+    every_place: Places
+    numbers: dict[int, str]
+    travel: Travel
+    gaps: Gaps
+    clusters: Clusters
+    disk_pages: DiskPages
+
+    @property
+    def compressed_bytes(self) -> int:
+        """Bytes of all branches in the file."""
+        return sum(branch.compressed_bytes for branch in self.branches)
+
+    @property
+    def plain_bytes(self) -> int:
+        """Bytes of all branches after decompression."""
+        return sum(branch.plain_bytes for branch in self.branches)
+
+    @property
+    def codecs(self) -> dict[str, int]:
+        """Bytes in the file by the codec that its branches were written with."""
+        found: dict[str, int] = {}
+        for branch in self.branches:
+            found[branch.codec] = found.get(branch.codec, 0) + branch.compressed_bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the places, as numbers and texts."""
+        physical = {name: asdict(getattr(self, name)) for name in ("travel", "gaps", "clusters", "disk_pages")}
+        return {
+            "path": self.path,
+            "size_bytes": self.size_bytes,
+            "tree": self.tree,
+            "format": "RNTuple" if self.is_ntuple else "TTree",
+            "entries": self.entries,
+            "compressed_bytes": self.compressed_bytes,
+            "plain_bytes": self.plain_bytes,
+            "codecs": self.codecs,
+            "branches": [{**asdict(branch), "factor": round(branch.factor, 4)} for branch in self.branches],
+            "physical": {"branches": list(self.wanted), **physical},
+        }
+
+
+def inspect_file(location: str, branches: Sequence[str] | None = None, *, page_bytes: int = PAGE_BYTES) -> FileLayout:
+    """The layout of ``FILE[:TREE]``; the physical one of some branches, or of all. Only metadata are read.
+
+    Names may be patterns, as for ``Tree.arrays``. Raises NoSuchKeyError and what opening a file raises.
+    """
+    path, name = split_location(location)
+    file = File(path)
+    return layout_of(file.tree(name), file, branches, page_bytes)
+
+
+def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes: int) -> FileLayout:
+    """The layout of a tree that is open."""
+    owners = _with_values(tree)
+    every = _places(tree, owners)
+    wanted = owners if branches is None else _named(tree, owners, branches)
+    places = every.of([branch.number for branch in wanted])
+    return FileLayout(
+        path=tree.file_path,
+        size_bytes=file.size_bytes,
+        tree=tree.path,
+        is_ntuple=tree.outline.nests,
+        entries=tree.entries_count,
+        branches=tuple(_branch(*pair, every) for pair in zip(owners, codecs_of(tree, owners), strict=True)),
+        wanted=tuple(branch.path for branch in wanted),
+        places=places,
+        every_place=every,
+        numbers={branch.number: branch.path for branch in owners},
+        travel=places.travel(),
+        gaps=places.gaps(),
+        clusters=places.clusters(),
+        disk_pages=places.disk_pages(every, page_bytes),
+    )
+
+
+def _with_values(tree: Tree) -> list[Branch]:
+    """The branches whose bytes are their own; those of an RNTuple's subfields are counted with the field."""
+    branches = [tree.branch(index) for index in range(len(tree.outline.paths))]
+    return [branch for branch in branches if not branch.is_part and (branch.baskets_count or not branch.is_group)]
+
+
+def _places(tree: Tree, branches: Sequence[Branch]) -> Places:
+    columns = tree.core.extents([branch.number for branch in branches])
+    places = Places(*(np.frombuffer(column, "i8") for column in columns))
+    # Fields of an RNTuple may share pages: each is there once.
+    _, first = np.unique(places.offset, return_index=True)
+    return places.rows(np.sort(first))
+
+
+def _named(tree: Tree, owners: Sequence[Branch], names: Sequence[str]) -> list[Branch]:
+    wanted = set()
+    for path in (path for name in names for path in _paths(tree, name)):
+        branch = tree[path]
+        while branch.is_part and isinstance(branch.parent, Branch):
+            branch = branch.parent
+        wanted.add(branch.number)
+    return [branch for branch in owners if branch.number in wanted]
+
+
+def _paths(tree: Tree, name: str) -> list[str]:
+    """The branches that a name or a pattern means."""
+    if "*" not in name and "?" not in name:
+        return tree.selection([name]).paths()
+    paths = tree.selection(None, filter_name=name).paths()
+    if not paths:
+        raise NoSuchKeyError(f"no branch of tree {tree.path} is like {name!r}", path=tree.file_path)
+    return paths
+
+
+def codecs_of(tree: Tree, branches: Sequence[Branch]) -> list[str]:
+    """The codec of each branch: of its first basket where the branch does not say it."""
+    unsaid = [branch for branch in branches if branch.codec is None]
+    found = tree.core.codecs_in_baskets([branch.number for branch in unsaid]) if unsaid else []
+    by_number = {branch.number: codec for branch, codec in zip(unsaid, found, strict=True)}
+    return [branch.codec or by_number[branch.number] or "none" for branch in branches]
+
+
+def _branch(branch: Branch, codec: str, every: Places) -> BranchLayout:
+    own = every.of([branch.number])
+    return BranchLayout(
+        path=branch.path,
+        typename=branch.typename,
+        codec=codec,
+        entries=branch.entries_count,
+        baskets=branch.baskets_count,
+        compressed_bytes=branch.compressed_bytes,
+        plain_bytes=branch.plain_bytes,
+        entries_per_basket=Spread.of(own.entry_stop - own.entry_start),
+        bytes_per_basket=Spread.of(own.size),
+    )

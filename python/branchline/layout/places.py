@@ -1,0 +1,179 @@
+"""Where extents lie: how far a reader travels between them, what lies between, and what shares a page of the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The distribution of some numbers: smallest, quartiles, largest."""
+
+    least: float
+    low: float
+    median: float
+    high: float
+    most: float
+
+    @classmethod
+    def of(cls, numbers: npt.ArrayLike) -> Spread:
+        """The spread of some numbers; zeros if there are none."""
+        values = np.asarray(numbers)
+        if values.size == 0:
+            return cls(0, 0, 0, 0, 0)
+        return cls(*(float(one) for one in np.percentile(values, (0, 25, 50, 75, 100))))
+
+
+@dataclass(frozen=True)
+class Travel:
+    """The way of a reader that wants each basket when the first of its entries comes.
+
+    ``distance_bytes`` is what lies between the end of one basket and the beginning of the next one that it wants, there
+    and back; ``jumps_back`` counts the ways towards the beginning of the file.
+    """
+
+    baskets: int
+    wanted_bytes: int
+    span_bytes: int
+    distance_bytes: int
+    jumps: int
+    jumps_back: int
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What lies between the wanted baskets, in the order of the file."""
+
+    count: int
+    total_bytes: int
+    largest_bytes: int
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Ranges of entries at whose borders baskets of all branches begin; ``span`` is how far the baskets of one lie
+    apart in the file, over their own bytes: 1 where nothing else lies between them.
+    """
+
+    count: int
+    entries: Spread
+    stored_bytes: Spread
+    span: Spread
+
+
+@dataclass(frozen=True)
+class DiskPages:
+    """Pages of the disk or of the page cache that hold wanted baskets. ``with_others`` hold bytes of other branches of
+    the tree too, and ``beside_bytes`` is what the pages hold beside the wanted baskets.
+    """
+
+    page_bytes: int
+    count: int
+    with_others: int
+    beside_bytes: int
+
+
+@dataclass(frozen=True)
+class Places:
+    """The extents of some branches: a row for each basket or page of an RNTuple, once each."""
+
+    branch: Numbers
+    offset: Numbers
+    size: Numbers
+    entry_start: Numbers
+    entry_stop: Numbers
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def end(self) -> Numbers:
+        """The bytes behind the extents."""
+        return self.offset + self.size
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all extents."""
+        return int(self.size.sum())
+
+    def of(self, branches: list[int]) -> Places:
+        """The extents of some of the branches."""
+        return self.rows(np.isin(self.branch, branches))
+
+    def rows(self, rows: npt.NDArray[np.bool_] | Numbers) -> Places:
+        """Some of the extents, by a mask or by their numbers."""
+        columns = (self.branch, self.offset, self.size, self.entry_start, self.entry_stop)
+        return Places(*(column[rows] for column in columns))
+
+    def by_offset(self) -> Places:
+        """In the order of the file."""
+        return self.rows(np.argsort(self.offset, kind="stable"))
+
+    def by_entry(self) -> Places:
+        """In the order in which a reader of entry after entry wants them."""
+        return self.rows(np.lexsort((self.branch, self.entry_start)))
+
+    def travel(self) -> Travel:
+        """How far a reader of entry after entry goes."""
+        wanted = self.by_entry()
+        ways = wanted.offset[1:] - wanted.end[:-1]
+        span = int(self.end.max() - self.offset.min()) if len(self) else 0
+        return Travel(
+            baskets=len(self),
+            wanted_bytes=self.stored_bytes,
+            span_bytes=span,
+            distance_bytes=int(np.abs(ways).sum()),
+            jumps=int(np.count_nonzero(ways)),
+            jumps_back=int(np.count_nonzero(ways < 0)),
+        )
+
+    def gaps(self) -> Gaps:
+        """What lies between the extents."""
+        laid = self.by_offset()
+        ways = laid.offset[1:] - np.maximum.accumulate(laid.end)[:-1] if len(laid) else laid.offset
+        gaps = ways[ways > 0]
+        return Gaps(len(gaps), int(gaps.sum()), int(gaps.max(initial=0)))
+
+    def clusters(self) -> Clusters:
+        """The ranges of entries that the extents of all branches keep to."""
+        borders = self._common_borders()
+        inside = self.rows(self.entry_stop <= borders[-1]) if len(borders) > 1 else self.rows(self.size < 0)
+        if not len(inside):
+            nothing = Spread.of([])
+            return Clusters(0, nothing, nothing, nothing)
+        number = np.searchsorted(borders, inside.entry_start, side="right") - 1
+        count = len(borders) - 1
+        stored = np.bincount(number, inside.size, count)
+        first, behind = np.full(count, np.iinfo("i8").max), np.zeros(count, "i8")
+        np.minimum.at(first, number, inside.offset)
+        np.maximum.at(behind, number, inside.end)
+        is_held = stored > 0
+        span = (behind[is_held] - first[is_held]) / stored[is_held]
+        return Clusters(count, Spread.of(np.diff(borders)), Spread.of(stored), Spread.of(span))
+
+    def _common_borders(self) -> Numbers:
+        common: Numbers | None = None
+        for branch in np.unique(self.branch):
+            is_own = self.branch == branch
+            borders = np.unique(np.append(self.entry_start[is_own], self.entry_stop[is_own].max()))
+            common = borders if common is None else np.intersect1d(common, borders, assume_unique=True)
+        return np.empty(0, "i8") if common is None else common
+
+    def disk_pages(self, every: Places, page_bytes: int) -> DiskPages:
+        """The pages that hold these extents, where ``every`` are those of all branches."""
+        own = self._pages(page_bytes)
+        others = every.rows(~np.isin(every.branch, np.unique(self.branch)))
+        shared = np.intersect1d(own, others._pages(page_bytes), assume_unique=True)
+        return DiskPages(page_bytes, len(own), len(shared), len(own) * page_bytes - self.stored_bytes)
+
+    def _pages(self, page_bytes: int) -> Numbers:
+        """The numbers of the pages that the extents touch."""
+        first, last = self.offset // page_bytes, (self.end - 1) // page_bytes
+        counts = np.where(self.size > 0, last - first + 1, 0)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        return np.unique(np.repeat(first, counts) + np.arange(counts.sum()) - before)

@@ -1,0 +1,125 @@
+"""The layout of real files: equal to what uproot knows of their baskets, and told so that people can act on it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+from typer.testing import CliRunner
+
+import branchline
+from branchline.cli.app import app
+from branchline.layout import inspect_dataset, inspect_file
+from branchline.layout.advice import advice
+from branchline.layout.drawing import draw
+
+
+def write(path: Path, steps: list[int], names: tuple[str, ...] = ("a", "b"), codec: Any = None) -> Path:
+    with uproot.recreate(path, compression=codec or uproot.ZLIB(1)) as file:
+        file.mktree("events", dict.fromkeys(names, "f8"))
+        for entries in steps:
+            file["events"].extend({name: np.arange(entries) // 7.0 for name in names})
+    return path
+
+
+def test_baskets_lie_where_uproot_finds_them(collisions: Path) -> None:
+    path = sorted(collisions.glob("*.root"))[0]
+    layout = inspect_file(f"{path}:events")
+    tree = uproot.open(path)["events"]
+    for branch in layout.branches:
+        peer = tree[branch.path]
+        number = next(number for number, name in layout.numbers.items() if name == branch.path)
+        own = layout.places.of([number])
+        assert list(own.offset) == list(peer.member("fBasketSeek")[: peer.num_baskets])
+        assert list(own.size) == list(peer.member("fBasketBytes")[: peer.num_baskets])
+        assert [*own.entry_start, own.entry_stop[-1]] == list(peer.entry_offsets)
+        assert branch.plain_bytes == peer.uncompressed_bytes
+    assert layout.compressed_bytes == layout.places.stored_bytes == layout.travel.wanted_bytes
+
+
+def test_pages_of_an_ntuple_fill_what_its_fields_take(tmp_path: Path) -> None:
+    path = tmp_path / "ntuple.root"
+    with uproot.recreate(path) as file:
+        file.mkrntuple("events", {"x": np.arange(1000.0), "hits": ak.Array([[1.0, 2.0], [3.0]] * 500)})
+    layout = inspect_file(f"{path}:events")
+    assert layout.is_ntuple
+    assert {branch.path for branch in layout.branches} == {"x", "hits"}
+    assert layout.travel.wanted_bytes >= layout.compressed_bytes > 0
+    assert layout.clusters.count == 1
+    stored = path.read_bytes()
+    assert all(0 < offset < len(stored) for offset in layout.places.offset)
+
+
+def test_a_few_branches_have_gaps_between_them(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.root", [10_000] * 4)
+    every, one = inspect_file(f"{path}:events"), inspect_file(f"{path}:events", ["b"])
+    assert one.wanted == ("b",)
+    assert one.travel.baskets == 4
+    assert every.travel.baskets == 8
+    assert one.gaps.count == 3
+    assert one.gaps.total_bytes > every.gaps.total_bytes
+    assert one.disk_pages.with_others > 0
+    assert every.clusters.count == 4
+    assert every.clusters.entries.least == every.clusters.entries.most == 10_000
+    with pytest.raises(branchline.NoSuchKeyError, match="like 'c"):
+        inspect_file(f"{path}:events", ["c*"])
+
+
+def test_small_baskets_and_slow_codecs_are_told(tmp_path: Path) -> None:
+    sentences = " ".join(advice(inspect_file(f"{write(tmp_path / 'f.root', [200] * 20, codec=uproot.LZMA(1))}:events")))
+    assert "100 % of the 40 baskets are smaller than 4.00 kB" in sentences
+    assert "lzma" in sentences
+    assert "ten times" in sentences
+
+
+def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: Path) -> None:
+    write(tmp_path / "1.root", [10])
+    write(tmp_path / "2.root", [20])
+    write(tmp_path / "3.root", [30], ("a", "c"), uproot.LZ4(1))
+    (tmp_path / "4.root").write_bytes(b"nothing")
+    layout = inspect_dataset([str(tmp_path / "*.root")], "events")
+    assert layout.entries == 60
+    assert len(layout.files) == 3
+    assert [Path(path).name for path, _ in layout.bad] == ["4.root"]
+    (other,) = layout.differences
+    assert (other.missing, other.additional, other.other_types) == (("b",), ("c",), ())
+    sentences = " ".join(layout.advice())
+    for expected in (
+        "1 file cannot be read",
+        "100 % of the files are smaller",
+        "lz4 in 1 file",
+        "3.root lacks b and has c beside.",
+    ):
+        assert expected in sentences
+
+
+def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.root", [100, 100])
+    picture = tmp_path / "f.svg"
+    shown = CliRunner().invoke(app, ["inspect", f"{path}:events", "--picture", str(picture)])
+    assert shown.exit_code == 0, shown.output
+    assert "4 baskets" in shown.output
+    assert "a reader of all branches" in shown.output
+    assert "<svg" in picture.read_text()
+    told = json.loads(CliRunner().invoke(app, ["inspect", f"{path}:events", "--branches", "a", "--json"]).output)
+    assert told["physical"]["branches"] == ["a"]
+    assert told["physical"]["travel"]["baskets"] == 2
+    shutil.copy(path, tmp_path / "g.root")
+    told = json.loads(CliRunner().invoke(app, ["inspect", f"{tmp_path}/*.root", "--json"]).output)
+    assert len(told["files"]) == 2
+    assert told["entries"] == 400
+
+
+def test_the_same_file_gives_the_same_picture(tmp_path: Path) -> None:
+    layout = inspect_file(f"{write(tmp_path / 'f.root', [100])}:events")
+    for name in ("a.png", "b.png"):
+        draw(layout, tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    with pytest.raises(branchline.OptionError, match="svg or"):
+        draw(layout, tmp_path / "f.pdf")
