@@ -19,6 +19,11 @@ use crate::memory::bounded;
 /// buffers that grow to twice their size.
 const FACTOR: usize = 64;
 
+/// The same for objects, of which much can be made without bytes behind it (`objects/unstored.rs`): 256 times the bytes
+/// and so much anyway, in buffers that grow.
+const OBJECTS_FACTOR: usize = 1024;
+const UNSTORED_BYTES: usize = 64 << 20;
+
 /// Decodes the basket that is the rest of an input: a record, or one that came embedded in a tree. `described_bytes` may
 /// be taken into account for what the layout itself takes. What is decoded at once has to equal what is decoded in two
 /// parts, and what is decoded in place.
@@ -104,10 +109,14 @@ impl Checked<'_> {
     fn decode_all(&self, plain: &Plain<'_>) -> Option<Column> {
         let end = plain.entries_count;
         let plain_bytes = plain.data.len() + 4 * plain.bounds().ok().flatten().map_or(0, |bounds| bounds.len());
-        let part = |entries: Range<usize>| {
-            let input_bytes = plain_bytes + self.described_bytes;
-            bounded(input_bytes, FACTOR, || decode(self.layout, plain, entries, self.counts))
+        let (input_bytes, factor) = match self.layout {
+            Layout::Objects(_) => {
+                (plain_bytes + self.described_bytes + UNSTORED_BYTES / OBJECTS_FACTOR, OBJECTS_FACTOR)
+            }
+            _ => (plain_bytes + self.described_bytes, FACTOR),
         };
+        let part =
+            |entries: Range<usize>| bounded(input_bytes, factor, || decode(self.layout, plain, entries, self.counts));
         let whole = part(0..end).ok()?;
         assert_eq!(checked_len(&whole), end);
         let middle = self.split.min(end);

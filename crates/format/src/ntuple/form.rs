@@ -331,3 +331,47 @@ pub(super) fn optional(content: Column) -> Column {
         other => Column::Option { valid: Vec::new(), content: Box::new(other) },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::encoding::Encoding;
+    use super::super::schema::{Column, Field};
+    use super::*;
+
+    fn field(name: &str, parent: Option<usize>, array_size: Option<u64>) -> Field {
+        Field {
+            name: name.to_string(),
+            type_name: String::new(),
+            type_alias: String::new(),
+            description: String::new(),
+            field_version: 0,
+            type_version: 0,
+            parent,
+            role: Role::Plain,
+            array_size,
+            source: None,
+            type_checksum: None,
+            children: Vec::new(),
+            columns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn arrays_of_no_elements_are_refused_by_name() {
+        // awkward could not tell how many there are.
+        let mut schema = Schema::default();
+        schema.fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
+        schema.fields[0].children = vec![1];
+        schema.fields[1].columns = vec![vec![0]];
+        let encoding = Encoding::new(0x0c, 32, None);
+        schema.columns =
+            vec![Column { encoding, field: 1, representation: 0, first_element: 0, suppressed_before: false }];
+        let classes = Arc::new(Classes::new(Arc::default()));
+        for one in [0, 1] {
+            let reason = standalone_form(&schema, &classes, one).unwrap_err();
+            assert_eq!(reason, "empty is an array of no elements");
+        }
+        schema.fields[0].array_size = Some(3);
+        assert!(matches!(standalone_form(&schema, &classes, 0), Ok(Form::Regular { size: 3, .. })));
+    }
+}
