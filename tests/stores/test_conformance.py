@@ -27,6 +27,7 @@ STORES: dict[str, Url] = {
     "http-nginx-moved": lambda served, name: f"http://127.0.0.1:{served.nginx.port}/moved/{name}",
     "https-nginx": lambda served, name: f"https://localhost:{served.nginx.tls_port}/{name}",
     "davs-nginx": lambda served, name: f"davs://127.0.0.1:{served.nginx.tls_port}/{name}",
+    "root": lambda served, name: f"root://127.0.0.1:{served.xrootd.port}//{name}",
     "http-xrootd": lambda served, name: f"http://127.0.0.1:{served.xrootd.http_port}/{name}",
 }
 LOCAL = {"local", "file-url"}

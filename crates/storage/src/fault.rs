@@ -24,6 +24,12 @@ impl Fault {
         Self { kind, reason: reason.into(), retry_may_help }
     }
 
+    /// The same, but to try again at once would be in vain.
+    pub(crate) fn final_for_now(mut self) -> Self {
+        self.retry_may_help = false;
+        self
+    }
+
     /// The server does not keep to its protocol.
     pub(crate) fn protocol(server: &str, what: &str) -> Self {
         Self::new(StorageErrorKind::Protocol, format!("{server} answered with {what}"))

@@ -21,6 +21,7 @@ mod store;
 mod tls;
 mod token;
 mod url;
+mod xrootd;
 
 pub use coalesce::{coalesce, Placement, Plan};
 pub use counted::Counted;
@@ -31,3 +32,4 @@ pub use memory::Memory;
 pub use open::open;
 pub use range::{ByteRange, RangeRead};
 pub use store::{ReadEffort, Store};
+pub use xrootd::XrootdFile;

@@ -49,3 +49,28 @@ pub(crate) const PART_LINE_BYTES_MAX: usize = 4 * 1024;
 pub(crate) const PART_LINES_MAX: usize = 32;
 /// A bearer token; those of grids have one to four KiB.
 pub(crate) const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
+/// Ranges in a vector read of XRootD, and the bytes of each, where the server does not say: its own defaults.
+pub(crate) const READV_RANGES: usize = 1024;
+/// The bytes of each.
+pub(crate) const READV_RANGE_BYTES: u32 = 2_097_136;
+/// Bytes of a vector read in all: enough that the link does not wait for the next one.
+pub(crate) const READV_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// From here on a range is read by itself, with checksums: 16 bytes more in a vector read are nothing to it any more.
+pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
+/// A single read is at most so long, and ends where so many bytes of the file do; a multiple of the page of 4 KiB.
+pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Requests that an XRootD server has to answer at a time. Eight of 4 MiB fill a link of 1 Gb/s and 250 ms.
+pub(crate) const REQUESTS_MAX: usize = 8;
+/// Their bytes. They have to fit into what the connection holds for a server that is busy answering.
+pub(crate) const REQUESTS_BYTES_MAX: usize = 48 * 1024;
+/// Connections to one XRootD server.
+pub(crate) const SESSIONS_MAX: usize = 8;
+/// Firewalls forget a silent connection after five minutes or more.
+pub(crate) const SESSION_IDLE_MAX: Duration = Duration::from_secs(120);
+/// An answer of XRootD that is no data. The longest are lists of settings and of what a server wants to know.
+pub(crate) const ANSWER_BYTES_MAX: u32 = 256 * 1024;
+/// Messages of XRootD between two answers that are due.
+pub(crate) const ATTENTIONS_MAX: usize = 1000;
+/// How long a server may make us wait by saying so, as when a file comes from tape.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(600);

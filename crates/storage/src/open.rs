@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::http::HttpFile;
 use crate::url::without_secrets;
-use crate::{LocalFile, Result, StorageError, Store};
+use crate::{LocalFile, Result, StorageError, Store, XrootdFile};
 
-/// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav` and `davs`.
+/// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
+/// `root`, `roots`, `xroot` and `xroots`.
 pub fn open(path: &str) -> Result<Arc<dyn Store>> {
     let Some((scheme, rest)) = split_scheme(path) else {
         return Ok(Arc::new(LocalFile::open(path, Path::new(path))?));
@@ -17,6 +18,7 @@ pub fn open(path: &str) -> Result<Arc<dyn Store>> {
     match scheme.to_ascii_lowercase().as_str() {
         "file" => Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?)),
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path)?)),
+        "root" | "roots" | "xroot" | "xroots" => Ok(Arc::new(XrootdFile::open(path)?)),
         _ => {
             let path = without_secrets(path);
             let message = format!(

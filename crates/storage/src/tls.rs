@@ -9,6 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::fault::{Fault, Result};
+use crate::url::quoted;
 use crate::StorageErrorKind;
 
 /// Where grids keep the certificates of their authorities.
@@ -99,6 +100,22 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<Identity> {
         Ok(_) => Ok(Identity { chain, key_pem }),
         Err(_) => Err(unusable(key, &"it holds no key without a password")),
     }
+}
+
+impl Identity {
+    /// The key, for whoever does not read it by themselves.
+    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>> {
+        PrivateKeyDer::from_pem_slice(&self.key_pem).map_err(|_| no_key())
+    }
+}
+
+/// TLS failed; what to do about it if it is about whom to trust.
+pub(crate) fn fault_of(server: &str, error: &rustls::Error) -> Fault {
+    let mut reason = format!("no secure connection to {server}: {}", quoted(error.to_string().as_bytes()));
+    if matches!(error, rustls::Error::InvalidCertificate(_)) {
+        reason += "; authorities to trust are looked for in X509_CERT_DIR, SSL_CERT_FILE and SSL_CERT_DIR";
+    }
+    Fault::new(StorageErrorKind::Refused, reason)
 }
 
 /// The key of the user's certificate is of no kind that TLS knows.

@@ -195,7 +195,7 @@ fn from_ureq(server: &str, error: ureq::Error) -> Fault {
         Error::Timeout(_) => Fault::connection(server, DOING, &io::ErrorKind::TimedOut.into()),
         Error::HostNotFound => Fault::new(StorageErrorKind::Unreachable, format!("the host of {server} is not known")),
         Error::ConnectionFailed => Fault::connection(server, DOING, &io::ErrorKind::ConnectionRefused.into()),
-        Error::Rustls(error) => from_tls(server, &error),
+        Error::Rustls(error) => tls::fault_of(server, &error),
         Error::Tls(what) => Fault::new(StorageErrorKind::Refused, format!("no secure connection to {server}: {what}")),
         Error::TooManyRedirects => {
             Fault::new(StorageErrorKind::Refused, format!("{server} redirects again and again, to no end"))
@@ -211,7 +211,7 @@ fn from_ureq(server: &str, error: ureq::Error) -> Fault {
 fn from_io(server: &str, error: &io::Error) -> Fault {
     let inner = error.get_ref();
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return from_tls(server, error);
+        return tls::fault_of(server, error);
     }
     if let Some(ureq::Error::Timeout(_)) = inner.and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
         return Fault::connection(server, DOING, &io::ErrorKind::TimedOut.into());
@@ -220,14 +220,6 @@ fn from_io(server: &str, error: &io::Error) -> Fault {
         return Fault::protocol(server, &quoted_error(error));
     }
     Fault::connection(server, DOING, error)
-}
-
-fn from_tls(server: &str, error: &rustls::Error) -> Fault {
-    let mut reason = format!("no secure connection to {server}: {}", quoted_error(error));
-    if matches!(error, rustls::Error::InvalidCertificate(_)) {
-        reason += "; authorities to trust are looked for in X509_CERT_DIR, SSL_CERT_FILE and SSL_CERT_DIR";
-    }
-    Fault::new(StorageErrorKind::Refused, reason)
 }
 
 fn quoted_error(error: &dyn std::error::Error) -> String {

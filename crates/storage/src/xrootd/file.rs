@@ -1,0 +1,261 @@
+//! A file at an XRootD server or behind a redirector. Where a server fails in the middle, another one goes on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::plan::requests;
+use super::pool::{pool, Server, Taken};
+use super::session::Answer;
+use super::transfer::Transfer;
+use super::wire::{Handle, Opened, Request, Target, PORT};
+use crate::fault::{Fault, Result};
+use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES};
+use crate::retry::with_retries;
+use crate::settings::Settings;
+use crate::url::{without_secrets, Url};
+use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
+
+/// A file at a server.
+pub struct XrootdFile {
+    /// As the user gave it, without secrets.
+    path: String,
+    name: String,
+    /// The server that the user named.
+    entry: Server,
+    /// The path at the server, and what the user wrote behind it.
+    asked: String,
+    query: Option<String>,
+    /// By which connections know it.
+    id: u64,
+    /// Connections close it when this is gone.
+    alive: Arc<()>,
+    /// Where it is read from now.
+    place: Mutex<Place>,
+    size_bytes: u64,
+    settings: Settings,
+}
+
+/// A server that has the file, and how it is called there.
+#[derive(Debug, Clone)]
+struct Place {
+    server: Server,
+    target: String,
+    version: String,
+}
+
+/// A connection on which the file is open.
+struct OpenAt {
+    session: Taken,
+    opened: Opened,
+    target: String,
+}
+
+impl XrootdFile {
+    /// Opens `path`, a URL of one of the schemes `root`, `roots`, `xroot` and `xroots`.
+    pub fn open(path: &str) -> crate::Result<Self> {
+        Self::try_open(path).map_err(|fault| fault.at(path, None))
+    }
+
+    fn try_open(path: &str) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let url = Url::parse(path)?;
+        if url.has_password {
+            let reason = "a password in the URL is not used; give a token or a certificate instead";
+            return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
+        }
+        let secure = matches!(url.scheme.as_str(), "roots" | "xroots");
+        let entry = Server { host: url.host.clone(), port: url.port.unwrap_or(PORT), secure, user: url.user.clone() };
+        // `root://host//data/f` names /data/f; one slash is what people write who do not know that.
+        let asked = format!("/{}", url.path.trim_start_matches('/'));
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let settings = Settings::from_environment();
+        let first = with_retries(&settings, |_| open_from(&entry, &asked, url.query.as_deref(), None, id, &settings))?;
+        let alive = Arc::new(());
+        let place = Place {
+            server: first.session.server().clone(),
+            target: first.target,
+            version: first.opened.version.clone(),
+        };
+        let mut session = first.session;
+        session.keep(id, first.opened.handle, Arc::downgrade(&alive));
+        Ok(Self {
+            path: without_secrets(path),
+            name: format!("{}://{}", url.scheme, url.address()),
+            entry,
+            asked,
+            query: url.query,
+            id,
+            alive,
+            place: Mutex::new(place),
+            size_bytes: first.opened.size_bytes,
+            settings,
+        })
+    }
+
+    fn place(&self) -> Place {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A connection on which the file is open: at its place, or if that `failed` wherever the entry sends us.
+    fn connection(&self, failed: Option<&Server>) -> Result<(Taken, Handle)> {
+        let place = self.place();
+        if failed.is_none() || place.server == self.entry {
+            let mut session = pool().take(&place.server, self.id, &self.settings)?;
+            if let Some(handle) = session.handle(self.id) {
+                return Ok((session, handle));
+            }
+            let deadline = Instant::now() + self.settings.patience(0);
+            match session.ask(Request::open(&place.target), deadline)? {
+                Answer::Done(answer) => {
+                    let opened = parsed(&session, &answer)?;
+                    return self.keep(OpenAt { session, opened, target: place.target });
+                }
+                Answer::Elsewhere(_) => {}
+                Answer::More(_) => return Err(session.nonsense("a question about who we are")),
+            }
+        }
+        let query = self.query.as_deref();
+        self.keep(open_from(&self.entry, &self.asked, query, failed, self.id, &self.settings)?)
+    }
+
+    /// Notes where the file was opened now, if it is the same file.
+    fn keep(&self, mut at: OpenAt) -> Result<(Taken, Handle)> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = at.session.server().clone();
+        // Two servers may number the same file differently.
+        let is_same = place.server != server || place.version == at.opened.version;
+        if at.opened.size_bytes != self.size_bytes || !is_same {
+            let reason = format!("the file at {server} was changed since it was opened");
+            return Err(Fault::new(StorageErrorKind::Changed, reason));
+        }
+        *place = Place { server, target: at.target, version: at.opened.version };
+        at.session.keep(self.id, at.opened.handle, Arc::downgrade(&self.alive));
+        Ok((at.session, at.opened.handle))
+    }
+
+    fn try_read(&self, wanted: &mut [&mut RangeRead], failed: Option<&Server>) -> std::result::Result<u64, Failed> {
+        let (mut session, handle) = self.connection(failed).map_err(|fault| Failed { fault, server: None })?;
+        let server = session.server().clone();
+        let ranges: Vec<ByteRange> = wanted.iter().map(|read| read.range).collect();
+        let bytes = ranges.iter().map(|range| range.length).sum();
+        let requests = requests(&ranges, &session.takes);
+        let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
+        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, self.settings.patience(bytes));
+        match transfer.run() {
+            Ok(()) => Ok(transfer.calls_count),
+            Err(fault) => {
+                // A handle that the server does not know any more is of no use to the next try.
+                session.is_broken |= fault.retry_may_help;
+                Err(Failed { fault, server: Some(server) })
+            }
+        }
+    }
+}
+
+/// A read that failed, and at which server.
+struct Failed {
+    fault: Fault,
+    server: Option<Server>,
+}
+
+impl Store for XrootdFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn size_bytes(&self) -> crate::Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        let place = self.place();
+        Some(format!("{} {} {}", self.size_bytes, place.server, place.version))
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        REMOTE_GAP_BYTES
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
+        for read in reads.iter() {
+            if read.range.end().is_none_or(|end| end > self.size_bytes) {
+                return Err(StorageError::truncated(&self.path, read.range, self.size_bytes));
+            }
+        }
+        let mut wanted = Vec::with_capacity(reads.len());
+        for read in reads.iter_mut() {
+            let range = read.range;
+            read.room_for(range.length).ok_or_else(|| Fault::no_memory().at(&self.path, Some(range)))?;
+            if range.length > 0 {
+                wanted.push(read);
+            }
+        }
+        let Some(first) = wanted.first().map(|read| read.range) else { return Ok(ReadEffort::default()) };
+        let read_bytes = wanted.iter().map(|read| read.range.length).sum();
+        let mut failed = None;
+        let mut calls_count = 0;
+        let result = with_retries(&self.settings, |_| {
+            let tried = self.try_read(&mut wanted, failed.as_ref());
+            calls_count += *tried.as_ref().unwrap_or(&0);
+            tried.map(|_| ()).map_err(|Failed { fault, server }| {
+                // The first server that is asked again would only send us where it failed before.
+                failed = server.or_else(|| Some(self.place().server));
+                fault
+            })
+        });
+        result.map_err(|fault| fault.at(&self.path, Some(first)))?;
+        Ok(ReadEffort { calls_count, read_bytes })
+    }
+}
+
+impl Drop for XrootdFile {
+    fn drop(&mut self) {
+        self.alive = Arc::new(());
+        pool().close_left(&self.place().server);
+    }
+}
+
+fn parsed(session: &Taken, answer: &[u8]) -> Result<Opened> {
+    Opened::parse(answer).ok_or_else(|| Fault::protocol(&session.server().to_string(), "no size of the file"))
+}
+
+/// Opens a file at the server that the user named or wherever that sends us, but not at the server that failed.
+fn open_from(
+    entry: &Server,
+    path: &str,
+    query: Option<&str>,
+    failed: Option<&Server>,
+    id: u64,
+    settings: &Settings,
+) -> Result<OpenAt> {
+    let avoid = failed.filter(|failed| *failed != entry).map(|failed| format!("tried={}", failed.host));
+    let mut path = path.to_owned();
+    let mut server = entry.clone();
+    let mut said: Option<String> = None;
+    for _ in 0..=REDIRECTS_MAX {
+        let mut session = pool().take(&server, id, settings)?;
+        let parts: Vec<&str> = [query, avoid.as_deref(), said.as_deref()].into_iter().flatten().collect();
+        let target = if parts.is_empty() { path.clone() } else { format!("{path}?{}", parts.join("&")) };
+        match session.ask(Request::open(&target), Instant::now() + settings.patience(0))? {
+            Answer::Done(answer) => {
+                let opened = parsed(&session, &answer)?;
+                return Ok(OpenAt { session, opened, target });
+            }
+            Answer::More(_) => return Err(session.nonsense("a question about who we are")),
+            Answer::Elsewhere(Target { host, port, query, secure, path: other }) => {
+                // From TLS there is no way back to what others can read.
+                let secure = server.secure || secure.unwrap_or(false);
+                server = Server { host, port, secure, user: entry.user.clone() };
+                said = query;
+                path = other.unwrap_or(path);
+            }
+        }
+    }
+    let reason = format!("{entry} redirects again and again, to no end");
+    Err(Fault::new(StorageErrorKind::Refused, reason))
+}

@@ -1,0 +1,96 @@
+//! Says who we are where a server wants to know: `unix`, `host` and tokens (`ztn`).
+
+use std::fs;
+use std::time::Instant;
+
+use super::pool::Server;
+use super::session::{Answer, Session};
+use super::wire::Request;
+use crate::fault::{Fault, Result};
+use crate::url::quoted;
+use crate::{token, StorageErrorKind};
+
+/// The longest name that servers take at login is eight letters; longer ones are cut.
+pub(super) fn user_name(server: &Server) -> String {
+    server.user.clone().unwrap_or_else(own_name)
+}
+
+fn own_name() -> String {
+    let id = rustix::process::geteuid().as_raw();
+    name_in("/etc/passwd", id).or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| format!("u{id}"))
+}
+
+fn own_group() -> String {
+    let id = rustix::process::getegid().as_raw();
+    name_in("/etc/group", id).unwrap_or_else(|| format!("g{id}"))
+}
+
+/// The name that goes with a number in a list of lines `name:...:number:...`.
+fn name_in(list: &str, id: u32) -> Option<String> {
+    let lines = fs::read_to_string(list).ok()?;
+    let id = id.to_string();
+    lines.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    })
+}
+
+/// Tries the ways that the server takes, in its order, until one is accepted. `wanted` is `&P=name,arguments&P=...`.
+pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], deadline: Instant) -> Result<()> {
+    let wanted = String::from_utf8_lossy(wanted).into_owned();
+    let mut offered = Vec::new();
+    let mut refused = Vec::new();
+    for one in wanted.trim_end_matches('\0').split("&P=").filter(|one| !one.is_empty()) {
+        let name = one.split(',').next().unwrap_or_default();
+        offered.push(quoted(name.as_bytes()));
+        let credentials = match credentials(name, server, session.link.is_secure()) {
+            None => continue,
+            Some(Err(fault)) => {
+                refused.push(fault.reason);
+                continue;
+            }
+            Some(Ok(credentials)) => credentials,
+        };
+        match session.ask(Request::auth(name, &credentials), deadline) {
+            Ok(Answer::Done(_)) => return Ok(()),
+            Ok(_) => refused.push(format!("{name}: the server wants more than there is")),
+            Err(fault) if session.is_broken => return Err(fault),
+            Err(fault) => refused.push(format!("{name}: {}", fault.reason)),
+        }
+    }
+    let mut reason = format!("{} wants to know who you are, by {}", session.link.server, offered.join(" or "));
+    if refused.is_empty() {
+        reason += "; this client can say it by unix, host and ztn (a token, over roots://)";
+    } else {
+        reason += &format!("; tried were {}", refused.join("; "));
+    }
+    Err(Fault::new(StorageErrorKind::Permission, reason))
+}
+
+/// What is said by a protocol; None for one that is not known here.
+fn credentials(name: &str, server: &Server, is_secure: bool) -> Option<Result<Vec<u8>>> {
+    match name {
+        "host" => Some(Ok(b"host\0".to_vec())),
+        "unix" => Some(Ok(format!("unix\0{} {}\0", user_name(server), own_group()).into_bytes())),
+        "ztn" => Some(token_credentials(is_secure)),
+        _ => None,
+    }
+}
+
+/// Name, version, `T` for a token, its length with the zero behind it, and the token.
+fn token_credentials(is_secure: bool) -> Result<Vec<u8>> {
+    let fault = |reason: &str| Fault::new(StorageErrorKind::Permission, reason);
+    if !is_secure {
+        return Err(fault("ztn: a token is only sent over TLS, as roots:// has it"));
+    }
+    let token =
+        token::bearer_token()?.ok_or_else(|| fault("ztn: there is no token in BEARER_TOKEN_FILE or BEARER_TOKEN"))?;
+    let length = u16::try_from(token.len() + 1).map_err(|_| fault("ztn: the token is too long"))?;
+    let mut credentials = b"ztn\0\0T\0\0".to_vec();
+    credentials.extend(length.to_be_bytes());
+    credentials.extend(token.as_bytes());
+    // The zero that ends it, and two that a structure in the server's memory has.
+    credentials.extend([0; 3]);
+    Ok(credentials)
+}

@@ -1,0 +1,184 @@
+//! A connection: bytes in and out, plain or secure, each wait with its deadline.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use super::pool::Server;
+use crate::fault::{Fault, Result};
+use crate::settings::Settings;
+use crate::{tls, StorageErrorKind};
+
+/// Larger than most answers but those with data, which go past it.
+const BUFFER_BYTES: usize = 64 << 10;
+
+enum Wire {
+    Plain(TcpStream),
+    Secure(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// A connection to a server.
+pub(super) struct Link {
+    wire: Option<Wire>,
+    buffer: Box<[u8]>,
+    /// The bytes of the buffer that were received and not taken.
+    held: std::ops::Range<usize>,
+    silence: Duration,
+    /// Host and port, for messages.
+    pub(super) server: String,
+}
+
+impl Link {
+    pub(super) fn connect(server: &Server, settings: &Settings) -> Result<Self> {
+        let name = server.to_string();
+        let unknown = |error: io::Error| {
+            Fault::new(StorageErrorKind::Unreachable, format!("the host of {name} is not known: {error}"))
+        };
+        let addresses = (server.host.as_str(), server.port).to_socket_addrs().map_err(unknown)?;
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, settings.connect_timeout) {
+                Ok(stream) => return Self::over(stream, name, settings.silence),
+                Err(error) => last = error,
+            }
+        }
+        Err(Fault::connection(&name, "while connecting", &last))
+    }
+
+    fn over(stream: TcpStream, server: String, silence: Duration) -> Result<Self> {
+        let prepared = stream.set_nodelay(true);
+        prepared.map_err(|error| Fault::connection(&server, "while connecting", &error))?;
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        let wire = Some(Wire::Plain(stream));
+        let mut link = Self { wire, buffer, held: 0..0, silence: Duration::ZERO, server };
+        link.set_silence(silence)?;
+        Ok(link)
+    }
+
+    /// How long a server may send nothing.
+    pub(super) fn set_silence(&mut self, silence: Duration) -> Result<()> {
+        if silence != self.silence {
+            let stream = match &self.wire {
+                Some(Wire::Plain(stream)) => stream,
+                Some(Wire::Secure(secure)) => secure.get_ref(),
+                None => return Err(self.lost()),
+            };
+            let set = stream.set_read_timeout(Some(silence)).and_then(|()| stream.set_write_timeout(Some(silence)));
+            set.map_err(|error| Fault::connection(&self.server, "while connecting", &error))?;
+            self.silence = silence;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        matches!(self.wire, Some(Wire::Secure(_)))
+    }
+
+    /// Goes on in TLS, from the next byte in both directions.
+    pub(super) fn secure(&mut self, host: &str) -> Result<()> {
+        let refused = |reason: String| {
+            Fault::new(StorageErrorKind::Refused, format!("no secure connection to {}: {reason}", self.server))
+        };
+        if !self.held.is_empty() {
+            return Err(Fault::protocol(&self.server, "bytes that are not secure where they have to be"));
+        }
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| refused(error.to_string()))?;
+        let connection = ClientConnection::new(configuration()?, name).map_err(|error| refused(error.to_string()))?;
+        let Some(Wire::Plain(stream)) = self.wire.take() else { return Err(self.lost()) };
+        let mut secure = StreamOwned::new(connection, stream);
+        while secure.conn.is_handshaking() {
+            if let Err(error) = secure.conn.complete_io(&mut secure.sock) {
+                return Err(self.tls_fault(&error));
+            }
+        }
+        self.wire = Some(Wire::Secure(Box::new(secure)));
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let sent = match &mut self.wire {
+            Some(Wire::Plain(stream)) => stream.write_all(bytes),
+            Some(Wire::Secure(secure)) => secure.write_all(bytes).and_then(|()| secure.flush()),
+            None => return Err(self.lost()),
+        };
+        sent.map_err(|error| Fault::connection(&self.server, "while it was asked", &error))
+    }
+
+    /// Fills all of `room`, from what is held and then from the connection.
+    pub(super) fn receive(&mut self, room: &mut [u8], deadline: Instant) -> Result<()> {
+        let mut filled = 0;
+        while filled < room.len() {
+            if self.held.is_empty() {
+                let left = &mut room[filled..];
+                // What is larger than the buffer goes to its place without it.
+                if left.len() >= BUFFER_BYTES {
+                    filled += receive_some(&mut self.wire, left, deadline).map_err(|error| self.tls_fault(&error))?;
+                    continue;
+                }
+                let count = receive_some(&mut self.wire, &mut self.buffer, deadline);
+                self.held = 0..count.map_err(|error| self.tls_fault(&error))?;
+            }
+            let count = self.held.len().min(room.len() - filled);
+            room[filled..filled + count].copy_from_slice(&self.buffer[self.held.start..self.held.start + count]);
+            self.held.start += count;
+            filled += count;
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Fault {
+        Fault::new(StorageErrorKind::Unreachable, format!("the connection to {} was lost", self.server))
+    }
+
+    fn tls_fault(&self, error: &io::Error) -> Fault {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match inner {
+            Some(error) => tls::fault_of(&self.server, error),
+            None => Fault::connection(&self.server, "while an answer was due", error),
+        }
+    }
+}
+
+/// At least one byte, or an error.
+fn receive_some(wire: &mut Option<Wire>, room: &mut [u8], deadline: Instant) -> io::Result<usize> {
+    if Instant::now() >= deadline {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let count = match wire {
+        Some(Wire::Plain(stream)) => retry_interrupted(|| stream.read(room))?,
+        Some(Wire::Secure(secure)) => retry_interrupted(|| secure.read(room))?,
+        None => 0,
+    };
+    if count == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(count)
+}
+
+fn retry_interrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+fn configuration() -> Result<Arc<ClientConfig>> {
+    let refused = |error: rustls::Error| Fault::new(StorageErrorKind::Refused, format!("TLS cannot be used: {error}"));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(tls::authorities());
+    let builder = ClientConfig::builder_with_provider(tls::provider());
+    let builder = builder.with_safe_default_protocol_versions().map_err(refused)?.with_root_certificates(roots);
+    Ok(Arc::new(match tls::identity()? {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let key = identity.key()?;
+            builder.with_client_auth_cert(identity.chain, key).map_err(refused)?
+        }
+    }))
+}

@@ -1,0 +1,162 @@
+//! The connections of this process, by server. Each is used by one thread at a time, for any of the server's files.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::session::Session;
+use crate::fault::{Fault, Result};
+use crate::limits::{SESSIONS_MAX, SESSION_IDLE_MAX};
+use crate::settings::Settings;
+use crate::url::bracketed;
+use crate::StorageErrorKind;
+
+/// A server, and how it is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Whether TLS is a must.
+    pub(super) secure: bool,
+    /// The name to log in with, if it is not that of the user.
+    pub(super) user: Option<String>,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", bracketed(&self.host), self.port)
+    }
+}
+
+/// The connections to one server.
+#[derive(Default)]
+struct Sessions {
+    idle: Vec<Session>,
+    busy_count: usize,
+}
+
+#[derive(Default)]
+pub(super) struct Pool {
+    servers: Mutex<HashMap<Server, Sessions>>,
+    given_back: Condvar,
+}
+
+/// The pool, and the process that it was made in.
+static KEPT: Mutex<Option<(u32, Arc<Pool>)>> = Mutex::new(None);
+
+/// The pool of this process.
+pub(super) fn pool() -> Arc<Pool> {
+    let process = std::process::id();
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    match kept.as_ref() {
+        Some((owner, pool)) if *owner == process => Arc::clone(pool),
+        _ => {
+            let pool = Arc::new(Pool::default());
+            // After a fork the connections are the parent's: to close them here would say goodbye in its name.
+            std::mem::forget(kept.replace((process, Arc::clone(&pool))));
+            pool
+        }
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Server, Sessions>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection to this server for the caller alone: rather one on which `file` is open, else an idle one, else a new
+    /// one, else the next that is given back.
+    pub(super) fn take(self: &Arc<Self>, server: &Server, file: u64, settings: &Settings) -> Result<Taken> {
+        let deadline = Instant::now() + settings.patience(0);
+        let mut servers = self.lock();
+        loop {
+            let sessions = servers.entry(server.clone()).or_default();
+            sessions.idle.retain(|session| session.last_used.elapsed() < SESSION_IDLE_MAX);
+            let open = sessions.idle.iter().position(|session| session.handle(file).is_some());
+            let found = open.or_else(|| sessions.idle.len().checked_sub(1));
+            if found.is_some() || sessions.busy_count < SESSIONS_MAX {
+                sessions.busy_count += 1;
+                let idle = found.map(|index| sessions.idle.swap_remove(index));
+                drop(servers);
+                let mut taken = Taken { session: idle, server: server.clone(), pool: Arc::clone(self) };
+                taken.make_ready(settings)?;
+                return Ok(taken);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let reason = format!("all {SESSIONS_MAX} connections to {server} are busy for too long");
+                return Err(Fault::new(StorageErrorKind::Timeout, reason));
+            }
+            servers = self.given_back.wait_timeout(servers, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Closes what nobody holds any more on the idle connections to a server.
+    pub(super) fn close_left(&self, server: &Server) {
+        if let Some(sessions) = self.lock().get_mut(server) {
+            sessions.idle.iter_mut().for_each(Session::close_left);
+            sessions.idle.retain(|session| !session.is_broken);
+        }
+    }
+}
+
+/// A connection that is in use; given back when dropped, unless it is broken.
+pub(super) struct Taken {
+    session: Option<Session>,
+    server: Server,
+    pool: Arc<Pool>,
+}
+
+impl Taken {
+    fn make_ready(&mut self, settings: &Settings) -> Result<()> {
+        match &mut self.session {
+            Some(session) => session.link.set_silence(settings.silence),
+            None => {
+                self.session = Some(Session::start(&self.server, settings)?);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Deref for Taken {
+    type Target = Session;
+
+    #[allow(clippy::unwrap_used, reason = "there is a session from make_ready to drop")]
+    fn deref(&self) -> &Session {
+        self.session.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Taken {
+    #[allow(clippy::unwrap_used, reason = "as above")]
+    fn deref_mut(&mut self) -> &mut Session {
+        self.session.as_mut().unwrap()
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let session = self.session.take().map(|mut session| {
+            session.close_left();
+            session.last_used = Instant::now();
+            session
+        });
+        let mut servers = self.pool.lock();
+        let sessions = servers.entry(self.server.clone()).or_default();
+        sessions.busy_count = sessions.busy_count.saturating_sub(1);
+        match session {
+            Some(session) if !session.is_broken => sessions.idle.push(session),
+            // What ended one connection has ended those that were idle meanwhile, most probably.
+            _ => sessions.idle.clear(),
+        }
+        drop(servers);
+        self.pool.given_back.notify_all();
+    }
+}
