@@ -11,7 +11,17 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
-from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_shim
+from tests.stores.servers import (
+    Folder,
+    Nginx,
+    Process,
+    Xrootd,
+    XrootdCluster,
+    certificates,
+    loopback_shim,
+    xrootd_with_http,
+    xrootd_with_tls,
+)
 
 # An odd size, larger than what a server moves at once.
 BYTES_COUNT = 5_000_017
@@ -27,7 +37,11 @@ class Served:
     content: bytes
     nginx: Nginx
     xrootd: Xrootd
+    xrootd_http_port: int
+    xrootd_tls: Xrootd
+    cluster: XrootdCluster
     certificates: Path
+    shim: Path
 
 
 def write_files(data: Path) -> bytes:
@@ -57,7 +71,7 @@ def write_tree(path: Path, clusters: int, entries: int) -> None:
 def served() -> Iterator[Served]:
     """nginx and XRootD over the same files, for tests that do them no harm."""
     folder = Folder()
-    started = []
+    started: list[Process | XrootdCluster] = []
     try:
         data = folder.below("data")
         content = write_files(data)
@@ -65,14 +79,16 @@ def served() -> Iterator[Served]:
         certificates(keys)
         shim = loopback_shim(folder.path)
         nginx = Nginx(folder.below("nginx"), data, keys)
-        xrootd = Xrootd(folder.below("xrootd"), data, shim)
-        for one in (nginx, xrootd):
-            one.start()
+        xrootd, xrootd_http_port = xrootd_with_http(folder.below("xrootd"), data, shim)
+        xrootd_tls = xrootd_with_tls(folder.below("xrootd-tls"), data, shim, keys)
+        cluster = XrootdCluster(folder, data, shim)
+        for one in (nginx, xrootd, xrootd_tls, cluster):
             started.append(one)
-        yield Served(data, content, nginx, xrootd, keys)
+            one.start()
+        yield Served(data, content, nginx, xrootd, xrootd_http_port, xrootd_tls, cluster, keys, shim)
     finally:
-        for one in started:
-            one.kill()
+        for each in started:
+            each.kill()
         folder.remove()
 
 

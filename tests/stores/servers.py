@@ -71,7 +71,7 @@ class Process:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, waits: bool = True) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._arguments,
@@ -82,7 +82,7 @@ class Process:
                 start_new_session=True,
             )
         end_s = time.monotonic() + START_TIMEOUT_S
-        while not answers(self.port):
+        while waits and not answers(self.port):
             if self._process.poll() is not None or time.monotonic() > end_s:
                 self.kill()
                 raise AssertionError(f"{self._arguments[0]} did not start: {self._log.read_text()[-3000:]}")
@@ -123,7 +123,9 @@ class Folder:
 
 
 def certificates(folder: Path) -> None:
-    """An authority `ca.pem` and a certificate `cert.pem` with its key `key.pem` for localhost."""
+    """An authority `ca.pem` and a certificate `cert.pem` with its key `key.pem` for localhost; the authority also
+    in the folder `authorities`, as grids have theirs.
+    """
     openssl = program("openssl")
 
     def run(*arguments: str) -> None:
@@ -136,6 +138,9 @@ def certificates(folder: Path) -> None:
     run("req", *new_key, "-keyout", "key.pem", "-out", "cert.csr", "-subj", "/CN=localhost")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names.txt")
     run("x509", "-req", "-in", "cert.csr", *signed, "-out", "cert.pem")
+    (folder / "authorities").mkdir()
+    shutil.copy(folder / "ca.pem", folder / "authorities")
+    run("rehash", "authorities")
 
 
 NGINX_TOKEN = "a.good-token"
@@ -206,8 +211,13 @@ all.adminpath {folder}/admin
 all.pidpath {folder}/run
 xrd.network nodnr
 xrd.port {port}
-xrd.protocol http:{http_port} libXrdHttp.so
 {more}
+"""
+HTTP = "xrd.protocol http:{port} libXrdHttp.so"
+TLS = """
+xrd.tls {certificates}/cert.pem {certificates}/xrootd-key.pem
+xrd.tlsca certdir {certificates}/authorities
+xrootd.tls {when} all
 """
 
 
@@ -217,20 +227,97 @@ def loopback_shim(folder: Path) -> Path:
     if not library.exists():
         source = folder / "loopback.c"
         source.write_text(LOOPBACK_SHIM)
-        subprocess.run([program("cc"), "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+        arguments = ["-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+        subprocess.run([program("cc"), *arguments], check=True)
     return library
 
 
-class Xrootd(Process):
-    """A lone XRootD server, with its HTTP port. Root may start it, but it never runs as root."""
+def hand_over(*paths: Path) -> list[str]:
+    """XRootD refuses to run as root: gives it these files, and the arguments with which it changes its user."""
+    if os.geteuid() != 0:
+        return []
+    for one in paths:
+        shutil.chown(one, "nobody")
+    return ["-R", "nobody"]
 
-    def __init__(self, folder: Path, data: Path, shim: Path, more: str = "") -> None:
-        port, self.http_port = free_port(), free_port()
-        config = folder / "xrootd.cfg"
-        config.write_text(XROOTD.format(data=data, folder=folder, port=port, http_port=self.http_port, more=more))
-        arguments = [program("xrootd"), "-c", str(config), "-l", str(folder / "xrootd.log"), "-n", "test", "-I", "v4"]
-        if os.geteuid() == 0:
-            arguments[1:1] = ["-R", "nobody"]
-            for one in (folder, *folder.iterdir()):
-                shutil.chown(one, "nobody")
-        super().__init__(arguments, port, folder / "output.log", {"LD_PRELOAD": str(shim)})
+
+class Xrootd(Process):
+    """An XRootD server, or another program of its family, with a configuration of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        data: Path,
+        shim: Path,
+        more: str = "",
+        port: int | None = None,
+        kind: str = "xrootd",
+        name: str = "test",
+    ) -> None:
+        port = port or free_port()
+        config = folder / f"{kind}.cfg"
+        config.write_text(XROOTD.format(data=data, folder=folder, port=port, more=more))
+        arguments = [program(kind), "-c", str(config), "-l", str(folder / f"{kind}.log"), "-n", name, "-I", "v4"]
+        arguments[1:1] = hand_over(folder, *folder.iterdir())
+        super().__init__(arguments, port, folder / f"{kind}-output.log", {"LD_PRELOAD": str(shim)})
+
+
+def xrootd_with_http(folder: Path, data: Path, shim: Path) -> tuple[Xrootd, int]:
+    """A lone server, and its HTTP port."""
+    port = free_port()
+    return Xrootd(folder, data, shim, HTTP.format(port=port)), port
+
+
+def xrootd_with_tls(
+    folder: Path, data: Path, shim: Path, certificates: Path, when: str = "capable", more: str = ""
+) -> Xrootd:
+    """A lone server that can do TLS, or must for what `when` says."""
+    own_key = certificates / "xrootd-key.pem"
+    shutil.copy(certificates / "key.pem", own_key)
+    own_key.chmod(0o600)
+    hand_over(own_key)
+    return Xrootd(folder, data, shim, TLS.format(certificates=certificates, when=when) + more)
+
+
+CLUSTER = """
+all.role {role}
+all.manager localhost:{manager_port}
+cms.delay startup 1 lookup 1 full 1
+cms.allow host *
+cms.space 100m 50m
+"""
+
+
+class XrootdCluster:
+    """A redirector and two data servers with the same files: six processes, ready after about two seconds."""
+
+    def __init__(self, folder: Folder, data: Path, shim: Path) -> None:
+        manager_port = free_port()
+        self._folder = folder.path
+        self.processes: list[Xrootd] = []
+        self.servers: list[Xrootd] = []
+        for name in ("redirector", "one", "two"):
+            own = folder.below(name)
+            role = "manager" if name == "redirector" else "server"
+            more = CLUSTER.format(role=role, manager_port=manager_port)
+            cmsd_port = manager_port if role == "manager" else None
+            cmsd = Xrootd(own, data, shim, more, port=cmsd_port, kind="cmsd", name=name)
+            xrootd = Xrootd(own, data, shim, more, name=name)
+            self.processes += [cmsd, xrootd]
+            self.servers.append(xrootd)
+        self.redirector, *self.servers = self.servers
+
+    def start(self) -> None:
+        """Starts all, and waits until the redirector knows the data servers: it would tell clients to wait for 10 s."""
+        # The cmsd of a data server listens to nobody.
+        for one in self.processes:
+            one.start(waits=False)
+        log = self._folder / "redirector" / "redirector" / "cmsd.log"
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not (log.exists() and "manager service enabled" in log.read_text()):
+            assert time.monotonic() < end_s, "the cluster did not start"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        for one in reversed(self.processes):
+            one.kill()

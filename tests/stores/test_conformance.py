@@ -28,7 +28,10 @@ STORES: dict[str, Url] = {
     "https-nginx": lambda served, name: f"https://localhost:{served.nginx.tls_port}/{name}",
     "davs-nginx": lambda served, name: f"davs://127.0.0.1:{served.nginx.tls_port}/{name}",
     "root": lambda served, name: f"root://127.0.0.1:{served.xrootd.port}//{name}",
-    "http-xrootd": lambda served, name: f"http://127.0.0.1:{served.xrootd.http_port}/{name}",
+    "root-cluster": lambda served, name: f"root://127.0.0.1:{served.cluster.redirector.port}//{name}",
+    "root-tls-there": lambda served, name: f"root://localhost:{served.xrootd_tls.port}//{name}",
+    "roots": lambda served, name: f"roots://localhost:{served.xrootd_tls.port}//{name}",
+    "http-xrootd": lambda served, name: f"http://127.0.0.1:{served.xrootd_http_port}/{name}",
 }
 LOCAL = {"local", "file-url"}
 # XRootD 5.5 gives neither an entity tag nor a time with a range.

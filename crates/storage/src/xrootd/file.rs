@@ -173,8 +173,11 @@ impl Store for XrootdFile {
     }
 
     fn identity(&self) -> Option<String> {
-        let place = self.place();
-        Some(format!("{} {} {}", self.size_bytes, place.server, place.version))
+        let Place { server, version, .. } = self.place();
+        // Servers behind a redirector number the file each in their own way, but may agree on when it was written.
+        let version =
+            if server == self.entry { version.as_str() } else { version.split(' ').nth(1).unwrap_or_default() };
+        Some(format!("{} {version}", self.size_bytes))
     }
 
     fn gap_bytes(&self) -> u64 {

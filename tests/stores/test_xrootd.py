@@ -1,0 +1,197 @@
+"""XRootD beyond what all stores have: limits, logins, TLS, and servers that are killed, stopped and replaced."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.stores.conftest import Served
+from tests.stores.servers import Folder, Xrootd, XrootdCluster, xrootd_with_tls
+
+import branchline
+from branchline._core import Store
+from branchline.errors import StorageError
+
+AUTHENTICATED = """
+xrootd.seclib libXrdSec.so
+sec.protocol {protocol}
+sec.protbind * only {name}
+"""
+# Three parts of the right form; the server is told not to look into it.
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJtZSJ9.AAAA"
+
+StartXrootd = Callable[..., Xrootd]
+
+
+@pytest.fixture
+def own_data(served: Served, own_folder: Folder) -> Path:
+    data = own_folder.below("data")
+    for name in ("random.bin", "small.root"):
+        shutil.copy(served.data / name, data)
+    return data
+
+
+@pytest.fixture
+def start(served: Served, own_folder: Folder, own_data: Path) -> Iterator[StartXrootd]:
+    """Starts a server to do harm to, or with a configuration of its own."""
+    started = []
+
+    def call(more: str = "") -> Xrootd:
+        server = Xrootd(own_folder.below("xrootd"), own_data, served.shim, more)
+        started.append(server)
+        server.start()
+        return server
+
+    yield call
+    for one in started:
+        one.kill()
+
+
+def url(server: Xrootd, name: str = "random.bin", scheme: str = "root") -> str:
+    return f"{scheme}://localhost:{server.port}//{name}"
+
+
+def test_requests_are_as_large_as_the_server_takes_them(served: Served) -> None:
+    store = Store(url(served.xrootd))
+    many = [(offset, 10) for offset in range(0, 5_000_000, 1000)]
+    found, calls, _ = store.read(many)
+    assert found == [served.content[at : at + size] for at, size in many]
+    assert calls == 5, "1024 ranges in a request"
+    wide = [(offset, 100_000) for offset in range(0, 4_800_000, 100_000)]
+    found, calls, _ = store.read(wide)
+    assert found == [served.content[at : at + size] for at, size in wide]
+    assert calls == 2
+    assert store.read([(0, 5_000_000)])[1] == 2
+
+
+def test_one_slash_behind_the_host_is_as_good_as_two(served: Served) -> None:
+    assert Store(f"root://127.0.0.1:{served.xrootd.port}/random.bin").size_bytes == len(served.content)
+    assert Store(f"xroot://me@127.0.0.1:{served.xrootd.port}///random.bin").size_bytes == len(served.content)
+
+
+def test_a_server_that_was_restarted_is_read_on(start: StartXrootd, served: Served) -> None:
+    server = start()
+    stores = [Store(url(server)) for _ in range(3)]
+    server.kill()
+    threading.Timer(0.3, server.start).start()
+    for store in stores:
+        assert store.read([(5, 1000)])[0] == [served.content[5:1005]]
+
+
+def test_a_server_that_was_killed_is_an_error_soon(start: StartXrootd) -> None:
+    server = start()
+    store = Store(url(server))
+    server.kill()
+    with pytest.raises(StorageError, match=r"reading 10 bytes at offset 5 failed: .*4 tries") as raised:
+        store.read([(5, 10)])
+    assert raised.value.retry
+
+
+def test_a_server_that_stalls_is_an_error_within_its_deadline(
+    start: StartXrootd, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.3")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "2")
+    server = start()
+    store = Store(url(server))
+    server.pause()
+    started_s = time.monotonic()
+    with pytest.raises(StorageError, match="did not answer in time") as raised:
+        store.read([(offset, 10) for offset in range(0, 100_000, 100)])
+    with pytest.raises(StorageError, match="did not answer in time"):
+        Store(url(server))
+    assert time.monotonic() - started_s < 10
+    server.go_on()
+    assert raised.value.retry
+    assert store.read([(0, 10)])[0] == [served.content[:10]]
+
+
+def test_a_file_that_was_replaced_is_not_mixed_with_the_old_one(start: StartXrootd, own_data: Path) -> None:
+    server = start()
+    store = Store(url(server))
+    before = store.read([(0, 10)])[0]
+    (own_data / "new.bin").write_bytes(bytes(5_000_017))
+    (own_data / "new.bin").rename(own_data / "random.bin")
+    assert store.read([(0, 10)])[0] == before, "an open file stays what it was"
+    server.kill()
+    server.start()
+    with pytest.raises(StorageError, match="changed since it was opened") as raised:
+        store.read([(0, 10)])
+    assert not raised.value.retry
+
+
+def test_another_replica_is_read_when_a_data_server_dies(served: Served, own_folder: Folder, own_data: Path) -> None:
+    cluster = XrootdCluster(own_folder, own_data, served.shim)
+    try:
+        cluster.start()
+        store = Store(url(cluster.redirector))
+        tree = branchline.open(url(cluster.redirector, "small.root"))["events"]
+        for server in cluster.servers:
+            server.kill()
+            for offset in (7, 4_000_000):
+                assert store.read([(offset, 1000)])[0] == [served.content[offset : offset + 1000]]
+            server.start()
+            time.sleep(0.5)  # until the redirector has noticed
+        assert len(tree["px"].array()) == 1000
+    finally:
+        cluster.kill()
+
+
+def test_a_login_by_unix_name(start: StartXrootd, served: Served) -> None:
+    server = start(AUTHENTICATED.format(protocol="unix", name="unix"))
+    assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+
+
+def test_a_way_to_log_in_that_is_not_there_is_named(start: StartXrootd) -> None:
+    server = start(AUTHENTICATED.format(protocol="pwd", name="pwd"))
+    with pytest.raises(StorageError, match="wants to know who you are, by pwd; this client can say it by") as raised:
+        Store(url(server))
+    assert not raised.value.retry
+
+
+def test_a_token_logs_in_over_tls_only(
+    served: Served, own_folder: Folder, own_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
+    more = AUTHENTICATED.format(protocol="ztn -tokenlib none", name="ztn")
+    server = xrootd_with_tls(own_folder.below("xrootd"), own_data, served.shim, served.certificates, more=more)
+    server.start()
+    try:
+        with pytest.raises(StorageError, match="there is no token"):
+            Store(url(server, scheme="roots"))
+        monkeypatch.setenv("BEARER_TOKEN", TOKEN)
+        assert Store(url(server, scheme="roots")).read([(0, 10)])[0] == [served.content[:10]]
+    finally:
+        server.kill()
+
+
+def test_a_server_that_demands_tls_gets_it(
+    served: Served, own_folder: Folder, own_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = xrootd_with_tls(own_folder.below("xrootd"), own_data, served.shim, served.certificates, when="")
+    server.start()
+    try:
+        with pytest.raises(StorageError, match="X509_CERT_DIR") as raised:
+            Store(url(server))
+        assert not raised.value.retry
+        monkeypatch.setenv("X509_CERT_DIR", str(served.certificates / "authorities"))
+        assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+    finally:
+        server.kill()
+
+
+def test_roots_is_refused_by_a_server_without_tls(served: Served) -> None:
+    with pytest.raises(StorageError, match="does not do TLS"):
+        Store(url(served.xrootd, scheme="roots"))
+
+
+def test_something_else_than_xrootd_is_an_error(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.5")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    for port in (served.nginx.port, served.nginx.tls_port, served.xrootd_http_port):
+        with pytest.raises(StorageError):
+            Store(f"root://127.0.0.1:{port}//random.bin")
