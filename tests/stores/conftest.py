@@ -101,6 +101,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "10")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "20")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +11,10 @@ from contextlib import contextmanager
 from tests.stores.scripted import Scripted, scripted
 
 OK, OK_SO_FAR, ATTENTION, ERROR, REDIRECT, WAIT, WAIT_FOR_ANSWER, STATUS = 0, *range(4000, 4002), *range(4003, 4008)
-QUERY, CLOSE, PROTOCOL, LOGIN, OPEN, READ, READV, PGREAD = 3001, 3003, 3006, 3007, 3010, 3013, 3025, 3030
+AUTH, QUERY, CLOSE, PROTOCOL, LOGIN, OPEN, READ, READV, PGREAD = 3000, 3001, 3003, 3006, 3007, 3010, 3013, 3025, 3030
 LATE_ANSWER = 5008
 PAGES = 0x00200000
+TLS_THERE_AND_NOW = 0xC0000000
 HANDLE = b"hand"
 
 # Gets the number of the connection, the stream, the code of the request, its 16 bytes of arguments and its payload;
@@ -58,10 +60,13 @@ def pages(stream: bytes, offset: int, data: bytes, *, last: bool = True, spoil: 
 class XrootdScript:
     """Speaks the protocol over one file with this content."""
 
-    def __init__(self, content: bytes, hook: Hook | None = None, flags: int = PAGES) -> None:
+    def __init__(
+        self, content: bytes, hook: Hook | None = None, flags: int = PAGES, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.content = content
         self.hook = hook or (lambda *_: None)
-        self.flags = flags
+        self.flags = flags | (TLS_THERE_AND_NOW if tls else 0)
+        self.tls = tls
         self.open_handles = 0
         self.requests: list[int] = []
 
@@ -77,6 +82,8 @@ class XrootdScript:
             if made == b"hang up":
                 return
             connection.sendall(self.good(stream, code, arguments, payload) if made is None else made)
+            if code == PROTOCOL and self.tls:
+                connection = self.tls.wrap_socket(connection, server_side=True)
 
     def good(self, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes:
         if code == PROTOCOL:
@@ -112,9 +119,9 @@ def receive(connection: socket.socket, count: int) -> bytes:
 
 @contextmanager
 def xrootd_script(
-    content: bytes, hook: Hook | None = None, flags: int = PAGES
+    content: bytes, hook: Hook | None = None, flags: int = PAGES, tls: ssl.SSLContext | None = None
 ) -> Iterator[tuple[str, XrootdScript, Scripted]]:
     """The URL of the file at such a server, its script and the server."""
-    script = XrootdScript(content, hook, flags)
+    script = XrootdScript(content, hook, flags, tls)
     with scripted(script) as server:
         yield f"root://127.0.0.1:{server.port}//f", script, server

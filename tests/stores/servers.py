@@ -15,7 +15,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from tests.peers.peers import missing
+
+from branchline._core import Store
 
 START_TIMEOUT_S = 20
 # XRootD has no option for the address it listens on, and none of these servers is for the outside.
@@ -288,12 +291,18 @@ cms.space 100m 50m
 """
 
 
+def opens(url: str) -> bool:
+    try:
+        return Store(url).size_bytes > 0
+    except OSError:
+        return False
+
+
 class XrootdCluster:
     """A redirector and two data servers with the same files: six processes, ready after about two seconds."""
 
     def __init__(self, folder: Folder, data: Path, shim: Path) -> None:
         manager_port = free_port()
-        self._folder = folder.path
         self.processes: list[Xrootd] = []
         self.servers: list[Xrootd] = []
         for name in ("redirector", "one", "two"):
@@ -308,15 +317,18 @@ class XrootdCluster:
         self.redirector, *self.servers = self.servers
 
     def start(self) -> None:
-        """Starts all, and waits until the redirector knows the data servers: it would tell clients to wait for 10 s."""
+        """Starts all, and waits until a file is found, which at first is answered with a wait."""
         # The cmsd of a data server listens to nobody.
         for one in self.processes:
             one.start(waits=False)
-        log = self._folder / "redirector" / "redirector" / "cmsd.log"
         end_s = time.monotonic() + START_TIMEOUT_S
-        while not (log.exists() and "manager service enabled" in log.read_text()):
-            assert time.monotonic() < end_s, "the cluster did not start"
-            time.sleep(0.05)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
+            patch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+            for server in (self.redirector, *self.servers):
+                while not opens(f"root://127.0.0.1:{server.port}//random.bin"):
+                    assert time.monotonic() < end_s, "the cluster did not start"
+                    time.sleep(0.1)
 
     def kill(self) -> None:
         for one in reversed(self.processes):

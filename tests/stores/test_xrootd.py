@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.stores.conftest import Served
+from tests.stores.scripted_xrootd import AUTH, LOGIN, OK, answer, xrootd_script
 from tests.stores.servers import Folder, Xrootd, XrootdCluster, xrootd_with_tls
 
 import branchline
@@ -21,7 +24,6 @@ xrootd.seclib libXrdSec.so
 sec.protocol {protocol}
 sec.protbind * only {name}
 """
-# Three parts of the right form; the server is told not to look into it.
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJtZSJ9.AAAA"
 
 StartXrootd = Callable[..., Xrootd]
@@ -30,7 +32,7 @@ StartXrootd = Callable[..., Xrootd]
 @pytest.fixture
 def own_data(served: Served, own_folder: Folder) -> Path:
     data = own_folder.below("data")
-    for name in ("random.bin", "small.root"):
+    for name in ("random.bin", "events.root"):
         shutil.copy(served.data / name, data)
     return data
 
@@ -128,15 +130,14 @@ def test_another_replica_is_read_when_a_data_server_dies(served: Served, own_fol
     cluster = XrootdCluster(own_folder, own_data, served.shim)
     try:
         cluster.start()
-        store = Store(url(cluster.redirector))
-        tree = branchline.open(url(cluster.redirector, "small.root"))["events"]
-        for server in cluster.servers:
-            server.kill()
+        # The redirector shares them out.
+        stores = [Store(url(cluster.redirector)) for _ in range(6)]
+        tree = branchline.open(url(cluster.redirector, "events.root"))["events"]
+        cluster.servers[0].kill()
+        for store in stores:
             for offset in (7, 4_000_000):
                 assert store.read([(offset, 1000)])[0] == [served.content[offset : offset + 1000]]
-            server.start()
-            time.sleep(0.5)  # until the redirector has noticed
-        assert len(tree["px"].array()) == 1000
+        assert len(tree["px"].array()) == 320_000
     finally:
         cluster.kill()
 
@@ -146,27 +147,44 @@ def test_a_login_by_unix_name(start: StartXrootd, served: Served) -> None:
     assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
 
 
-def test_a_way_to_log_in_that_is_not_there_is_named(start: StartXrootd) -> None:
-    server = start(AUTHENTICATED.format(protocol="pwd", name="pwd"))
-    with pytest.raises(StorageError, match="wants to know who you are, by pwd; this client can say it by") as raised:
-        Store(url(server))
-    assert not raised.value.retry
+def test_ways_to_log_in_that_are_not_there_are_named() -> None:
+    def wants(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        return answer(stream, OK, bytes(16) + b"&P=gsi,v:10600&P=krb5,host@REALM\0") if code == LOGIN else None
+
+    with xrootd_script(b"", wants) as (url, _, _):
+        with pytest.raises(StorageError, match="wants to know who you are, by gsi or krb5; this client") as raised:
+            Store(url)
+        assert not raised.value.retry
 
 
-def test_a_token_logs_in_over_tls_only(
-    served: Served, own_folder: Folder, own_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_logs_in_over_tls_only(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is a script: XRootD's own asks an issuer on the web for what a token is worth."""
+    given: list[bytes] = []
+
+    def wants(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code == LOGIN:
+            return answer(stream, OK, bytes(16) + b"&P=ztn,0:4096:\0")
+        if code == AUTH:
+            assert arguments[12:] == b"ztn\0"
+            given.append(payload)
+            return answer(stream, OK)
+        return None
+
     monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
-    more = AUTHENTICATED.format(protocol="ztn -tokenlib none", name="ztn")
-    server = xrootd_with_tls(own_folder.below("xrootd"), own_data, served.shim, served.certificates, more=more)
-    server.start()
-    try:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(served.certificates / "cert.pem", served.certificates / "key.pem")
+    with xrootd_script(b"hello", wants, tls=context) as (url, _, _):
+        url = url.replace("root://", "roots://")
         with pytest.raises(StorageError, match="there is no token"):
-            Store(url(server, scheme="roots"))
+            Store(url)
         monkeypatch.setenv("BEARER_TOKEN", TOKEN)
-        assert Store(url(server, scheme="roots")).read([(0, 10)])[0] == [served.content[:10]]
-    finally:
-        server.kill()
+        assert Store(url).read([(0, 5)])[0] == [b"hello"]
+        (payload,) = given
+        assert payload[:8] == b"ztn\0\0T\0\0"
+        (length,) = struct.unpack(">H", payload[8:10])
+        assert payload[10 : 10 + length] == TOKEN.encode() + b"\0"
+    with xrootd_script(b"hello", wants) as (url, _, _), pytest.raises(StorageError, match="only sent over TLS"):
+        Store(url)
 
 
 def test_a_server_that_demands_tls_gets_it(

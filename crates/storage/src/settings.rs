@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REQUEST_TIMEOUT, TRIES_MAX};
+use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REQUEST_TIMEOUT, TRIES_MAX, WAIT_MAX};
 
 /// Seconds that a server may stay silent before it is given up.
 const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
 /// How often a request is tried.
 const TRIES_VARIABLE: &str = "BRANCHLINE_STORAGE_TRIES";
+
+/// Seconds that a server may make us wait by saying so.
+const WAIT_VARIABLE: &str = "BRANCHLINE_STORAGE_WAIT";
 
 /// Waits and tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,13 +19,15 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     /// How long a server may send nothing while an answer is due.
     pub(crate) silence: Duration,
+    /// How long a server may make us wait by saying so.
+    pub(crate) wait_max: Duration,
     /// How often a request is made before it has failed.
     pub(crate) tries_max: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { connect_timeout: CONNECT_TIMEOUT, silence: REQUEST_TIMEOUT, tries_max: TRIES_MAX }
+        Self { connect_timeout: CONNECT_TIMEOUT, silence: REQUEST_TIMEOUT, wait_max: WAIT_MAX, tries_max: TRIES_MAX }
     }
 }
 
@@ -34,6 +39,9 @@ impl Settings {
         if let Some(seconds) = number(TIMEOUT_VARIABLE).filter(|seconds| (0.001..86_400.0).contains(seconds)) {
             settings.silence = Duration::from_secs_f64(seconds);
             settings.connect_timeout = settings.connect_timeout.min(settings.silence);
+        }
+        if let Some(seconds) = number(WAIT_VARIABLE).filter(|seconds| (0.0..86_400.0).contains(seconds)) {
+            settings.wait_max = Duration::from_secs_f64(seconds);
         }
         if let Some(tries) = number(TRIES_VARIABLE).filter(|tries| (1.0..=100.0).contains(tries)) {
             settings.tries_max = tries as u32;

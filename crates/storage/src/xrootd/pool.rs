@@ -112,7 +112,10 @@ pub(super) struct Taken {
 impl Taken {
     fn make_ready(&mut self, settings: &Settings) -> Result<()> {
         match &mut self.session {
-            Some(session) => session.link.set_silence(settings.silence),
+            Some(session) => {
+                session.wait_max = settings.wait_max;
+                session.link.set_silence(settings.silence)
+            }
             None => {
                 self.session = Some(Session::start(&self.server, settings)?);
                 Ok(())

@@ -9,7 +9,7 @@ use super::link::Link;
 use super::pool::Server;
 use super::wire::{self, flags, number, Handle, Header, Request, Target};
 use crate::fault::{Fault, Result};
-use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES, WAIT_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
@@ -37,6 +37,8 @@ pub(super) struct Session {
     /// Nothing can be asked any more: the connection failed, or answers are due that nobody would know.
     pub(super) is_broken: bool,
     pub(super) last_used: Instant,
+    /// How long the server may make us wait.
+    pub(super) wait_max: Duration,
     next_stream: u16,
     /// Streams whose answers nobody waits for.
     forgotten: HashSet<u16>,
@@ -60,6 +62,7 @@ impl Session {
             takes: Takes { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
             is_broken: false,
             last_used: Instant::now(),
+            wait_max: settings.wait_max,
             next_stream: 1,
             forgotten: HashSet::new(),
             files: HashMap::new(),
@@ -204,7 +207,7 @@ impl Session {
     pub(super) fn ask(&mut self, mut request: Request, deadline: Instant) -> Result<Answer> {
         let stream = self.send(&mut request)?;
         let mut deadline = deadline;
-        let wait_end = Instant::now() + WAIT_MAX;
+        let wait_end = Instant::now() + self.wait_max;
         let mut sofar: Vec<u8> = Vec::new();
         loop {
             let header = self.next_header(deadline)?;
@@ -250,10 +253,11 @@ impl Session {
         let pause = Duration::from_secs(u64::from(seconds));
         if Instant::now() + pause > wait_end {
             self.is_broken = true;
-            let minutes = WAIT_MAX.as_secs() / 60;
             let reason = format!(
-                "{} asks to wait, for more than {minutes} minutes now; the file may have to come from tape: try later",
-                self.link.server
+                "{} asks to wait for longer than {} s; the file may have to come from tape: try later, or set \
+                 BRANCHLINE_STORAGE_WAIT to the seconds that you would wait",
+                self.link.server,
+                self.wait_max.as_secs()
             );
             return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
         }

@@ -7,7 +7,7 @@ use super::plan::{Piece, Pieces};
 use super::session::Session;
 use super::wire::{self, number, Handle, Request, PAGES_HEADER_BYTES, PAGE_BYTES, SEGMENT_HEADER_BYTES};
 use crate::fault::{Fault, Result};
-use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_MAX, WAIT_MAX};
+use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_MAX};
 use crate::{RangeRead, StorageErrorKind};
 
 /// A request that was sent, and how much of its answer has come.
@@ -62,6 +62,7 @@ impl<'a> Transfer<'a> {
         patience: Duration,
     ) -> Self {
         let now = Instant::now();
+        let wait_end = now + session.wait_max;
         Self {
             session,
             handle,
@@ -69,7 +70,7 @@ impl<'a> Transfer<'a> {
             waiting: requests.into(),
             asked: HashMap::new(),
             deadline: now + patience,
-            wait_end: now + WAIT_MAX,
+            wait_end,
             calls_count: 0,
         }
     }

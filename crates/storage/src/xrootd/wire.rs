@@ -211,7 +211,8 @@ impl Opened {
     /// Handle, compression (8 bytes), and `id size flags time` as text.
     pub(super) fn parse(answer: &[u8]) -> Option<Self> {
         let handle = *answer.first_chunk()?;
-        let text = std::str::from_utf8(answer.get(12..)?).ok()?.trim_end_matches('\0');
+        let text = answer.get(12..)?.split(|byte| *byte == 0).next()?;
+        let text = std::str::from_utf8(text).ok()?;
         let mut words = text.split_ascii_whitespace();
         let (id, size, _flags, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
         Some(Self { handle, size_bytes: size.parse().ok()?, version: format!("{id} {time}") })
