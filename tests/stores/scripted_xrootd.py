@@ -74,6 +74,9 @@ class XrootdScript:
         if len(receive(connection, 20)) < 20:
             return
         connection.sendall(answer(b"\0\0", OK, struct.pack(">II", 0x520, 1)))
+        self.serve(number, connection)
+
+    def serve(self, number: int, connection: socket.socket) -> None:
         while len(head := receive(connection, 24)) == 24:
             stream, code, arguments, length = head[:2], *struct.unpack(">H16sI", head[2:])
             payload = receive(connection, length)
@@ -83,7 +86,9 @@ class XrootdScript:
                 return
             connection.sendall(self.good(stream, code, arguments, payload) if made is None else made)
             if code == PROTOCOL and self.tls:
-                connection = self.tls.wrap_socket(connection, server_side=True)
+                with self.tls.wrap_socket(connection, server_side=True) as secure:
+                    self.serve(number, secure)
+                return
 
     def good(self, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes:
         if code == PROTOCOL:

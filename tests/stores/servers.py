@@ -21,21 +21,44 @@ from tests.peers.peers import missing
 from branchline._core import Store
 
 START_TIMEOUT_S = 20
-# XRootD has no option for the address it listens on, and none of these servers is for the outside.
+# XRootD has no option for the address it listens on, and none of these servers is for the outside. This keeps each at an
+# address of its own, because a cluster tells its members apart by where they call from.
 LOOPBACK_SHIM = r"""
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+typedef int (*on_address)(int, const struct sockaddr *, socklen_t);
+
+static struct sockaddr_in own_address(int port) {
+    struct sockaddr_in own;
+    const char *host = getenv("LOOPBACK_ADDRESS");
+    memset(&own, 0, sizeof own);
+    own.sin_family = AF_INET;
+    own.sin_port = port;
+    inet_pton(AF_INET, host ? host : "127.0.0.1", &own.sin_addr);
+    return own;
+}
+
 int bind(int descriptor, const struct sockaddr *address, socklen_t length) {
-    int (*next)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "bind");
+    on_address next = (on_address)dlsym(RTLD_NEXT, "bind");
     if (address && address->sa_family == AF_INET) {
-        struct sockaddr_in own;
-        memcpy(&own, address, sizeof own);
-        if (own.sin_addr.s_addr == INADDR_ANY) own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        return next(descriptor, (void *)&own, sizeof own);
+        const struct sockaddr_in *asked = (const struct sockaddr_in *)address;
+        struct sockaddr_in own = own_address(asked->sin_port);
+        if (asked->sin_addr.s_addr == INADDR_ANY) return next(descriptor, (struct sockaddr *)&own, sizeof own);
+    }
+    return next(descriptor, address, length);
+}
+
+int connect(int descriptor, const struct sockaddr *address, socklen_t length) {
+    on_address next = (on_address)dlsym(RTLD_NEXT, "connect");
+    if (address && address->sa_family == AF_INET && getenv("LOOPBACK_ADDRESS")) {
+        struct sockaddr_in own = own_address(0);
+        ((on_address)dlsym(RTLD_NEXT, "bind"))(descriptor, (struct sockaddr *)&own, sizeof own);
     }
     return next(descriptor, address, length);
 }
@@ -256,13 +279,17 @@ class Xrootd(Process):
         port: int | None = None,
         kind: str = "xrootd",
         name: str = "test",
+        host: str = "127.0.0.1",
     ) -> None:
+        self.host = host
         port = port or free_port()
         config = folder / f"{kind}.cfg"
         config.write_text(XROOTD.format(data=data, folder=folder, port=port, more=more))
         arguments = [program(kind), "-c", str(config), "-l", str(folder / f"{kind}.log"), "-n", name, "-I", "v4"]
         arguments[1:1] = hand_over(folder, *folder.iterdir())
-        super().__init__(arguments, port, folder / f"{kind}-output.log", {"LD_PRELOAD": str(shim)})
+        super().__init__(
+            arguments, port, folder / f"{kind}-output.log", {"LD_PRELOAD": str(shim), "LOOPBACK_ADDRESS": host}
+        )
 
 
 def xrootd_with_http(folder: Path, data: Path, shim: Path) -> tuple[Xrootd, int]:
@@ -285,7 +312,7 @@ def xrootd_with_tls(
 CLUSTER = """
 all.role {role}
 all.manager localhost:{manager_port}
-cms.delay startup 1 lookup 1 full 1
+cms.delay startup 1 lookup 1 full 1 suspend 1 servers 1
 cms.allow host *
 cms.space 100m 50m
 """
@@ -305,13 +332,14 @@ class XrootdCluster:
         manager_port = free_port()
         self.processes: list[Xrootd] = []
         self.servers: list[Xrootd] = []
-        for name in ("redirector", "one", "two"):
+        for number, name in enumerate(("redirector", "one", "two"), start=1):
             own = folder.below(name)
             role = "manager" if name == "redirector" else "server"
             more = CLUSTER.format(role=role, manager_port=manager_port)
             cmsd_port = manager_port if role == "manager" else None
-            cmsd = Xrootd(own, data, shim, more, port=cmsd_port, kind="cmsd", name=name)
-            xrootd = Xrootd(own, data, shim, more, name=name)
+            host = f"127.0.0.{number}"
+            cmsd = Xrootd(own, data, shim, more, port=cmsd_port, kind="cmsd", name=name, host=host)
+            xrootd = Xrootd(own, data, shim, more, name=name, host=host)
             self.processes += [cmsd, xrootd]
             self.servers.append(xrootd)
         self.redirector, *self.servers = self.servers
@@ -326,7 +354,7 @@ class XrootdCluster:
             patch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
             patch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
             for server in (self.redirector, *self.servers):
-                while not opens(f"root://127.0.0.1:{server.port}//random.bin"):
+                while not opens(f"root://{server.host}:{server.port}//random.bin"):
                     assert time.monotonic() < end_s, "the cluster did not start"
                     time.sleep(0.1)
 
