@@ -21,8 +21,8 @@ from tests.peers.peers import missing
 from branchline._core import Store
 
 START_TIMEOUT_S = 20
-# XRootD has no option for the address it listens on, and none of these servers is for the outside. This keeps each at an
-# address of its own, because a cluster tells its members apart by where they call from.
+# XRootD has no option for the address it listens on, and none of these servers is for the outside. This keeps each at
+# an address of its own, because a cluster tells its members apart by where they call from.
 LOOPBACK_SHIM = r"""
 #define _GNU_SOURCE
 #include <arpa/inet.h>
