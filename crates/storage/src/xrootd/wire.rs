@@ -300,14 +300,14 @@ mod tests {
 
     #[test]
     fn an_open_is_answered_with_handle_size_and_version() {
-        let opened = Opened::parse(b"abcd\0\0\0\0\0\0\0\0123 5000 51 1700000000\0").unwrap();
+        let opened = Opened::parse(b"abcd\0\0\0\0\0\0\0\0id7 5000 51 1700000000\0").unwrap();
         assert_eq!((opened.handle, opened.size_bytes), (*b"abcd", 5000));
-        assert_eq!(opened.version, "123 1700000000");
+        assert_eq!(opened.version, "id7 1700000000");
         for wrong in [
             &b""[..],
             b"abcd",
             b"abcd\0\0\0\0\0\0\0\0",
-            b"abcd\0\0\0\0\0\0\0\0123 -5 51 17",
+            b"abcd\0\0\0\0\0\0\0\0id7 -5 51 17",
             b"abcd\0\0\0\0\0\0\0\0\xff",
         ] {
             assert_eq!(Opened::parse(wrong), None, "{wrong:?}");
