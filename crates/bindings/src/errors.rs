@@ -12,6 +12,7 @@ pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
         ReadErrorKind::Storage => "StorageError",
         ReadErrorKind::NoSuchKey => "NoSuchKeyError",
         ReadErrorKind::Unsupported => "UnsupportedBranchError",
+        ReadErrorKind::MemoryLimit => "MemoryLimitError",
         ReadErrorKind::Internal => "BranchlineError",
     };
     match build(py, class, error) {

@@ -4,19 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::basket::BasketRecord;
-use branchline_format::decode::Counts;
 use branchline_format::layout::Layout;
 
 use crate::basket_source::BasketSource;
-use crate::chunk::{Chunk, Making, Target};
+use crate::chunk::{Chunk, Making, Reporter, Target};
+use crate::counts::Counters;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetch::Needed;
+use crate::fetch::{Needed, Room};
+use crate::limits;
 use crate::slab::OpenSlab;
-use crate::tree::{Content, Shape, Tree};
+use crate::tree::{Content, Shape};
 use crate::worker::Task;
-
-/// Reads how many elements these entries of a branch have.
-pub(crate) type CountsOf<'a> = &'a dyn Fn(&Arc<Tree>, usize, Range<u64>) -> Result<Counts>;
 
 /// A basket with its bytes, and which of its entries the chunk wants.
 struct Fetched {
@@ -34,30 +32,34 @@ impl Fetched {
 
     fn task(self, chunk: &Arc<Chunk>, column: usize, target: Target) -> Task {
         Task {
+            reporter: Reporter::new(chunk),
             chunk: Arc::clone(chunk),
             column,
+            scratch_bytes: self.source.scratch_bytes(&chunk.tree, self.entries_count),
             source: self.source,
             basket: self.basket,
             entries_count: self.entries_count,
             entries: self.entries,
             target,
+            at_work: None,
         }
     }
 }
 
-/// Prepares the chunk's columns and answers with the baskets to decode.
+/// Prepares these columns of a chunk, whose baskets are all there, and answers with the baskets to decode.
 pub(crate) fn assemble(
     chunk: &Arc<Chunk>,
+    columns: Range<usize>,
     needed: &[Needed],
     sources: Vec<BasketSource>,
-    counts_of: CountsOf<'_>,
+    room: Room<'_>,
 ) -> Result<Vec<Task>> {
-    let mut by_column: Vec<Vec<Fetched>> = chunk.columns.iter().map(|_| Vec::new()).collect();
+    let mut by_column: Vec<Vec<Fetched>> = columns.clone().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
         let basket = chunk.tree.basket_entries(chunk.columns[one.column], one.basket);
         let start = chunk.entries.start.max(basket.start) - basket.start;
         let stop = chunk.entries.end.min(basket.end) - basket.start;
-        by_column[one.column].push(Fetched {
+        by_column[one.column - columns.start].push(Fetched {
             basket: one.basket,
             source,
             basket_start: basket.start,
@@ -65,12 +67,12 @@ pub(crate) fn assemble(
             entries: start as usize..stop as usize,
         });
     }
-    let mut makings = Vec::with_capacity(by_column.len());
+    let mut counters = Counters::new(room);
     let mut tasks = Vec::with_capacity(needed.len());
-    for (column, fetched) in by_column.into_iter().enumerate() {
-        makings.push(assemble_column(chunk, column, fetched, counts_of, &mut tasks)?);
+    for (column, fetched) in columns.zip(by_column) {
+        let making = assemble_column(chunk, column, fetched, &mut counters, &mut tasks)?;
+        chunk.set_making(column, making);
     }
-    chunk.begin(makings, tasks.len());
     Ok(tasks)
 }
 
@@ -78,26 +80,26 @@ fn assemble_column(
     chunk: &Arc<Chunk>,
     column: usize,
     fetched: Vec<Fetched>,
-    counts_of: CountsOf<'_>,
+    counters: &mut Counters<'_>,
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
     let shape = chunk.tree.shape(chunk.columns[column])?;
     let element_size = shape.numbers().and_then(|(_, size, dimensions)| {
         dimensions.iter().try_fold(size, |product, extent| product.checked_mul(*extent))
     });
-    let Some(element_size) = element_size else { return pieces(chunk, column, fetched, counts_of, tasks) };
+    let Some(element_size) = element_size else { return pieces(chunk, column, fetched, counters, tasks) };
     if !shape.is_run() {
         return if fetched.iter().all(|one| is_plausible(shape, one, element_size)) {
             place_fixed(chunk, column, fetched, element_size, tasks)
         } else {
-            pieces(chunk, column, fetched, counts_of, tasks)
+            pieces(chunk, column, fetched, counters, tasks)
         };
     }
     let counts: Option<Vec<usize>> =
         fetched.iter().map(|one| elements_count(chunk, shape, element_size, one)).collect();
     match counts {
         Some(counts) => place_runs(chunk, column, element_size, fetched, &counts, tasks),
-        None => pieces(chunk, column, fetched, counts_of, tasks),
+        None => pieces(chunk, column, fetched, counters, tasks),
     }
 }
 
@@ -139,10 +141,6 @@ fn place_fixed(
     Ok(Making::Direct { values: slab, offsets: None })
 }
 
-/// Output may be so many times larger than stored pages: codecs shrink constant data to less than a thousandth, and
-/// values grow when they are decoded. Beyond it memory is only taken for what decompression really gave.
-const PLAUSIBLE_FACTOR: usize = 4096;
-
 /// Elements in a basket that is wanted whole, if its head tells; in a cluster, if the sizes of its pages do.
 fn elements_count(chunk: &Chunk, shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> Option<usize> {
     if !fetched.is_whole() {
@@ -153,7 +151,7 @@ fn elements_count(chunk: &Chunk, shape: Shape<'_>, element_size: usize, fetched:
         (Shape::Clusters(form), BasketSource::Pages(pages), Content::Ntuple(ntuple)) => {
             let elements = usize::try_from(pages.cluster.run_elements(&ntuple.schema, form)?).ok()?;
             let size = elements.checked_mul(element_size)?;
-            return (size / PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements);
+            return (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements);
         }
         _ => return None,
     };
@@ -192,21 +190,21 @@ fn pieces(
     chunk: &Arc<Chunk>,
     column: usize,
     fetched: Vec<Fetched>,
-    counts_of: CountsOf<'_>,
+    counters: &mut Counters<'_>,
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
     let shape = chunk.tree.shape(chunk.columns[column])?;
     let mut pieces = Vec::with_capacity(fetched.len());
     for (index, one) in fetched.into_iter().enumerate() {
         let uncounted = is_uncounted(shape, &one).map_err(|error| basket_named(chunk, column, one.basket, error))?;
-        let counts = if uncounted {
+        let counted_by = if uncounted {
             let of_basket = one.basket_start..one.basket_start + one.entries_count;
-            Some(counts_of(&chunk.tree, chunk.columns[column], of_basket)?)
+            Some(counters.counting(&chunk.tree, chunk.columns[column], of_basket)?)
         } else {
             None
         };
         pieces.push(None);
-        tasks.push(one.task(chunk, column, Target::Piece { index, counts }));
+        tasks.push(one.task(chunk, column, Target::Piece { index, counted_by }));
     }
     Ok(Making::Pieces(pieces))
 }

@@ -5,11 +5,15 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use branchline_format::basket::BasketRecord;
 use branchline_format::cursor::Cursor;
 use branchline_format::error::Result as FormatResult;
 use branchline_format::file::parse_key_sizes;
 use branchline_format::ntuple::cluster::{FieldCluster, Stored};
 use branchline_format::tree::embedded::EmbeddedBasket;
+
+use crate::budget::{Budget, Lease};
+use crate::tree::{Content, Tree};
 
 /// Where the bytes of a basket are in memory.
 #[derive(Debug, Clone)]
@@ -43,6 +47,19 @@ impl BasketSource {
         }
     }
 
+    /// What decompressing it takes for a while. Nothing of a shared basket, whose plain bytes
+    /// stay.
+    pub(crate) fn scratch_bytes(&self, tree: &Tree, entries_count: u64) -> u64 {
+        match self {
+            Self::Record(bytes) => BasketRecord::parse(bytes, entries_count).map_or(0, |record| record.scratch_bytes()),
+            Self::Shared(_) | Self::Embedded(_) => 0,
+            Self::Pages(pages) => match tree.content() {
+                Content::Ntuple(ntuple) => pages.cluster.largest_page_bytes(&ntuple.schema),
+                Content::Tree { .. } => 0,
+            },
+        }
+    }
+
     /// Where they are in memory.
     pub(crate) fn address(&self) -> usize {
         self.stored().as_ptr() as usize
@@ -62,38 +79,50 @@ pub(crate) struct SharedBasket {
     pub(crate) record: Bytes,
     /// Its plain bytes, once somebody needed them.
     pub(crate) plain: OnceLock<FormatResult<Vec<u8>>>,
+    _lease: Lease,
 }
 
-/// The baskets that reach beyond a chunk, by branch and index; the next chunk finds them here.
-#[derive(Debug)]
+/// The baskets that reach beyond a chunk, by branch and index; the next chunk finds them here. What has no room is
+/// fetched again for it.
+#[derive(Debug, Default)]
 pub(crate) struct Carried {
-    by_basket: HashMap<(usize, usize), BasketSource>,
+    by_basket: HashMap<(usize, usize), Kept>,
     /// Pages that reach beyond a chunk, by their place in the file.
     pages: HashMap<u64, Bytes>,
-    /// Plain bytes that more of them may take, and that all of them may take.
+    budget: Option<Arc<Budget>>,
+    /// Bytes that more of them may take, and that all of them may take.
     room: u64,
     room_max: u64,
 }
 
+/// A basket that is kept, and what that takes.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) source: BasketSource,
+    bytes: u64,
+}
+
 impl Carried {
-    /// Nothing yet; the plain bytes are kept of so many baskets as fit into `room_max`, of others the stored ones.
-    pub(crate) fn new(room_max: u64) -> Self {
-        Self { by_basket: HashMap::new(), pages: HashMap::new(), room: room_max, room_max }
+    /// Nothing yet, and room for so many bytes.
+    pub(crate) fn new(budget: &Arc<Budget>, room_max: u64) -> Self {
+        Self { budget: Some(Arc::clone(budget)), room: room_max, room_max, ..Self::default() }
     }
 
     /// What was left by the chunk before; from now on this is for the next one.
     pub(crate) fn take(&mut self) -> Self {
-        let next = Self::new(self.room_max);
-        std::mem::replace(self, next)
+        let (budget, room_max) = (self.budget.clone(), self.room_max);
+        std::mem::replace(self, Self { budget, room: room_max, room_max, ..Self::default() })
     }
 
-    /// Plain bytes that may be kept now.
-    pub(crate) fn kept_bytes(&self) -> u64 {
-        self.room_max - self.room
+    /// Lets go of everything; tells whether there was anything.
+    pub(crate) fn clear(&mut self) -> bool {
+        let before = self.take();
+        !before.by_basket.is_empty() || !before.pages.is_empty()
     }
 
-    pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<BasketSource> {
-        self.by_basket.get(&(branch, basket)).cloned()
+    /// A basket that the chunk before left.
+    pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<&Kept> {
+        self.by_basket.get(&(branch, basket))
     }
 
     /// A page that the chunk before left.
@@ -101,30 +130,72 @@ impl Carried {
         self.pages.get(&offset).filter(|bytes| bytes.len() as u64 == size).cloned()
     }
 
-    /// Keeps a page for the next chunk: a copy, so that what was read beside it can go.
+    /// Room for so many more bytes, if there is any.
+    fn lease(&mut self, bytes: u64) -> Option<Lease> {
+        let room = self.room.checked_sub(bytes)?;
+        let lease = self.budget.as_ref()?.try_lease(bytes)?;
+        self.room = room;
+        Some(lease)
+    }
+
+    /// A copy, so that what was read beside it can go.
+    fn copy(&mut self, bytes: &[u8]) -> Option<Bytes> {
+        let lease = self.lease(bytes.len() as u64)?;
+        Some(Bytes::from_owner(Copied(bytes.to_vec(), lease)))
+    }
+
+    /// Keeps a page for the next chunk.
     pub(crate) fn keep_page(&mut self, offset: u64, bytes: &Bytes) {
         if !self.pages.contains_key(&offset) {
-            self.room = self.room.saturating_sub(bytes.len() as u64);
-            self.pages.insert(offset, Bytes::copy_from_slice(bytes));
+            if let Some(copy) = self.copy(bytes) {
+                self.pages.insert(offset, copy);
+            }
         }
     }
 
-    /// Keeps a basket for the next chunk; answers with the form in which both have it.
-    pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource) -> BasketSource {
-        let plain_bytes = match parse_key_sizes(&mut Cursor::new(source.stored())) {
-            Ok(key) if key.object_size > key.stored_size() => key.object_size,
-            _ => 0,
-        };
+    /// Keeps a basket that was kept before for one chunk more.
+    pub(crate) fn keep_on(&mut self, branch: usize, basket: usize, kept: &Kept) {
+        self.room = self.room.saturating_sub(kept.bytes);
+        self.by_basket.insert((branch, basket), kept.clone());
+    }
+
+    /// Keeps a basket for the next chunk; answers with the form in which both have it. The bytes of a file that is in
+    /// memory as a whole are there anyway.
+    pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource, is_held: bool) -> BasketSource {
+        let room = self.room;
         let source = match source {
-            BasketSource::Record(record) if 0 < plain_bytes && plain_bytes <= self.room => {
-                BasketSource::Shared(Arc::new(SharedBasket { record, plain: OnceLock::new() }))
+            BasketSource::Record(record) => {
+                let kept = if is_held { Some(record.clone()) } else { self.copy(&record) };
+                let Some(record) = kept else { return BasketSource::Record(record) };
+                match self.plain_room(&record) {
+                    Some(lease) => {
+                        BasketSource::Shared(Arc::new(SharedBasket { record, plain: OnceLock::new(), _lease: lease }))
+                    }
+                    None => BasketSource::Record(record),
+                }
             }
             other => other,
         };
-        if matches!(source, BasketSource::Shared(_)) {
-            self.room = self.room.saturating_sub(plain_bytes);
-        }
-        self.by_basket.insert((branch, basket), source.clone());
+        let kept = Kept { source: source.clone(), bytes: room - self.room };
+        self.by_basket.insert((branch, basket), kept);
         source
+    }
+
+    /// Room for the plain bytes of a basket, if it is compressed.
+    fn plain_room(&mut self, record: &[u8]) -> Option<Lease> {
+        let key = parse_key_sizes(&mut Cursor::new(record)).ok()?;
+        if key.is_compressed() {
+            self.lease(key.object_size)
+        } else {
+            None
+        }
+    }
+}
+
+struct Copied(Vec<u8>, #[expect(dead_code, reason = "given back when it is dropped")] Lease);
+
+impl AsRef<[u8]> for Copied {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }

@@ -1,114 +1,252 @@
-//! How much may be in the making at once: bytes and chunks.
+//! How much memory reading may take at once: stored bytes, values and scratch are leased before they are used, and
+//! given back when they are dropped.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A waiter looks at least this often whether the stream was closed.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+use crate::limits::LOOK_AGAIN;
 
-/// The bytes and chunks that are in the making or in use.
+/// What is leased of a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: u64,
     chunks_max: usize,
-    taken: Mutex<Taken>,
-    released: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
-    bytes: u64,
+struct State {
+    leased: u64,
+    /// Of all bytes, those that the decoders may take for what they decompress.
+    scratch: u64,
     chunks: usize,
-    /// Of all bytes, those that chunks may not take.
-    reserved: u64,
+    tasks: usize,
+    /// What the chunk takes that the consumer had before, while it waits for the next one.
+    returning: Option<u64>,
     is_closed: bool,
 }
 
+/// Why nothing was leased.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The stream was closed.
+    Closed,
+    /// There will never be room for it.
+    TooLarge,
+}
+
 impl Budget {
-    pub(crate) fn new(bytes_max: u64, chunks_max: usize) -> Self {
-        Self { bytes_max, chunks_max, taken: Mutex::default(), released: Condvar::new() }
+    pub(crate) fn new(bytes_max: u64, chunks_max: usize) -> Arc<Self> {
+        Arc::new(Self { bytes_max, chunks_max, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Keeps so many bytes, but not more than half of all, from the chunks from now on, unless more are kept already.
-    pub(crate) fn reserve(&self, bytes: u64) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.reserved = taken.reserved.max(bytes.min(self.bytes_max / 2));
+    /// Leases the memory of a chunk's values, of which only so many may be there.
+    pub(crate) fn lease_chunk(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
+        let mut state = self.wait_for(bytes, 0, true)?;
+        state.leased = state.leased.saturating_add(bytes);
+        state.chunks += 1;
+        Ok(Lease { budget: Arc::clone(self), bytes, chunks: 1 })
     }
 
-    /// Bytes that chunks may take together, reserved ones included.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        self.bytes_max
+    /// Leases bytes for the chunk in the making.
+    pub(crate) fn lease(self: &Arc<Self>, bytes: u64, own_chunks: usize) -> Result<Lease, Refusal> {
+        let mut state = self.wait_for(bytes, own_chunks, false)?;
+        state.leased = state.leased.saturating_add(bytes);
+        Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Waits until a chunk of so many bytes may be made; one that is larger than the whole budget is made alone.
-    /// Answers false when the stream was closed instead.
-    pub(crate) fn acquire(&self, bytes: u64) -> bool {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if taken.is_closed {
-                return false;
+    /// Leases bytes if they are free.
+    pub(crate) fn try_lease(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
+        let mut state = self.lock();
+        if state.leased.saturating_add(state.scratch).saturating_add(bytes) > self.bytes_max {
+            return None;
+        }
+        state.leased += bytes;
+        Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
+    }
+
+    /// Sets scratch of `least` bytes aside, up to `wish` if so many are free; answers with how many.
+    pub(crate) fn set_scratch(&self, least: u64, wish: u64, own_chunks: usize) -> Result<u64, Refusal> {
+        let before = std::mem::take(&mut self.lock().scratch);
+        match self.wait_for(least, own_chunks, false) {
+            Ok(mut state) => {
+                state.scratch = wish.min(self.bytes_max.saturating_sub(state.leased)).max(least);
+                Ok(state.scratch)
             }
-            let wanted = taken.bytes.saturating_add(taken.reserved).saturating_add(bytes);
-            let fits = wanted <= self.bytes_max && taken.chunks < self.chunks_max;
-            if taken.chunks == 0 || fits {
-                taken.bytes = taken.bytes.saturating_add(bytes);
-                taken.chunks += 1;
-                return true;
+            Err(refusal) => {
+                self.lock().scratch = before;
+                Err(refusal)
             }
-            let waited = self.released.wait_timeout(taken, LOOK_AGAIN);
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// A chunk of so many bytes is no longer in use.
-    pub(crate) fn release(&self, bytes: u64) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.bytes = taken.bytes.saturating_sub(bytes);
-        taken.chunks = taken.chunks.saturating_sub(1);
-        drop(taken);
-        self.released.notify_all();
+    /// Waits until so many bytes are free beside what is leased. They never will be if nothing is left that could give
+    /// back: no task and no chunk beyond those of the caller and the one that the consumer is about to drop.
+    fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return Err(Refusal::Closed);
+            }
+            let wanted = state.leased.saturating_add(state.scratch).saturating_add(bytes);
+            if wanted <= self.bytes_max && !(is_chunk && state.chunks >= self.chunks_max) {
+                return Ok(state);
+            }
+            if state.tasks == 0 && state.chunks == own_chunks + usize::from(state.returning.is_some()) {
+                let fits = wanted.saturating_sub(state.returning.unwrap_or(0)) <= self.bytes_max;
+                return if fits { Ok(state) } else { Err(Refusal::TooLarge) };
+            }
+            let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Counts a basket that is being decoded until the answer is dropped.
+    pub(crate) fn task(self: &Arc<Self>) -> TaskAtWork {
+        self.lock().tasks += 1;
+        TaskAtWork(Arc::clone(self))
+    }
+
+    /// The consumer waits, and will drop a chunk of so many bytes when it gets the next one; none when it has got it.
+    pub(crate) fn set_returning(&self, bytes: Option<u64>) {
+        self.lock().returning = bytes;
+        self.changed.notify_all();
     }
 
     /// Nobody waits any longer.
     pub(crate) fn close(&self) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
-        self.released.notify_all();
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Leased bytes, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    budget: Arc<Budget>,
+    bytes: u64,
+    chunks: usize,
+}
+
+impl Lease {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A lease of a part of these bytes.
+    pub(crate) fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: Arc::clone(&self.budget), bytes, chunks: 0 }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut state = self.budget.lock();
+        state.leased = state.leased.saturating_sub(self.bytes);
+        state.chunks = state.chunks.saturating_sub(self.chunks);
+        drop(state);
+        self.budget.changed.notify_all();
+    }
+}
+
+/// A basket that is being decoded.
+#[derive(Debug)]
+pub(crate) struct TaskAtWork(Arc<Budget>);
+
+impl Drop for TaskAtWork {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.tasks = state.tasks.saturating_sub(1);
+        let is_last = state.tasks == 0;
+        drop(state);
+        if is_last {
+            self.0.changed.notify_all();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    #[test]
-    fn a_chunk_larger_than_the_budget_is_made_alone() {
-        let budget = Budget::new(10, 4);
-        assert!(budget.acquire(50));
-        budget.release(50);
-        assert!(budget.acquire(5) && budget.acquire(5));
+    /// Asks in another thread, which must not have got an answer after a while.
+    fn waiting(
+        budget: &Arc<Budget>,
+        ask: impl FnOnce(Arc<Budget>) -> Result<Lease, Refusal> + Send + 'static,
+    ) -> std::thread::JoinHandle<Result<Lease, Refusal>> {
+        let asked = Arc::clone(budget);
+        let waiter = std::thread::spawn(move || ask(asked));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waiter.is_finished());
+        waiter
     }
 
     #[test]
-    fn reserved_bytes_are_kept_from_chunks() {
-        let budget = std::sync::Arc::new(Budget::new(10, 4));
-        budget.reserve(3);
-        budget.reserve(1);
-        assert!(budget.acquire(7));
-        let waiting = std::sync::Arc::clone(&budget);
-        let waiter = std::thread::spawn(move || waiting.acquire(1));
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!waiter.is_finished());
-        budget.release(7);
-        assert!(waiter.join().expect("the waiter ends"));
+    fn what_is_leased_is_free_again_when_it_is_dropped() {
+        let budget = Budget::new(10, 4);
+        let chunk = budget.lease_chunk(7).unwrap();
+        assert!(budget.try_lease(4).is_none());
+        let waiter = waiting(&budget, |budget| budget.lease_chunk(4));
+        drop(chunk);
+        assert_eq!(waiter.join().unwrap().unwrap().bytes(), 4);
+    }
+
+    #[test]
+    fn what_never_fits_is_refused() {
+        let budget = Budget::new(10, 4);
+        assert_eq!(budget.lease_chunk(11).unwrap_err(), Refusal::TooLarge);
+        let _chunk = budget.lease_chunk(6).unwrap();
+        assert_eq!(budget.lease(5, 1).unwrap_err(), Refusal::TooLarge);
+        assert_eq!(budget.set_scratch(5, 9, 1).unwrap_err(), Refusal::TooLarge);
+        assert_eq!(budget.set_scratch(2, 9, 1), Ok(4));
+        assert_eq!(budget.lease(1, 1).unwrap_err(), Refusal::TooLarge);
+    }
+
+    #[test]
+    fn a_task_may_give_back_what_does_not_fit_now() {
+        let budget = Budget::new(10, 4);
+        let chunk = budget.lease_chunk(6).unwrap();
+        let (task, mut stored) = (budget.task(), budget.lease(4, 1).unwrap());
+        let rest = stored.split(1);
+        drop(stored);
+        let waiter = waiting(&budget, |budget| budget.lease(4, 1));
+        drop((rest, task));
+        assert_eq!(waiter.join().unwrap().unwrap().bytes(), 4);
+        drop(chunk);
+    }
+
+    #[test]
+    fn the_chunk_that_a_waiting_consumer_still_has_does_not_stop_the_next_one() {
+        let budget = Budget::new(10, 4);
+        let _before = budget.lease_chunk(6).unwrap();
+        let waiter = waiting(&budget, |budget| budget.lease_chunk(8));
+        budget.set_returning(Some(6));
+        assert_eq!(waiter.join().unwrap().unwrap().bytes(), 8);
+    }
+
+    #[test]
+    fn no_more_chunks_are_made_than_allowed() {
+        let budget = Budget::new(10, 1);
+        let chunk = budget.lease_chunk(1).unwrap();
+        let waiter = waiting(&budget, |budget| budget.lease_chunk(1));
+        drop(chunk);
+        assert!(waiter.join().unwrap().is_ok());
     }
 
     #[test]
     fn closing_ends_a_wait() {
-        let budget = std::sync::Arc::new(Budget::new(10, 1));
-        assert!(budget.acquire(1));
-        let waiting = std::sync::Arc::clone(&budget);
-        let waiter = std::thread::spawn(move || waiting.acquire(1));
+        let budget = Budget::new(10, 1);
+        let _chunk = budget.lease_chunk(1).unwrap();
+        let waiter = waiting(&budget, |budget| budget.lease_chunk(1));
         budget.close();
-        assert!(!waiter.join().expect("the waiter ends"));
+        assert_eq!(waiter.join().unwrap().unwrap_err(), Refusal::Closed);
     }
 }

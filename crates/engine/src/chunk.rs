@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use branchline_format::column::Column;
 use branchline_format::compress::Codec;
-use branchline_format::decode::Counts;
 use branchline_trace::Counter;
 
+use crate::counts::Counting;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::guard::{guarded, MISTAKE};
 use crate::slab::{Buffer, OpenSlab, Part, Pool};
@@ -27,6 +27,29 @@ pub(crate) struct Effort {
     pub(crate) codec: Codec,
     pub(crate) decompress_ns: u64,
     pub(crate) decode_ns: u64,
+}
+
+impl Effort {
+    /// All that a column has cost.
+    pub(crate) fn of_column(cost: &ColumnCost) -> Self {
+        Self {
+            baskets: cost.baskets.load(Ordering::Relaxed),
+            compressed: cost.compressed_bytes.load(Ordering::Relaxed) as usize,
+            plain: cost.plain_bytes.load(Ordering::Relaxed) as usize,
+            codec: cost.codec().unwrap_or(Codec::None),
+            decompress_ns: cost.decompress_ns.load(Ordering::Relaxed),
+            decode_ns: cost.decode_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Adds what was needed to understand the basket.
+    pub(crate) fn include(&mut self, other: &Self) {
+        self.baskets += other.baskets;
+        self.compressed += other.compressed;
+        self.plain += other.plain;
+        self.decompress_ns += other.decompress_ns;
+        self.decode_ns += other.decode_ns;
+    }
 }
 
 /// What a column of a chunk has cost.
@@ -77,8 +100,8 @@ pub(crate) enum Target {
     Fixed { values: Part },
     /// Runs: their offsets from `first_element` on, and their values.
     Run { first_element: i64, offsets: Part, values: Part },
-    /// This piece; with the numbers of elements where the basket can only be understood with them.
-    Piece { index: usize, counts: Option<Counts> },
+    /// This piece; with what gives the numbers of elements where the basket can only be understood with them.
+    Piece { index: usize, counted_by: Option<Arc<Counting>> },
 }
 
 /// A chunk.
@@ -94,17 +117,16 @@ pub struct Chunk {
     pub columns: Vec<usize>,
     /// What each of them cost.
     pub costs: Vec<ColumnCost>,
-    /// Bytes that it was expected to take when it was planned.
-    pub(crate) planned_bytes: u64,
     pub(crate) pool: Arc<Pool>,
-    remaining: AtomicUsize,
+    /// Those who have to report before the columns are put together.
+    reporters: AtomicUsize,
     state: Mutex<State>,
     finished: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    makings: Vec<Making>,
+    makings: Vec<Option<Making>>,
     /// The error of the first basket in order, so that the same file gives the same message.
     error: Option<((usize, usize), ReadError)>,
     is_finished: bool,
@@ -121,20 +143,19 @@ impl Chunk {
         source_index: usize,
         entries: Range<u64>,
         columns: Vec<usize>,
-        planned_bytes: u64,
         pool: &Arc<Pool>,
     ) -> Self {
         let costs = columns.iter().map(|_| ColumnCost::default()).collect();
+        let state = State { makings: columns.iter().map(|_| None).collect(), ..State::default() };
         Self {
             tree,
             source_index,
             entries,
             columns,
             costs,
-            planned_bytes,
             pool: Arc::clone(pool),
-            remaining: AtomicUsize::new(0),
-            state: Mutex::default(),
+            reporters: AtomicUsize::new(0),
+            state: Mutex::new(state),
             finished: Condvar::new(),
         }
     }
@@ -144,17 +165,15 @@ impl Chunk {
         (self.entries.end - self.entries.start) as usize
     }
 
-    /// Says how the columns are made and how many baskets will report.
-    pub(crate) fn begin(&self, makings: Vec<Making>, tasks_count: usize) {
-        lock(&self.state).makings = makings;
-        self.remaining.store(tasks_count, Ordering::Release);
-        if tasks_count == 0 {
-            self.finish();
+    /// Says how a column is made, before any of its baskets is decoded.
+    pub(crate) fn set_making(&self, column: usize, making: Making) {
+        if let Some(place) = lock(&self.state).makings.get_mut(column) {
+            *place = Some(making);
         }
     }
 
     pub(crate) fn put_piece(&self, column: usize, index: usize, piece: Column) {
-        if let Some(Making::Pieces(pieces)) = lock(&self.state).makings.get_mut(column) {
+        if let Some(Some(Making::Pieces(pieces))) = lock(&self.state).makings.get_mut(column) {
             if let Some(place) = pieces.get_mut(index) {
                 *place = Some(piece);
             }
@@ -165,13 +184,6 @@ impl Chunk {
         let mut state = lock(&self.state);
         if state.error.as_ref().is_none_or(|(before, _)| order < *before) {
             state.error = Some((order, error));
-        }
-    }
-
-    /// One basket is done; the last one puts the columns together.
-    pub(crate) fn task_done(&self) {
-        if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.finish();
         }
     }
 
@@ -201,22 +213,15 @@ impl Chunk {
         self.finished.notify_all();
     }
 
-    fn put_together(&self, column: usize, making: Making) -> Result<Values> {
-        let branch = self.columns[column];
-        let shape = self.tree.shape(branch)?;
+    fn put_together(&self, column: usize, making: Option<Making>) -> Result<Values> {
+        let shape = self.tree.shape(self.columns[column])?;
         match making {
-            Making::Direct { values, offsets } => Ok(direct_values(shape, values, offsets)),
-            Making::Pieces(pieces) => {
-                let mut whole: Option<Column> = None;
-                for piece in pieces.into_iter().flatten() {
-                    match &mut whole {
-                        Some(whole) => whole.append(piece),
-                        None => whole = Some(piece),
-                    }
-                }
-                let whole = whole.unwrap_or_else(|| shape.empty());
+            Some(Making::Direct { values, offsets }) => Ok(direct_values(shape, values, offsets)),
+            Some(Making::Pieces(pieces)) => {
+                let whole = Column::joined(pieces.into_iter().flatten().collect()).unwrap_or_else(|| shape.empty());
                 Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
             }
+            None => Err(self.tree.error(ReadErrorKind::Internal, MISTAKE)),
         }
     }
 
@@ -260,6 +265,38 @@ impl Chunk {
         match &state.error {
             Some((_, error)) => Err(error.clone()),
             None => Ok(state.values.iter_mut().filter_map(Option::take).collect()),
+        }
+    }
+}
+
+/// One of those without whom a chunk is not finished: whoever hands out its baskets, and each of them. What ends without
+/// being done has failed, whatever the reason, so that nobody waits for it for ever.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    chunk: Arc<Chunk>,
+    is_done: bool,
+}
+
+impl Reporter {
+    pub(crate) fn new(chunk: &Arc<Chunk>) -> Self {
+        chunk.reporters.fetch_add(1, Ordering::AcqRel);
+        Self { chunk: Arc::clone(chunk), is_done: false }
+    }
+
+    /// It did what it had to do, or said why not.
+    pub(crate) fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let order = (usize::MAX, usize::MAX); // any other reason says more
+            self.chunk.put_error(order, self.chunk.tree.error(ReadErrorKind::Internal, MISTAKE));
+        }
+        if self.chunk.reporters.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.chunk.finish();
         }
     }
 }

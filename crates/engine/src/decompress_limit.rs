@@ -11,7 +11,7 @@ use branchline_format::ntuple::cluster::Scratch;
 use crate::basket_source::BasketSource;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetch::{fetch, needed_baskets};
+use crate::fetch::{fetch, needed_baskets, Room};
 use crate::file::File;
 use crate::page_decode::decompress_cluster;
 use crate::slab::Pool;
@@ -42,9 +42,9 @@ pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], th
             names.iter().map(|name| tree.find(name)).collect::<Result<Vec<_>>>()?
         };
         let entries = 0..tree.entries_count();
-        let chunk = Chunk::new(tree, 0, entries, columns, 0, &Pool::new(0));
+        let chunk = Chunk::new(tree, 0, entries, columns, &Pool::new(0));
         let needed = needed_baskets(&chunk)?;
-        let fetched = fetch(&chunk, &needed)?;
+        let fetched = fetch(&chunk, &needed, Room::Free)?;
         for (one, source) in needed.iter().zip(fetched) {
             let branch = chunk.columns[one.column];
             let entries = chunk.tree.basket_entries(branch, one.basket);

@@ -36,6 +36,8 @@ pub enum ReadErrorKind {
     NoSuchKey,
     /// A kind of branch that is not read.
     Unsupported,
+    /// It does not fit into the memory limit.
+    MemoryLimit,
     /// A mistake in the engine.
     Internal,
 }

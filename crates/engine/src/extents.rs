@@ -6,6 +6,7 @@ use branchline_format::layout::{Kind, Layout};
 use branchline_format::tree::{Basket, Place, TBranch};
 
 use crate::error::Result;
+use crate::read_buffers::buffer_bytes;
 use crate::tree::{Content, Tree};
 
 impl Tree {
@@ -127,37 +128,86 @@ impl Tree {
         (stored / entries, plain / entries)
     }
 
-    /// Bytes per entry that these branches take while they are read: stored, decompressed and decoded.
-    pub(crate) fn memory_per_entry(&self, columns: &[usize]) -> f64 {
+    /// Bytes that the values of these branches take per entry, once more for the largest of those that are put together
+    /// from pieces.
+    pub(crate) fn values_per_entry(&self, columns: &[usize]) -> f64 {
+        let entries = self.entries_count().max(1) as f64;
         match self.content() {
-            Content::Tree { kinds, .. } => {
-                let (stored, plain) = self.bytes_per_entry(columns);
-                let is_fixed = |column: &usize| matches!(kinds[*column], Kind::Data(Layout::Fixed { .. }));
-                stored + plain + 8.0 * columns.iter().filter(|column| !is_fixed(column)).count() as f64
+            Content::Tree { meta, kinds } => {
+                let (mut sum, mut largest): (f64, f64) = (0.0, 0.0);
+                for column in columns {
+                    let plain = meta.branches[*column].plain_bytes as f64 / entries;
+                    let (values, is_whole) = values_per_entry(&kinds[*column], plain);
+                    sum += values;
+                    largest = largest.max(if is_whole { 0.0 } else { values });
+                }
+                sum + largest
+            }
+            Content::Ntuple(ntuple) => ntuple.branch_sizes(self.file(), columns).decoded as f64 / entries,
+        }
+    }
+
+    /// What the largest basket of a branch takes, as far as averages tell; of an RNTuple the largest page, as a cluster
+    /// is decompressed page by page.
+    pub(crate) fn largest_basket(&self, index: usize) -> BasketBytes {
+        match self.content() {
+            Content::Tree { meta, .. } => {
+                let branch = &meta.branches[index];
+                let entries = branch.baskets.iter().map(|basket| basket.entry_stop - basket.entry_start).max();
+                let plain_per_entry = branch.plain_bytes as f64 / branch.entries_count.max(1) as f64;
+                let is_compressed = branch.plain_bytes > branch.compressed_bytes;
+                let plain = (plain_per_entry * entries.unwrap_or(0) as f64) as u64;
+                let stored = branch.baskets.iter().map(stored_size).max().map_or(0, buffer_bytes);
+                BasketBytes { stored, scratch: if is_compressed { plain } else { 0 } }
             }
             Content::Ntuple(ntuple) => {
-                let sizes = ntuple.branch_sizes(self.file(), columns);
-                (sizes.stored as f64 + sizes.decoded as f64) / self.entries_count().max(1) as f64
+                let largest = ntuple.branch_sizes(self.file(), &[index]).largest_page;
+                BasketBytes { stored: buffer_bytes(largest), scratch: largest }
             }
         }
     }
 
-    /// Bytes after decompression of the largest basket of these branches, as far as their averages tell; of an RNTuple
-    /// of the largest page, as a cluster is decompressed page by page.
-    pub(crate) fn largest_basket_bytes(&self, columns: &[usize]) -> u64 {
-        let Content::Tree { meta, .. } = self.content() else {
-            let Content::Ntuple(ntuple) = self.content() else { return 0 };
-            return ntuple.branch_sizes(self.file(), columns).largest_page;
-        };
-        let largest = |column: &usize| {
-            let branch = &meta.branches[*column];
-            let entries = branch.baskets.iter().map(|basket| basket.entry_stop - basket.entry_start).max();
-            let plain_per_entry = branch.plain_bytes as f64 / branch.entries_count.max(1) as f64;
-            (plain_per_entry * entries.unwrap_or(0) as f64) as u64
-        };
-        columns.iter().map(largest).max().unwrap_or(0)
+    /// Bytes that are fetched for these entries of a basket; none for what is there already.
+    pub(crate) fn fetched_bytes(&self, index: usize, basket: usize, entries: &Range<u64>) -> u64 {
+        match self.content() {
+            Content::Tree { meta, .. } => match meta.branches[index].baskets[basket].place {
+                Place::File { seek, size } if self.file().held(seek, size).is_none() => size,
+                _ => 0,
+            },
+            Content::Ntuple(ntuple) => {
+                let all = self.basket_entries(index, basket);
+                let wanted = entries.end.min(all.end).saturating_sub(entries.start.max(all.start));
+                let stored = ntuple.branch_sizes(self.file(), &[index]).stored as f64;
+                (stored / self.entries_count().max(1) as f64 * wanted as f64) as u64
+            }
+        }
     }
 }
+
+/// What a basket takes: its stored bytes, and what decompressing it takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BasketBytes {
+    pub(crate) stored: u64,
+    pub(crate) scratch: u64,
+}
+
+/// Bytes of the values of an entry that has so many bytes after decompression, and whether they are made where they
+/// stay.
+fn values_per_entry(kind: &Kind, plain: f64) -> (f64, bool) {
+    match kind {
+        Kind::Data(Layout::Fixed { scalar, dimensions }) => {
+            (dimensions.iter().fold(scalar.size() as f64, |size, extent| size * *extent as f64), true)
+        }
+        Kind::Data(Layout::Run { scalar, .. }) => {
+            (plain * scalar.size() as f64 / scalar.stored_size().max(1) as f64 + OFFSET_BYTES, false)
+        }
+        // Offsets of inner lists, and room in which pieces grow.
+        _ => (2.0 * plain + 2.0 * OFFSET_BYTES, false),
+    }
+}
+
+/// Bytes of the offset of an entry's values.
+const OFFSET_BYTES: f64 = 8.0;
 
 /// Indices of the baskets that overlap these entries, or the first entry that is in none.
 fn baskets_of(baskets: &[Basket], entries: &Range<u64>) -> std::result::Result<Range<usize>, u64> {
@@ -183,9 +233,12 @@ fn entries_of(basket: &Basket) -> Range<u64> {
 
 /// Bytes of the baskets of a branch in the file.
 pub(crate) fn stored_bytes(branch: &TBranch) -> u64 {
-    let size = |basket: &Basket| match &basket.place {
+    branch.baskets.iter().map(stored_size).sum()
+}
+
+fn stored_size(basket: &Basket) -> u64 {
+    match &basket.place {
         Place::File { size, .. } => *size,
         Place::Embedded(basket) => basket.data.len() as u64,
-    };
-    branch.baskets.iter().map(size).sum()
+    }
 }

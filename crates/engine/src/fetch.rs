@@ -1,5 +1,6 @@
 //! From the baskets that a chunk needs to bytes in memory: what is not held is planned, joined and read.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,10 +11,12 @@ use branchline_storage::{coalesce, ByteRange, Placement, RangeRead};
 use branchline_trace::Counter;
 
 use crate::basket_source::{BasketSource, Carried};
+use crate::budget::{Budget, Lease};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::memory_plan::too_much_stored;
 use crate::page_fetch::fetch_pages;
-use crate::read_buffers;
+use crate::read_buffers::{buffer_bytes, read_of, share};
 use crate::tree::Content;
 
 /// A basket that a chunk needs: its column in the chunk and its index in the branch.
@@ -33,34 +36,102 @@ pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
     Ok(needed)
 }
 
+/// Columns of a chunk whose baskets are fetched together.
+#[derive(Debug)]
+pub(crate) struct Group<'a> {
+    pub(crate) columns: Range<usize>,
+    pub(crate) needed: &'a [Needed],
+}
+
+/// The columns of a chunk in groups of which not more than so many bytes have to be fetched, but one column at least.
+pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, bytes_max: u64) -> Vec<Group<'a>> {
+    let mut groups = Vec::new();
+    let (mut first_column, mut first, mut bytes) = (0, 0, 0u64);
+    let mut next = 0;
+    for (column, branch) in chunk.columns.iter().enumerate() {
+        let start = next;
+        let mut own = 0u64;
+        while let Some(one) = needed.get(next).filter(|one| one.column == column) {
+            if before.get(*branch, one.basket).is_none() {
+                own = own.saturating_add(chunk.tree.fetched_bytes(*branch, one.basket, &chunk.entries));
+            }
+            next += 1;
+        }
+        bytes = bytes.saturating_add(own);
+        if bytes > bytes_max && column > first_column {
+            groups.push(Group { columns: first_column..column, needed: &needed[first..start] });
+            (first_column, first, bytes) = (column, start, own);
+        }
+    }
+    groups.push(Group { columns: first_column..chunk.columns.len(), needed: &needed[first..] });
+    groups
+}
+
+/// Where the memory comes from for what is fetched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Room<'a> {
+    /// Leased from a budget under this memory limit, for a chunk in the making.
+    Leased(&'a Arc<Budget>, u64),
+    /// Whoever reads just now has asked for little.
+    Free,
+}
+
+impl Room<'_> {
+    fn lease(self, chunk: &Chunk, bytes: u64) -> Result<Option<Lease>> {
+        let Self::Leased(budget, memory_limit) = self else { return Ok(None) };
+        budget.lease(bytes, 1).map(Some).map_err(|_| too_much_stored(&chunk.tree, bytes, memory_limit))
+    }
+}
+
 /// The bytes of these baskets, in their order. Baskets that reach beyond the chunk are left in `carried` for the next
 /// one; those that the chunk before left there are not fetched again.
-pub(crate) fn fetch_carrying(chunk: &Chunk, needed: &[Needed], carried: &mut Carried) -> Result<Vec<BasketSource>> {
-    let before = carried.take();
+pub(crate) fn fetch_carrying(
+    chunk: &Chunk,
+    needed: &[Needed],
+    before: &Carried,
+    carried: &mut Carried,
+    room: Room<'_>,
+) -> Result<Vec<BasketSource>> {
     if let Content::Ntuple(ntuple) = chunk.tree.content() {
-        return fetch_pages(chunk, ntuple, needed, &before, carried);
+        return fetch_pages(chunk, ntuple, needed, before, carried, room);
     }
-    let place = |one: &Needed| (chunk.columns[one.column], one.basket);
-    let known = |one: &Needed| before.get(place(one).0, one.basket);
+    let known = |one: &Needed| before.get(chunk.columns[one.column], one.basket);
     let fresh: Vec<Needed> = needed.iter().filter(|one| known(one).is_none()).copied().collect();
-    let mut fetched = fetch(chunk, &fresh)?.into_iter();
+    let mut fetched = fetch(chunk, &fresh, room)?.into_iter();
     let missing = || ReadError::new(ReadErrorKind::Internal, chunk.tree.file().path(), "a basket was not fetched");
     let mut sources = Vec::with_capacity(needed.len());
     for one in needed {
-        let (branch, index) = place(one);
-        let source = known(one).or_else(|| fetched.next()).ok_or_else(missing)?;
+        let (branch, index) = (chunk.columns[one.column], one.basket);
         let goes_on = chunk.tree.basket_entries(branch, index).end > chunk.entries.end;
-        sources.push(if goes_on { carried.keep(branch, index, source) } else { source });
+        sources.push(match known(one) {
+            Some(kept) => {
+                if goes_on {
+                    carried.keep_on(branch, index, kept);
+                }
+                kept.source.clone()
+            }
+            None => {
+                let source = fetched.next().ok_or_else(missing)?;
+                let is_held = || chunk.tree.fetched_bytes(branch, index, &chunk.entries) == 0;
+                if goes_on {
+                    carried.keep(branch, index, source, is_held())
+                } else {
+                    source
+                }
+            }
+        });
     }
     Ok(sources)
 }
 
 /// The bytes of these baskets, in their order.
-pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed]) -> Result<Vec<BasketSource>> {
+pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<Vec<BasketSource>> {
     let file = chunk.tree.file();
     let meta = match chunk.tree.content() {
         Content::Tree { meta, .. } => meta,
-        Content::Ntuple(ntuple) => return fetch_pages(chunk, ntuple, needed, &Carried::new(0), &mut Carried::new(0)),
+        Content::Ntuple(ntuple) => {
+            return fetch_pages(chunk, ntuple, needed, &Carried::default(), &mut Carried::default(), room)
+        }
     };
     let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
     let mut wanted = Vec::new();
@@ -77,22 +148,25 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed]) -> Result<Vec<BasketSource
             },
         });
     }
-    let mut read = read_joined(chunk, &wanted)?.into_iter().map(BasketSource::Record);
+    let mut read = read_joined(chunk, &wanted, room)?.into_iter().map(BasketSource::Record);
     let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a basket was not fetched");
     sources.into_iter().map(|source| source.or_else(|| read.next()).ok_or_else(missing)).collect()
 }
 
 /// The bytes of these ranges; near ones are read together.
-pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
+pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let file = chunk.tree.file();
     let plan = coalesce(wanted, file.gap_bytes(), MAX_JOINED_BYTES);
     file.counters().add(Counter::GapBytes, plan.gap_bytes);
-    let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_buffers::read_of).collect();
+    let sizes = || plan.ranges.iter().map(|range| buffer_bytes(range.length));
+    let mut lease = room.lease(chunk, sizes().fold(0, u64::saturating_add))?;
+    let leases: Vec<Option<Lease>> = sizes().map(|size| lease.as_mut().map(|lease| lease.split(size))).collect();
+    let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_of).collect();
     file.read_ranges(&mut reads)?;
-    let joined: Vec<Bytes> = reads.into_iter().map(read_buffers::share).collect();
+    let joined: Vec<Bytes> = reads.into_iter().zip(leases).map(|(read, lease)| share(read, lease)).collect();
     let source = |place: &Placement| {
         let start = place.offset as usize;
         joined[place.range].slice(start..start + place.length as usize)

@@ -8,15 +8,18 @@ use crossbeam_channel::Sender;
 
 use crate::assemble::assemble;
 use crate::basket_source::Carried;
-use crate::budget::Budget;
-use crate::chunk::Chunk;
+use crate::budget::{Budget, Lease, Refusal};
+use crate::chunk::{Chunk, Reporter};
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetch::{fetch_carrying, needed_baskets};
+use crate::extents::BasketBytes;
+use crate::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
 use crate::file::File;
 use crate::guard::{guarded, MISTAKE};
 use crate::limits;
-use crate::read_now::read_counts;
+use crate::memory_plan::{too_large, too_many_entries, MemoryPlan, Shares};
+use crate::read_buffers::buffer_bytes;
 use crate::records::Records;
+use crate::scratch::Scratch;
 use crate::slab::Pool;
 use crate::stream::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
@@ -25,8 +28,8 @@ use crate::worker::Task;
 /// What the fetcher tells the consumer, in the order of the sources.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// A chunk that is being decoded.
-    Chunk(Arc<Chunk>),
+    /// A chunk that is being decoded, and what it takes.
+    Chunk(Arc<Chunk>, ChunkLease),
     /// A source that cannot be read, or not further.
     Failed { source_index: usize, error: ReadError },
 }
@@ -40,12 +43,38 @@ pub(crate) struct Fetcher {
     pub(crate) tasks: Sender<Vec<Task>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) shares: Shares,
+    pub(crate) scratch: Arc<Scratch>,
     pub(crate) records: Arc<Records>,
     pub(crate) pool: Arc<Pool>,
 }
 
 /// Nobody wants more chunks.
 struct Stopped;
+
+/// How the making of a chunk ended.
+enum Made {
+    /// All its baskets were handed out.
+    Whole,
+    /// It could not be read; nothing more of its source is.
+    Failed,
+    /// Nobody wants more.
+    Stopped,
+}
+
+/// What a chunk takes until the consumer has got the next one.
+#[derive(Debug)]
+pub(crate) struct ChunkLease {
+    values: Lease,
+    /// Its file is in memory until its last chunk is used up.
+    _file: Option<Arc<Lease>>,
+}
+
+impl ChunkLease {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.values.bytes()
+    }
+}
 
 impl Fetcher {
     pub(crate) fn run(self) {
@@ -67,70 +96,136 @@ impl Fetcher {
     }
 
     fn run_source(&self, source_index: usize, source: &Source) -> Result<std::result::Result<(), Stopped>> {
-        let tree = match &source.tree {
+        let (tree, file_lease) = match &source.tree {
             SourceTree::Open(tree) => {
                 self.records.add_file(source_index, tree.file());
-                Arc::clone(tree)
+                (Arc::clone(tree), None)
             }
             SourceTree::Path(path, tree) => {
-                let file = File::open(path)?;
+                let Ok(mut lease) = self.budget.lease(self.shares.whole_file, 0) else { return Ok(Err(Stopped)) };
+                let file = File::open_within(path, self.shares.whole_file)?;
                 self.records.add_file(source_index, &file);
-                file.tree(tree.as_deref())?
+                drop(lease.split(lease.bytes().saturating_sub(file.whole_bytes())));
+                (file.tree(tree.as_deref())?, Some(Arc::new(lease)))
             }
         };
         let columns = select(&tree, &self.options.selection)?;
         if columns.is_empty() {
             tree.check_entries_count()?;
         }
+        let mut plan = MemoryPlan::new(&tree, &columns, self.options.memory_limit_bytes, self.options.threads)?;
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
-        let scratch = tree.largest_basket_bytes(&columns).saturating_mul(self.options.threads.max(1) as u64);
-        self.budget.reserve(scratch); // the decoders' own
-                                      // Whatever is reserved: where a file is cut may not depend on the files before it or on the number of threads.
-        let bytes_max = self.budget.bytes_max() / limits::CHUNK_MEMORY_SHARE;
-        let mut carried = Carried::new(bytes_max);
-        for entries in cut(&tree, &columns, entries, bytes_max, &self.options) {
+        let mut carried = Carried::new(&self.budget, plan.carried_bytes);
+        for entries in cut(&tree, &columns, entries, &plan, &self.options) {
             if self.failed_source.load(Ordering::Acquire) == source_index {
                 break;
             }
-            if !self.run_chunk(source_index, &tree, &columns, entries, &mut carried)? {
-                return Ok(Err(Stopped));
+            let chunk = Arc::new(Chunk::new(Arc::clone(&tree), source_index, entries, columns.clone(), &self.pool));
+            match self.run_chunk(&chunk, &mut plan, file_lease.as_ref(), &mut carried)? {
+                Made::Whole => {}
+                Made::Failed => break,
+                Made::Stopped => return Ok(Err(Stopped)),
             }
-            self.budget.reserve(scratch.saturating_add(carried.kept_bytes()));
         }
         Ok(Ok(()))
     }
 
-    /// Answers false when nobody wants more.
+    /// Makes a chunk: its values get their room, it is announced, its baskets are fetched and handed out.
     fn run_chunk(
         &self,
-        source_index: usize,
-        tree: &Arc<Tree>,
-        columns: &[usize],
-        entries: Range<u64>,
+        chunk: &Arc<Chunk>,
+        plan: &mut MemoryPlan,
+        file_lease: Option<&Arc<Lease>>,
         carried: &mut Carried,
-    ) -> Result<bool> {
-        let planned = (tree.memory_per_entry(columns) * (entries.end - entries.start) as f64) as u64;
-        if !self.budget.acquire(planned) {
-            return Ok(false);
-        }
-        let columns = columns.to_vec();
-        let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, planned, &self.pool));
-        let prepared = needed_baskets(&chunk).and_then(|needed| {
-            let sources = fetch_carrying(&chunk, &needed, carried)?;
-            assemble(&chunk, &needed, sources, &read_counts)
-        });
-        let tasks = match prepared {
-            Ok(tasks) => tasks,
-            Err(error) => {
-                self.budget.release(planned);
-                return Err(error);
+    ) -> Result<Made> {
+        let entries_count = chunk.entries_count() as u64;
+        let values_bytes = if self.options.keeps_values { 0 } else { plan.values_bytes(entries_count) };
+        let leased = self.set_scratch(plan.scratch_bytes, 0).and_then(|()| self.budget.lease_chunk(values_bytes));
+        let values = match leased {
+            Ok(lease) => lease,
+            Err(Refusal::Closed) => return Ok(Made::Stopped),
+            Err(Refusal::TooLarge) => {
+                return Err(too_many_entries(&chunk.tree, entries_count, values_bytes, self.options.memory_limit_bytes))
             }
         };
-        if self.items.send(Item::Chunk(Arc::clone(&chunk))).is_err() {
-            return Ok(false);
+        // From here on whatever goes wrong is told with the chunk, and with it how many entries are lost.
+        let own = Reporter::new(chunk);
+        let lease = ChunkLease { values, _file: file_lease.cloned() };
+        if self.items.send(Item::Chunk(Arc::clone(chunk), lease)).is_err() {
+            return Ok(Made::Stopped);
         }
-        Ok(self.hand_out(tasks))
+        let before = carried.take();
+        let made = self.fill(chunk, plan, &before, carried);
+        let made = made.unwrap_or_else(|(order, error)| {
+            chunk.put_error(order, error);
+            Made::Failed
+        });
+        own.done();
+        Ok(made)
+    }
+
+    /// Fetches the baskets of a chunk, no more at a time than there is room for, and hands them out. An error comes
+    /// with its place among those of the baskets.
+    fn fill(
+        &self,
+        chunk: &Arc<Chunk>,
+        plan: &mut MemoryPlan,
+        before: &Carried,
+        carried: &mut Carried,
+    ) -> std::result::Result<Made, ((usize, usize), ReadError)> {
+        let needed = needed_baskets(chunk).map_err(|error| ((0, 0), error))?;
+        for group in groups(chunk, &needed, before, plan.group_bytes) {
+            let mut prepared = self.prepare(chunk, &group, plan, before, carried);
+            // What is kept for the next chunk can be fetched again for it.
+            if prepared.as_ref().is_err_and(|error| error.kind == ReadErrorKind::MemoryLimit) && carried.clear() {
+                prepared = self.prepare(chunk, &group, plan, before, carried);
+            }
+            if self.stop.load(Ordering::Acquire) {
+                return Ok(Made::Stopped);
+            }
+            let tasks = prepared.map_err(|error| ((group.columns.start, 0), error))?;
+            if !self.hand_out(tasks) {
+                return Ok(Made::Stopped);
+            }
+        }
+        Ok(Made::Whole)
+    }
+
+    fn prepare(
+        &self,
+        chunk: &Arc<Chunk>,
+        group: &Group<'_>,
+        plan: &mut MemoryPlan,
+        before: &Carried,
+        carried: &mut Carried,
+    ) -> Result<Vec<Task>> {
+        let room = Room::Leased(&self.budget, self.options.memory_limit_bytes);
+        let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
+        let mut tasks = assemble(chunk, group.columns.clone(), group.needed, sources, room)?;
+        // Until now only the average of its branch was known.
+        let largest = tasks.iter().filter(|task| task.scratch_bytes > plan.scratch_bytes.max(self.shares.own_scratch));
+        if let Some(largest) = largest.max_by_key(|task| task.scratch_bytes) {
+            plan.scratch_bytes = largest.scratch_bytes;
+            if self.set_scratch(largest.scratch_bytes, 1).is_err() {
+                let stored = largest.source.stored_bytes() as u64;
+                let basket = BasketBytes { stored: buffer_bytes(stored), scratch: largest.scratch_bytes };
+                let branch = chunk.columns[largest.column];
+                return Err(too_large(&chunk.tree, branch, basket, basket, self.options.memory_limit_bytes));
+            }
+        }
+        tasks.iter_mut().for_each(|task| task.at_work = Some(self.budget.task()));
+        Ok(tasks)
+    }
+
+    /// Sets aside what decompressing a basket takes that needs so many bytes, and if there is room what all decoders
+    /// would take with such ones.
+    fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
+        let all = bytes.saturating_mul(self.options.threads.max(1) as u64);
+        let wish = all.min(self.shares.leased / limits::SCRATCH_MEMORY_SHARE);
+        let given = self.budget.set_scratch(bytes, wish, own_chunks)?;
+        self.scratch.set_max(given);
+        Ok(())
     }
 
     /// Gives the decoders bundles of baskets, in the order of the file so that memory is walked through once.
@@ -170,14 +265,14 @@ fn cut(
     tree: &Tree,
     columns: &[usize],
     entries: Range<u64>,
-    bytes_max: u64,
+    plan: &MemoryPlan,
     options: &Options,
 ) -> impl Iterator<Item = Range<u64>> {
-    let (_, plain) = tree.bytes_per_entry(columns);
-    let by_memory = (bytes_max as f64 / tree.memory_per_entry(columns).max(1e-9)) as u64;
+    let (stored, plain) = tree.bytes_per_entry(columns);
+    let by_memory = plan.entries_of_chunk(stored);
     let by_bytes = ((options.step_bytes as f64 / plain.max(1e-9)) as u64).min(by_memory);
-    // A step of so many entries is kept to, whatever it takes: the borders of a job's chunks are not to depend on which
-    // columns one of its streams reads.
+    // A step of so many entries is kept to, or refused: the borders of a job's chunks are not to depend on which columns
+    // one of its streams reads.
     let step = options.step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN);
     let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
     let mut start = entries.start;

@@ -48,6 +48,11 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str) -> Result<Arc<Self>> {
+        Self::open_within(path, limits::WHOLE_FILE_BYTES)
+    }
+
+    /// Opens a file, which is read whole if it is not larger than so many bytes.
+    pub(crate) fn open_within(path: &str, whole_bytes_max: u64) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
         let store = branchline_storage::open(path).map_err(|error| ReadError::from_storage(&error))?;
@@ -57,7 +62,7 @@ impl File {
         let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&counters)));
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
-        reader.read_first(size)?;
+        reader.read_first(size, whole_bytes_max)?;
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
         reader.until_known(|held| directories.keys_in("", held))?;
@@ -88,6 +93,12 @@ impl File {
     /// Its size.
     pub fn size_bytes(&self) -> u64 {
         self.lock_held().file_size()
+    }
+
+    /// Its bytes that are in memory, if it was read whole.
+    pub(crate) fn whole_bytes(&self) -> u64 {
+        let size = self.size_bytes();
+        self.held(0, size).map_or(0, |_| size)
     }
 
     /// What reading it has cost so far.
@@ -257,8 +268,9 @@ pub(crate) struct MetadataReader<'a> {
 
 impl MetadataReader<'_> {
     /// The whole of a small file, head and tail of a large one, in one request.
-    fn read_first(&mut self, size: u64) -> Result<()> {
-        let ranges = if size <= limits::WHOLE_FILE_BYTES {
+    fn read_first(&mut self, size: u64, whole_bytes_max: u64) -> Result<()> {
+        let ends = limits::HEAD_BYTES + limits::TAIL_BYTES;
+        let ranges = if size <= whole_bytes_max.max(ends) {
             vec![ByteRange::new(0, size)]
         } else {
             let tail = size - limits::TAIL_BYTES;
@@ -272,7 +284,7 @@ impl MetadataReader<'_> {
             ranges.into_iter().filter(|range| range.length > 0).map(read_buffers::read_of).collect();
         self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
         for read in reads {
-            self.held.add(read.range.offset, read_buffers::share(read));
+            self.held.add(read.range.offset, read_buffers::share(read, None));
         }
         Ok(())
     }

@@ -21,8 +21,25 @@ pub const CLASS_INFOS_KEPT: usize = 16;
 pub const BUNDLE_BYTES: usize = 128 << 10;
 /// Chunks that may be fetched and decoded ahead of the one in use, beyond one for each decoder.
 pub const CHUNKS_AHEAD: usize = 2;
-/// A chunk may take this part of the memory limit, so that some are in use while others are made.
+/// A chunk may take this part of what is leased: one is in use, the loop over them still holds the one before, one is
+/// made, and there is room for what is fetched.
 pub const CHUNK_MEMORY_SHARE: u64 = 4;
+/// A memory limit of which large baskets leave less than this part for a chunk is too small: every chunk would
+/// decompress them again for a few entries.
+pub const CHUNK_MEMORY_SHARE_MIN: u64 = 16;
+/// Decompressed baskets, and again what is carried from chunk to chunk, may take this part of what is leased; more only
+/// where a single basket is larger.
+pub const BASKET_MEMORY_SHARE: u64 = 8;
+/// Decoders may decompress baskets to this part of what is leased at a time, if so much is free.
+pub const SCRATCH_MEMORY_SHARE: u64 = 4;
+/// Baskets up to this size are decompressed to memory of the decoder's own: nearly all that ROOT writes.
+pub const OWN_SCRATCH_BYTES: u64 = 1 << 20;
+/// All decoders' own memory takes at most this part of the memory limit.
+pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
+/// Free buffers for stored bytes take at most this part of the memory limit.
+pub const READ_BUFFERS_MEMORY_SHARE: u64 = 16;
+/// A file that is read whole takes at most this part of the memory limit.
+pub const WHOLE_FILE_MEMORY_SHARE: u64 = 8;
 /// Output buffers that are kept for the next chunk take at most this part of the memory limit.
 pub const POOL_MEMORY_SHARE: u64 = 8;
 /// Buffers smaller than this are not worth keeping.
@@ -31,3 +48,11 @@ pub const POOLED_BYTES_MIN: usize = 4 << 10;
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
 /// Free buffers for stored bytes that are kept: those of some small files, or of a few joined reads.
 pub const READ_BUFFERS_BYTES: usize = 32 << 20;
+/// Bundles that wait for a decoder: they wait at most as long as their chunks, which the budget bounds; this only bounds
+/// their number.
+pub const BUNDLES_WAITING: usize = 1 << 16;
+/// Output may be so many times larger than the stored bytes: codecs shrink constant data to less than a thousandth, and
+/// values grow when they are decoded. Beyond it memory is only taken for what decompression really gave.
+pub const PLAUSIBLE_FACTOR: usize = 4096;
+/// Who waits for memory looks at least this often whether the stream was closed.
+pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);

@@ -17,7 +17,7 @@ use branchline_storage::ByteRange;
 use crate::basket_source::{BasketSource, Carried, ClusterPages};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetch::{read_joined, Needed};
+use crate::fetch::{read_joined, Needed, Room};
 use crate::ntuple::Ntuple;
 
 /// A range of the file: offset and bytes.
@@ -31,6 +31,7 @@ pub(crate) fn fetch_pages(
     needed: &[Needed],
     before: &Carried,
     carried: &mut Carried,
+    room: Room<'_>,
 ) -> Result<Vec<BasketSource>> {
     let file = chunk.tree.file();
     let mut fetching = Vec::with_capacity(needed.len());
@@ -56,7 +57,7 @@ pub(crate) fn fetch_pages(
         }
         let extents: Vec<Extent> = missing.keys().copied().collect();
         for ((extent, bytes), indices) in
-            extents.iter().zip(read_extents(chunk, &extents, before)?).zip(missing.values())
+            extents.iter().zip(read_extents(chunk, &extents, before, room)?).zip(missing.values())
         {
             indices.iter().for_each(|index| fetching[*index].pages.stored.add(extent.0, bytes.clone()));
         }
@@ -107,7 +108,7 @@ impl Fetching {
 }
 
 /// The bytes of these extents: left by the chunk before, held with the file, or read.
-fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried) -> Result<Vec<Bytes>> {
+fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried, room: Room<'_>) -> Result<Vec<Bytes>> {
     let file = chunk.tree.file();
     let mut found = Vec::with_capacity(extents.len());
     let mut wanted = Vec::new();
@@ -118,7 +119,7 @@ fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried) -> Result<V
         }
         found.push(bytes);
     }
-    let mut read = read_joined(chunk, &wanted)?.into_iter();
+    let mut read = read_joined(chunk, &wanted, room)?.into_iter();
     let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a page was not fetched");
     found.into_iter().map(|bytes| bytes.or_else(|| read.next()).ok_or_else(missing)).collect()
 }

@@ -1,14 +1,19 @@
 //! Buffers of stored bytes, used again when their last share is dropped: touching new pages costs as much as a read.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{ByteRange, RangeRead};
 use bytes::Bytes;
 
+use crate::budget::Lease;
 use crate::limits;
 
 /// Buffers that wait for the next read, of any file.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// What they may take.
+static BYTES_MAX: AtomicUsize = AtomicUsize::new(limits::READ_BUFFERS_BYTES);
 
 fn free() -> MutexGuard<'static, Vec<Vec<u8>>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -17,24 +22,47 @@ fn free() -> MutexGuard<'static, Vec<Vec<u8>>> {
 /// A read of this range into the smallest buffer that is free and large enough, or a new one.
 pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     let size = usize::try_from(range.length).unwrap_or(usize::MAX);
+    let room = buffer_bytes(range.length) as usize;
     let mut free = free();
-    let fits = |index: &usize| free[*index].capacity() > size && free[*index].capacity() / 4 <= size;
+    let fits = |index: &usize| (size + 1..=room).contains(&free[*index].capacity());
     let best = (0..free.len()).filter(fits).min_by_key(|index| free[*index].capacity());
     match best {
         Some(index) => RangeRead::reusing(range, free.swap_remove(index)),
-        // A little room beyond lets the next file, a little larger, use it too.
-        None if size < limits::READ_BUFFERS_BYTES => RangeRead::reusing(range, Vec::with_capacity(size + size / 4)),
+        None if room > size && room <= BYTES_MAX.load(Ordering::Relaxed) => {
+            RangeRead::reusing(range, Vec::with_capacity(room))
+        }
         None => RangeRead::new(range),
     }
 }
 
-/// The bytes of a read, given back with their last share.
-pub(crate) fn share(read: RangeRead) -> Bytes {
-    let (buffer, start) = read.into_buffer();
-    Bytes::from_owner(Shared(buffer)).slice(start..)
+/// What a read of so many bytes may take: a little room beyond lets the next one, a little larger, use it too.
+pub(crate) fn buffer_bytes(length: u64) -> u64 {
+    match length {
+        ..=MAX_JOINED_BYTES => length + length / 4 + limits::POOLED_BYTES_MIN as u64,
+        _ => length,
+    }
 }
 
-struct Shared(Vec<u8>);
+/// The bytes of a read, given back with their last share, and what was leased for them with them.
+pub(crate) fn share(read: RangeRead, lease: Option<Lease>) -> Bytes {
+    let (buffer, start) = read.into_buffer();
+    Bytes::from_owner(Shared(buffer, lease)).slice(start..)
+}
+
+/// Free buffers take at most so many bytes from now on.
+pub(crate) fn keep_at_most(bytes: usize) {
+    BYTES_MAX.store(bytes.min(limits::READ_BUFFERS_BYTES), Ordering::Relaxed);
+    shrink(&mut free());
+}
+
+fn shrink(free: &mut Vec<Vec<u8>>) {
+    let mut total: usize = free.iter().map(Vec::capacity).sum();
+    while total > BYTES_MAX.load(Ordering::Relaxed) {
+        total -= free.remove(0).capacity();
+    }
+}
+
+struct Shared(Vec<u8>, #[expect(dead_code, reason = "given back when it is dropped")] Option<Lease>);
 
 impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
@@ -45,14 +73,12 @@ impl AsRef<[u8]> for Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.0);
-        if bytes.capacity() < limits::POOLED_BYTES_MIN || bytes.capacity() > limits::READ_BUFFERS_BYTES {
+        let bytes_max = BYTES_MAX.load(Ordering::Relaxed);
+        if bytes.capacity() < limits::POOLED_BYTES_MIN || bytes.capacity() > bytes_max {
             return;
         }
         let mut free = free();
         free.push(bytes);
-        let mut total: usize = free.iter().map(Vec::capacity).sum();
-        while total > limits::READ_BUFFERS_BYTES {
-            total -= free.remove(0).capacity();
-        }
+        shrink(&mut free);
     }
 }

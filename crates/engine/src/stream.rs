@@ -11,9 +11,12 @@ use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 use crate::budget::Budget;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetcher::{Fetcher, Item};
+use crate::fetcher::{ChunkLease, Fetcher, Item};
 use crate::limits;
+use crate::memory_plan::Shares;
+use crate::read_buffers;
 use crate::records::{Busy, Records};
+use crate::scratch::Scratch;
 use crate::slab::Pool;
 use crate::tree::Tree;
 use crate::worker::{Task, Worker};
@@ -68,8 +71,10 @@ pub struct Options {
     pub step_entries: Option<u64>,
     /// Decoding threads.
     pub threads: usize,
-    /// Bytes that chunks in the making may take together.
+    /// What reading may take in memory, with the chunk in use and the one before.
     pub memory_limit_bytes: u64,
+    /// Whether the values are kept by whoever asked for them, and do not count.
+    pub keeps_values: bool,
 }
 
 /// What comes next in a stream.
@@ -96,9 +101,9 @@ pub enum Next {
 pub struct Stream {
     items: Option<Receiver<Item>>,
     /// The chunk that is waited for.
-    pending: Option<Arc<Chunk>>,
-    /// Planned bytes of the chunk that the consumer has now.
-    in_use: Option<u64>,
+    pending: Option<(Arc<Chunk>, ChunkLease)>,
+    /// What the chunk takes that the consumer has now.
+    in_use: Option<ChunkLease>,
     waiting_since: Option<(Instant, Busy)>,
     /// The last source that failed, whose rest nobody wants.
     failed_source: Arc<AtomicUsize>,
@@ -115,21 +120,21 @@ impl Stream {
         let threads_count = options.threads.max(1);
         let stop = Arc::new(AtomicBool::new(false));
         let ahead = limits::CHUNKS_AHEAD + threads_count;
-        let pooled = options.memory_limit_bytes / limits::POOL_MEMORY_SHARE;
-        // One chunk more than those that count is in memory: a loop still holds the last one when it asks for the next.
-        let chunks = limits::CHUNK_MEMORY_SHARE;
-        let budget = Arc::new(Budget::new((options.memory_limit_bytes - pooled) / (chunks + 1) * chunks, ahead));
+        let shares = Shares::of(options.memory_limit_bytes, threads_count);
+        let budget = Budget::new(shares.leased, ahead);
+        let scratch = Arc::new(Scratch::default());
         let records = Arc::new(Records::new(threads_count));
-        let pool = Pool::shared(pooled as usize);
+        let pool = Pool::shared(shares.pool as usize);
+        read_buffers::keep_at_most(shares.read_buffers as usize);
         let (items_in, items) = unbounded::<Item>();
-        // Bundles wait here at most as long as their chunks, which the budget bounds; this only bounds their number.
-        let (tasks_in, tasks) = bounded::<Vec<Task>>(1 << 16);
+        let (tasks_in, tasks) = bounded::<Vec<Task>>(limits::BUNDLES_WAITING);
         let mut threads = Vec::new();
         for index in 0..threads_count {
             let tasks = tasks.clone();
             let records = Arc::clone(&records);
             let stop = Arc::clone(&stop);
-            threads.push(spawn(&format!("decode-{index}"), move || decode_all(&tasks, &records, &stop))?);
+            let worker = Worker::new(shares.own_scratch, &scratch);
+            threads.push(spawn(&format!("decode-{index}"), move || decode_all(worker, &tasks, &records, &stop))?);
         }
         let failed_source = Arc::new(AtomicUsize::new(usize::MAX));
         let fetcher = Fetcher {
@@ -140,6 +145,8 @@ impl Stream {
             tasks: tasks_in,
             stop: Arc::clone(&stop),
             budget: Arc::clone(&budget),
+            shares,
+            scratch,
             records: Arc::clone(&records),
             pool: Arc::clone(&pool),
         };
@@ -152,12 +159,11 @@ impl Stream {
     /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source that
     /// failed gives nothing more.
     pub fn next(&mut self, timeout: Duration) -> Next {
-        if let Some(bytes) = self.in_use.take() {
-            self.budget.release(bytes);
-        }
+        self.budget.set_returning(self.in_use.as_ref().map(ChunkLease::bytes));
         let (since, busy) = *self.waiting_since.get_or_insert_with(|| (Instant::now(), self.records.busy()));
         let next = self.next_within(timeout);
         if !matches!(next, Next::NotYet) {
+            self.budget.set_returning(None);
             self.waiting_since = None;
             self.records.add_wait(since.elapsed(), &busy);
         }
@@ -169,7 +175,7 @@ impl Stream {
         if self.pending.is_none() {
             let Some(items) = &self.items else { return Next::End };
             match items.recv_timeout(timeout) {
-                Ok(Item::Chunk(chunk)) => self.pending = Some(chunk),
+                Ok(Item::Chunk(chunk, lease)) => self.pending = Some((chunk, lease)),
                 Ok(Item::Failed { source_index, error }) => {
                     let is_new = self.fails(source_index);
                     return if is_new { Next::Failed { source_index, error, chunk: None } } else { Next::NotYet };
@@ -178,12 +184,12 @@ impl Stream {
                 Err(RecvTimeoutError::Disconnected) => return Next::End,
             }
         }
-        let Some(chunk) = self.pending.take() else { return Next::NotYet };
+        let Some((chunk, lease)) = self.pending.take() else { return Next::NotYet };
         if !chunk.wait(deadline.saturating_duration_since(Instant::now())) {
-            self.pending = Some(chunk);
+            self.pending = Some((chunk, lease));
             return Next::NotYet;
         }
-        self.in_use = Some(chunk.planned_bytes);
+        self.in_use = Some(lease);
         let source_index = chunk.source_index;
         if self.failed_source.load(Ordering::Acquire) == source_index {
             return Next::NotYet;
@@ -239,8 +245,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     })
 }
 
-fn decode_all(tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
-    let mut worker = Worker::new();
+fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
     for bundle in tasks {
         let _at_work = records.decoder_at_work();
         for task in bundle {

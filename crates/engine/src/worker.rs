@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
 use branchline_format::compress::{Codec, Decompressor};
-use branchline_format::decode::decode;
+use branchline_format::decode::{decode, Counts};
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 use branchline_format::ntuple::cluster::Scratch;
 
 use crate::basket_source::BasketSource;
-use crate::chunk::{Chunk, Effort, Target};
+use crate::budget::TaskAtWork;
+use crate::chunk::{Chunk, Effort, Reporter, Target};
 use crate::clock::Clock;
 use crate::error::ReadError;
 use crate::guard::{guarded, MISTAKE};
 use crate::page_decode::decode_cluster;
+use crate::scratch::SharedScratch;
 use crate::tree::Shape;
 
 fn basket_error(chunk: &Chunk, column: usize, error: &FormatError) -> ReadError {
@@ -24,89 +26,135 @@ fn basket_error(chunk: &Chunk, column: usize, error: &FormatError) -> ReadError 
     ReadError::from_format(chunk.tree.file().path(), &named)
 }
 
-/// One basket to decode.
+/// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
 #[derive(Debug)]
 pub(crate) struct Task {
+    pub(crate) target: Target,
+    pub(crate) source: BasketSource,
     pub(crate) chunk: Arc<Chunk>,
     pub(crate) column: usize,
-    pub(crate) source: BasketSource,
     /// Index of the basket in its branch.
     pub(crate) basket: usize,
     /// Entries in the basket as the branch says.
     pub(crate) entries_count: u64,
     /// Those of them that belong to the chunk.
     pub(crate) entries: Range<usize>,
-    pub(crate) target: Target,
+    /// What decompressing it takes.
+    pub(crate) scratch_bytes: u64,
+    pub(crate) reporter: Reporter,
+    /// Counted among those that will give memory back.
+    pub(crate) at_work: Option<TaskAtWork>,
 }
 
 /// A thread's own codecs and scratch memory.
 pub(crate) struct Worker {
     decompressor: Decompressor,
-    scratch: Vec<u8>,
-    page_scratch: Scratch,
+    own: Scratch,
+    /// Larger baskets are decompressed to memory that all decoders share.
+    own_max: u64,
+    shared: Arc<SharedScratch>,
+}
+
+/// What a basket is decompressed with.
+struct Tools<'a> {
+    decompressor: &'a mut Decompressor,
+    scratch: &'a mut Scratch,
 }
 
 impl Worker {
-    pub(crate) fn new() -> Self {
-        Self { decompressor: Decompressor::new(), scratch: Vec::new(), page_scratch: Scratch::default() }
+    /// One of several decoders.
+    pub(crate) fn new(own_max: u64, shared: &Arc<SharedScratch>) -> Self {
+        Self { decompressor: Decompressor::new(), own: Scratch::default(), own_max, shared: Arc::clone(shared) }
+    }
+
+    /// The only one, for a few baskets.
+    pub(crate) fn alone() -> Self {
+        Self::new(u64::MAX, &Arc::default())
     }
 
     /// Decodes a basket and reports to its chunk. The times of decompressing and decoding are told to `spent` before
     /// the chunk may be finished by it.
     pub(crate) fn run(&mut self, mut task: Task, spent: impl FnOnce(u64, u64)) {
-        let chunk = Arc::clone(&task.chunk);
         let order = (task.column, task.basket);
-        if !chunk.failed_before(order) {
+        if !task.chunk.failed_before(order) {
             let tried = guarded(|| self.try_run(&mut task)).unwrap_or_else(|| {
-                *self = Self::new();
+                (self.decompressor, self.own) = (Decompressor::new(), Scratch::default());
                 Err(FormatError::damaged(0, MISTAKE))
             });
             match tried {
                 Ok(effort) => {
                     spent(effort.decompress_ns, effort.decode_ns);
-                    chunk.costs[task.column].add(&effort);
+                    task.chunk.costs[task.column].add(&effort);
                 }
                 Err(error) => {
-                    let basket = chunk.tree.basket_name(chunk.columns[task.column], task.basket);
+                    let basket = task.chunk.tree.basket_name(task.chunk.columns[task.column], task.basket);
                     let named = error.in_object(basket);
-                    chunk.put_error(order, basket_error(&chunk, task.column, &named));
+                    task.chunk.put_error(order, basket_error(&task.chunk, task.column, &named));
                 }
             }
         }
-        drop(task); // its parts of the buffers go before the chunk may close them
-        chunk.task_done();
+        let Task { target, source, reporter, at_work, .. } = task;
+        drop((target, source)); // its parts of the buffers go before the chunk may close them
+        reporter.done();
+        drop(at_work);
     }
 
     fn try_run(&mut self, task: &mut Task) -> FormatResult<Effort> {
-        let tree = Arc::clone(&task.chunk.tree);
-        let shape = tree.shape(task.chunk.columns[task.column]);
-        let layout = match shape.map_err(|error| FormatError::unsupported(error.message))? {
-            Shape::Baskets(layout) => layout,
-            Shape::Clusters(_) => return decode_cluster(task, &mut self.decompressor, &mut self.page_scratch),
+        let mut counted = None;
+        let mut counts = None;
+        let counted_by = match &task.target {
+            Target::Piece { counted_by: Some(counted_by), .. } => Some(Arc::clone(counted_by)),
+            _ => None,
         };
-        let entries = task.entries.clone();
-        let chunk = &task.chunk;
-        let (column, target) = (task.column, &mut task.target);
-        let ((), effort) = self.with_plain(&task.source, task.entries_count, |plain| {
-            match target {
-                Target::Fixed { values } => {
-                    // SAFETY: the chunk keeps the buffer until its last task is done, and this one is not.
-                    decode_fixed(layout, plain, entries, unsafe { values.bytes_mut() })?;
-                }
-                Target::Run { first_element, offsets, values } => {
-                    // SAFETY: as above.
-                    let (offsets, values) = unsafe { (offsets.bytes_mut(), values.bytes_mut()) };
-                    decode_run(layout, plain, *first_element, offsets, values)?;
-                }
-                Target::Piece { index, counts } => {
-                    chunk.put_piece(column, *index, decode(layout, plain, entries, counts.as_ref())?);
-                }
-            }
-            Ok(())
-        })?;
+        if let Some(counted_by) = &counted_by {
+            let (known, effort) = counted_by.counts(self)?;
+            (counts, counted) = (Some(known), effort);
+        }
+        let decompressor = &mut self.decompressor;
+        let mut effort = if task.scratch_bytes <= self.own_max {
+            decode_task(task, counts, Tools { decompressor, scratch: &mut self.own })
+        } else {
+            let mut scratch = self.shared.take(task.scratch_bytes);
+            decode_task(task, counts, Tools { decompressor, scratch: &mut scratch })
+        }?;
+        if let Some(counted) = counted {
+            effort.include(&counted);
+        }
         Ok(effort)
     }
+}
 
+fn decode_task(task: &mut Task, counts: Option<&Counts>, mut tools: Tools<'_>) -> FormatResult<Effort> {
+    let tree = Arc::clone(&task.chunk.tree);
+    let shape = tree.shape(task.chunk.columns[task.column]);
+    let layout = match shape.map_err(|error| FormatError::unsupported(error.message))? {
+        Shape::Baskets(layout) => layout,
+        Shape::Clusters(_) => return decode_cluster(task, tools.decompressor, tools.scratch),
+    };
+    let entries = task.entries.clone();
+    let chunk = &task.chunk;
+    let (column, target) = (task.column, &mut task.target);
+    let ((), effort) = tools.with_plain(&task.source, task.entries_count, |plain| {
+        match target {
+            Target::Fixed { values } => {
+                // SAFETY: the chunk keeps the buffer until its last task is done, and this one is not.
+                decode_fixed(layout, plain, entries, unsafe { values.bytes_mut() })?;
+            }
+            Target::Run { first_element, offsets, values } => {
+                // SAFETY: as above.
+                let (offsets, values) = unsafe { (offsets.bytes_mut(), values.bytes_mut()) };
+                decode_run(layout, plain, *first_element, offsets, values)?;
+            }
+            Target::Piece { index, .. } => {
+                chunk.put_piece(column, *index, decode(layout, plain, entries, counts)?);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(effort)
+}
+
+impl Tools<'_> {
     fn with_plain<T>(
         &mut self,
         source: &BasketSource,
@@ -130,7 +178,7 @@ impl Worker {
             BasketSource::Pages(_) => return Err(wrong_target()),
             BasketSource::Record(_) => {
                 let record = BasketRecord::parse(source.stored(), entries_count)?;
-                let bytes = record.decompress(&mut self.decompressor, &mut self.scratch)?;
+                let bytes = record.decompress(self.decompressor, &mut self.scratch.plain)?;
                 (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), clock.lap_ns());
                 work(&record.plain(bytes))?
             }
@@ -140,7 +188,7 @@ impl Worker {
                 let bytes = basket.plain.get_or_init(|| {
                     is_first = true;
                     let mut room = Vec::new();
-                    record.decompress(&mut self.decompressor, &mut room)?;
+                    record.decompress(self.decompressor, &mut room)?;
                     Ok(room)
                 });
                 let bytes = bytes.as_ref().map_err(Clone::clone)?;

@@ -1,6 +1,6 @@
 //! TBasket: from a record's bytes to plain data and the bounds of its entries.
 
-use crate::compress::{check_promise, Codec, Decompressor};
+use crate::compress::{check_promise, working_bytes, Codec, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::KeySizes;
@@ -45,6 +45,16 @@ impl<'a> BasketRecord<'a> {
     /// Bytes after decompression.
     pub fn plain_size(&self) -> Result<usize> {
         self.key.check_plain_size()
+    }
+
+    /// Bytes that decompressing it takes for a while: what comes out, and what the codec works with. None for a basket
+    /// that is not compressed, or whose sizes are wrong, of which decompressing it will tell.
+    pub fn scratch_bytes(&self) -> u64 {
+        let size = match self.plain_size() {
+            Ok(size) if self.key.is_compressed() => size,
+            _ => return 0,
+        };
+        working_bytes(self.stored, size).saturating_add(size as u64)
     }
 
     /// Bytes of the entries' data, known before decompression.

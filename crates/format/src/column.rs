@@ -185,19 +185,71 @@ impl Column {
         }
     }
 
-    /// Bytes that the column takes in memory.
-    pub fn size_bytes(&self) -> usize {
+    /// Columns of one form joined in their order; none if there are none. The memory for all is taken at once, and each
+    /// is dropped as soon as it is copied.
+    pub fn joined(pieces: Vec<Self>) -> Option<Self> {
+        let mut rest = pieces.into_iter();
+        let mut whole = rest.next()?;
+        whole.reserve(&rest.as_slice().iter().collect::<Vec<_>>());
+        rest.for_each(|piece| whole.append(piece));
+        Some(whole)
+    }
+
+    /// Takes memory for other columns of the same form.
+    fn reserve(&mut self, others: &[&Self]) {
         match self {
-            Self::Flat { values, .. } => values.len(),
-            Self::Regular { content, .. } => content.size_bytes(),
-            Self::List { offsets, content } => 8 * offsets.len() + content.size_bytes(),
-            Self::Text { offsets, bytes } => 8 * offsets.len() + bytes.len(),
-            Self::Record { members, .. } => members.iter().map(|(_, member)| member.size_bytes()).sum(),
-            Self::Tuple { items, .. } => items.iter().map(Self::size_bytes).sum(),
-            Self::Option { valid, content } => valid.len() + content.size_bytes(),
-            Self::Union { tags, contents } => tags.len() + contents.iter().map(Self::size_bytes).sum::<usize>(),
+            Self::Flat { values, .. } => values.reserve_exact(others.iter().map(|one| one.bytes_count()).sum()),
+            Self::Regular { content, .. } | Self::Option { content, .. } => content.reserve(&contents(others)),
+            Self::List { offsets, content } => {
+                offsets.reserve_exact(others.iter().map(|one| one.offsets_count()).sum());
+                content.reserve(&contents(others));
+            }
+            Self::Text { offsets, bytes } => {
+                offsets.reserve_exact(others.iter().map(|one| one.offsets_count()).sum());
+                bytes.reserve_exact(others.iter().map(|one| one.bytes_count()).sum());
+            }
+            Self::Record { members, .. } => {
+                for (index, (_, member)) in members.iter_mut().enumerate() {
+                    let same = others.iter().filter_map(|one| one.member(index));
+                    member.reserve(&same.collect::<Vec<_>>());
+                }
+            }
+            // Their parts grow as they come.
+            Self::Tuple { .. } | Self::Union { .. } => {}
         }
     }
+
+    fn member(&self, index: usize) -> Option<&Self> {
+        match self {
+            Self::Record { members, .. } => members.get(index).map(|(_, member)| member),
+            _ => None,
+        }
+    }
+
+    fn bytes_count(&self) -> usize {
+        match self {
+            Self::Flat { values: bytes, .. } | Self::Text { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    fn offsets_count(&self) -> usize {
+        match self {
+            Self::List { offsets, .. } | Self::Text { offsets, .. } => offsets.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// What is in columns of one form.
+fn contents<'a>(columns: &[&'a Column]) -> Vec<&'a Column> {
+    let content = |column: &&'a Column| match column {
+        Column::Regular { content, .. } | Column::List { content, .. } | Column::Option { content, .. } => {
+            Some(&**content)
+        }
+        _ => None,
+    };
+    columns.iter().filter_map(content).collect()
 }
 
 impl<B, O> Column<B, O> {

@@ -89,6 +89,52 @@ impl Codec {
     }
 }
 
+/// What decompressing a sequence of `records` to `plain_bytes` takes in memory beside these bytes, as far as their
+/// headers tell.
+pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
+    let mut most = 0;
+    let visit = |record: &Record<'_>, _: Range<usize>| {
+        if record.codec == Codec::Lzma {
+            most = most.max(xz_dictionary_bytes(record.payload).unwrap_or(0).min(XZ_MEMORY_LIMIT_BYTES));
+        }
+        Ok(())
+    };
+    // What is wrong with them is told when they are decompressed.
+    drop(walk(records, plain_bytes, visit));
+    most
+}
+
+/// The dictionary that an xz stream asks for, in the header of its first block (sections 3.1 and 5.3.1 of its format).
+fn xz_dictionary_bytes(payload: &[u8]) -> Option<u64> {
+    const STREAM_HEADER_BYTES: usize = 12;
+    const LZMA2: u8 = 0x21;
+    let (size, flags) = (*payload.get(STREAM_HEADER_BYTES)?, *payload.get(STREAM_HEADER_BYTES + 1)?);
+    let header = payload.get(STREAM_HEADER_BYTES..)?.get(..4 * (usize::from(size) + 1))?;
+    let mut rest = header.get(2..)?;
+    let number = |rest: &mut &[u8]| -> Option<()> {
+        let length = rest.iter().position(|byte| byte & 0x80 == 0)? + 1;
+        *rest = rest.get(length..)?;
+        Some(())
+    };
+    for given in [0x40, 0x80] {
+        if flags & given != 0 {
+            number(&mut rest)?; // compressed and plain size
+        }
+    }
+    for _filter in 0..=(flags & 3) {
+        let id = *rest.first()?;
+        number(&mut rest)?;
+        let properties_size = usize::from(*rest.first()?);
+        let properties = rest.get(1..)?.get(..properties_size)?;
+        if id == LZMA2 {
+            let bits = u32::from(*properties.first()?);
+            return Some(u64::from(2 | (bits & 1)) << (bits.min(40) / 2 + 11));
+        }
+        rest = rest.get(1 + properties_size..)?;
+    }
+    None
+}
+
 /// The contexts of all codecs, made when first needed and used again: one `Decompressor` per thread.
 #[derive(Default)]
 pub struct Decompressor {

@@ -50,6 +50,7 @@ def read(
         step_size=stop - start if stored_bytes <= parse_bytes(memory_limit) else "1 TB",
         threads=threads,
         memory_limit=memory_limit,
+        keeps_values=True,
     ) as stream:
         return Together(selection, [selection.of(columns_of(chunk)) for chunk in stream])
 

@@ -153,8 +153,9 @@ class ChunkStream:
     """Chunks of many files in their order; files are opened, fetched and decoded ahead by threads of the engine.
 
     ``branches`` None means all that can be read. ``step_size`` is bytes after decompression ("100 MB") or entries (an
-    int), ``memory_limit`` what chunks in the making and in use may take together. Errors of a source raise at its place
-    in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
+    int), ``memory_limit`` what reading takes with the chunk in use and the one before; MemoryLimitError where that is
+    too little. With ``keeps_values`` the values are the caller's result and do not count. Errors of a source raise at
+    its place in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
     ``allow_missing`` one without the tree or a branch.
     """
 
@@ -168,6 +169,7 @@ class ChunkStream:
         memory_limit: int | str = "1 GiB",
         skip_bad_files: bool = False,
         allow_missing: bool = False,
+        keeps_values: bool = False,
     ) -> None:
         self._sources = list(sources)
         self._wanted = list(branches or ())
@@ -186,6 +188,7 @@ class ChunkStream:
             step_entries=step_entries,
             threads=threads,
             memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
+            keeps_values=keeps_values,
         )
 
     def __iter__(self) -> Iterator[Chunk]:

@@ -81,6 +81,15 @@ impl FieldCluster {
         self.pages.values().filter_map(move |column| column.pages.iter().rev().find_map(part))
     }
 
+    /// Bytes of its largest page after decompression.
+    pub fn largest_page_bytes(&self, schema: &Schema) -> u64 {
+        let largest = |(column, pages): (&usize, &ColumnPages)| {
+            let encoding = schema.columns[*column].encoding.as_ref().ok()?;
+            pages.pages.iter().map(|page| encoding.page_size(page.elements_count)).max()
+        };
+        self.pages.iter().filter_map(largest).max().unwrap_or(0)
+    }
+
     /// Elements that all lists of the cluster have together, if the field is a list of numbers.
     pub fn run_elements(&self, schema: &Schema, form: &Form) -> Option<u64> {
         let Form::List { content, .. } = form else { return None };

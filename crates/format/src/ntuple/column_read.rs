@@ -94,9 +94,16 @@ pub type Decompress<'a> = dyn FnMut(&[u8], &mut [u8]) -> std::result::Result<Cod
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// A page after decompression.
-    plain: Vec<u8>,
+    pub plain: Vec<u8>,
     /// Its elements put together.
-    staging: Vec<u8>,
+    pub staging: Vec<u8>,
+}
+
+impl Scratch {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.plain.capacity() + self.staging.capacity()
+    }
 }
 
 /// What decoding takes and what it has cost.

@@ -1,0 +1,126 @@
+//! How many elements the entries of a branch have, from the branch that counts them: for baskets that do not store
+//! where their entries begin. The counting baskets are fetched with the others, and decoded by whoever needs them first.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use branchline_format::column::Column;
+use branchline_format::decode::Counts;
+use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::layout::{Kind, Layout};
+
+use crate::chunk::{Chunk, Effort};
+use crate::error::{ReadError, Result};
+use crate::fetch::Room;
+use crate::read_now::prepare;
+use crate::slab::{Buffer, Pool};
+use crate::tree::Tree;
+use crate::worker::{Task, Worker};
+
+/// The countings of a chunk, each shared by all branches that are counted by the same one.
+pub(crate) struct Counters<'a> {
+    room: Room<'a>,
+    known: HashMap<(usize, u64, u64), Arc<Counting>>,
+}
+
+impl<'a> Counters<'a> {
+    pub(crate) fn new(room: Room<'a>) -> Self {
+        Self { room, known: HashMap::new() }
+    }
+
+    /// What counts these entries of a branch; its baskets are fetched now.
+    pub(crate) fn counting(&mut self, tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Arc<Counting>> {
+        let count = counting_branch(tree, branch)?;
+        let key = (count, entries.start, entries.end);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let (chunk, tasks) = prepare(tree, vec![count], entries, &Pool::new(0), self.room)?;
+        let counting = Arc::new(Counting { chunk, tasks: Mutex::new(tasks), counts: OnceLock::new() });
+        self.known.insert(key, Arc::clone(&counting));
+        Ok(counting)
+    }
+}
+
+/// The baskets of a branch that counts the elements of others.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    chunk: Arc<Chunk>,
+    tasks: Mutex<Vec<Task>>,
+    counts: OnceLock<FormatResult<Counts>>,
+}
+
+impl Counting {
+    /// The counts, and what it took if they were not known yet.
+    pub(crate) fn counts(&self, worker: &mut Worker) -> FormatResult<(&Counts, Option<Effort>)> {
+        let mut effort = None;
+        let counts = self.counts.get_or_init(|| {
+            let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            for task in tasks {
+                worker.run(task, |_, _| ());
+            }
+            effort = self.chunk.costs.first().map(Effort::of_column);
+            let failed = |error: ReadError| FormatError::damaged(0, error.message);
+            let column = self.chunk.take().map_err(failed)?.into_iter().next();
+            column
+                .and_then(counts_in)
+                .ok_or_else(|| FormatError::damaged(0, "the branch that counts it holds no counts"))
+        });
+        counts.as_ref().map(|counts| (counts, effort)).map_err(Clone::clone)
+    }
+}
+
+/// The branch that counts the elements of another.
+fn counting_branch(tree: &Tree, branch: usize) -> Result<usize> {
+    let name = tree.branch_path(branch);
+    let not_counted = || tree.contradiction(&format!("branch {name} names no branch that counts it"));
+    let count = match tree.kind(branch) {
+        Some(Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. })) => *count,
+        Some(Kind::Data(Layout::Objects(program))) => program.count().ok_or_else(not_counted)?,
+        _ => return Err(not_counted()),
+    };
+    // A branch that counts is counted by none that would count it: files that say so would be read for ever.
+    let is_plain = match tree.kind(count) {
+        Some(Kind::Data(Layout::Fixed { dimensions, .. })) => dimensions.is_empty(),
+        Some(Kind::Data(Layout::Run { dimensions, count: None, .. })) => dimensions.is_empty(),
+        Some(Kind::Data(Layout::Run { dimensions, count: Some(outer), .. })) => {
+            dimensions.is_empty() && matches!(tree.kind(*outer), Some(Kind::Data(Layout::Fixed { .. })))
+        }
+        _ => false,
+    };
+    if !is_plain {
+        return Err(not_counted());
+    }
+    Ok(count)
+}
+
+fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
+    match column {
+        Column::Flat { dtype, values } => whole_numbers(dtype, &values).map(Counts::Entries),
+        Column::List { offsets, content } => match *content {
+            Column::Flat { dtype, values } => whole_numbers("i8", &offsets)
+                .zip(whole_numbers(dtype, &values))
+                .map(|(ends, all)| Counts::Elements(ends, all)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn whole_numbers(dtype: &str, values: &Buffer) -> Option<Vec<i64>> {
+    fn all<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> i64) -> Vec<i64> {
+        bytes.as_chunks::<SIZE>().0.iter().map(|raw| number(*raw)).collect()
+    }
+    let bytes = values.bytes();
+    Some(match dtype {
+        "i1" => all(bytes, |raw| i64::from(i8::from_ne_bytes(raw))),
+        "u1" => all(bytes, |raw| i64::from(u8::from_ne_bytes(raw))),
+        "i2" => all(bytes, |raw| i64::from(i16::from_ne_bytes(raw))),
+        "u2" => all(bytes, |raw| i64::from(u16::from_ne_bytes(raw))),
+        "i4" => all(bytes, |raw| i64::from(i32::from_ne_bytes(raw))),
+        "u4" => all(bytes, |raw| i64::from(u32::from_ne_bytes(raw))),
+        "i8" | "u8" => all(bytes, i64::from_ne_bytes),
+        _ => return None,
+    })
+}
