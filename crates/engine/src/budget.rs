@@ -4,12 +4,14 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::LOOK_AGAIN;
+use crate::scratch::Scratch;
 
 /// What is leased of a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: u64,
     chunks_max: usize,
+    scratch: Arc<Scratch>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -17,8 +19,9 @@ pub(crate) struct Budget {
 #[derive(Debug, Default)]
 struct State {
     leased: u64,
-    /// Of all bytes, those that the decoders may take for what they decompress.
+    /// Of all bytes, those that the decoders may take for what they decompress, and those that they need.
     scratch: u64,
+    scratch_least: u64,
     chunks: usize,
     tasks: usize,
     /// What the chunk takes that the consumer had before, while it waits for the next one.
@@ -37,7 +40,13 @@ pub(crate) enum Refusal {
 
 impl Budget {
     pub(crate) fn new(bytes_max: u64, chunks_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes_max, chunks_max, state: Mutex::default(), changed: Condvar::new() })
+        let (scratch, state, changed) = (Arc::default(), Mutex::default(), Condvar::new());
+        Arc::new(Self { bytes_max, chunks_max, scratch, state, changed })
+    }
+
+    /// Where decoders decompress large baskets to.
+    pub(crate) fn scratch(&self) -> &Arc<Scratch> {
+        &self.scratch
     }
 
     /// Leases the memory of a chunk's values, of which only so many may be there.
@@ -49,8 +58,16 @@ impl Budget {
     }
 
     /// Leases bytes for the chunk in the making.
-    pub(crate) fn lease(self: &Arc<Self>, bytes: u64, own_chunks: usize) -> Result<Lease, Refusal> {
-        let mut state = self.wait_for(bytes, own_chunks, false)?;
+    pub(crate) fn lease(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
+        let mut state = self.wait_for(bytes, 1, false)?;
+        state.leased = state.leased.saturating_add(bytes);
+        Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
+    }
+
+    /// Leases bytes for a file before anything of it is decoded.
+    pub(crate) fn lease_file(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
+        self.lock().scratch_least = 0;
+        let mut state = self.wait_for(bytes, 0, false)?;
         state.leased = state.leased.saturating_add(bytes);
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
@@ -65,19 +82,22 @@ impl Budget {
         Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Sets scratch of `least` bytes aside, up to `wish` if so many are free; answers with how many.
-    pub(crate) fn set_scratch(&self, least: u64, wish: u64, own_chunks: usize) -> Result<u64, Refusal> {
+    /// Sets scratch of `least` bytes aside, and up to `wish` or what it was before if so many are free: memory that is
+    /// given back to be taken again costs time, and allocators keep it.
+    pub(crate) fn set_scratch(&self, least: u64, wish: u64, own_chunks: usize) -> Result<(), Refusal> {
         let before = std::mem::take(&mut self.lock().scratch);
-        match self.wait_for(least, own_chunks, false) {
-            Ok(mut state) => {
-                state.scratch = wish.min(self.bytes_max.saturating_sub(state.leased)).max(least);
-                Ok(state.scratch)
-            }
-            Err(refusal) => {
-                self.lock().scratch = before;
-                Err(refusal)
-            }
+        let waited = self.wait_for(least, own_chunks, false);
+        let (mut state, refusal) = match waited {
+            Ok(state) => (state, None),
+            Err(refusal) => (self.lock(), Some(refusal)),
+        };
+        state.scratch = before;
+        if refusal.is_none() {
+            state.scratch = wish.max(before).min(self.bytes_max.saturating_sub(state.leased)).max(least);
+            state.scratch_least = least;
         }
+        self.scratch.set_max(state.scratch);
+        refusal.map_or(Ok(()), Err)
     }
 
     /// Waits until so many bytes are free beside what is leased. They never will be if nothing is left that could give
@@ -93,8 +113,16 @@ impl Budget {
                 return Ok(state);
             }
             if state.tasks == 0 && state.chunks == own_chunks + usize::from(state.returning.is_some()) {
-                let fits = wanted.saturating_sub(state.returning.unwrap_or(0)) <= self.bytes_max;
-                return if fits { Ok(state) } else { Err(Refusal::TooLarge) };
+                if wanted.saturating_sub(state.returning.unwrap_or(0)) <= self.bytes_max {
+                    return Ok(state);
+                }
+                if state.scratch <= state.scratch_least {
+                    return Err(Refusal::TooLarge);
+                }
+                // Nothing is being decoded.
+                state.scratch = state.scratch_least;
+                self.scratch.set_max(state.scratch);
+                continue;
             }
             let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -204,20 +232,30 @@ mod tests {
         let budget = Budget::new(10, 4);
         assert_eq!(budget.lease_chunk(11).unwrap_err(), Refusal::TooLarge);
         let _chunk = budget.lease_chunk(6).unwrap();
-        assert_eq!(budget.lease(5, 1).unwrap_err(), Refusal::TooLarge);
+        assert_eq!(budget.lease(5).unwrap_err(), Refusal::TooLarge);
         assert_eq!(budget.set_scratch(5, 9, 1).unwrap_err(), Refusal::TooLarge);
-        assert_eq!(budget.set_scratch(2, 9, 1), Ok(4));
-        assert_eq!(budget.lease(1, 1).unwrap_err(), Refusal::TooLarge);
+    }
+
+    #[test]
+    fn scratch_keeps_what_it_has_until_others_need_it() {
+        let budget = Budget::new(10, 4);
+        budget.set_scratch(2, 9, 0).unwrap();
+        assert_eq!(budget.lock().scratch, 9);
+        let chunk = budget.lease_chunk(6).unwrap();
+        assert_eq!(budget.lock().scratch, 2);
+        assert_eq!(budget.lease(3).unwrap_err(), Refusal::TooLarge);
+        drop(chunk);
+        assert_eq!(budget.lease_file(10).unwrap().bytes(), 10);
     }
 
     #[test]
     fn a_task_may_give_back_what_does_not_fit_now() {
         let budget = Budget::new(10, 4);
         let chunk = budget.lease_chunk(6).unwrap();
-        let (task, mut stored) = (budget.task(), budget.lease(4, 1).unwrap());
+        let (task, mut stored) = (budget.task(), budget.lease(4).unwrap());
         let rest = stored.split(1);
         drop(stored);
-        let waiter = waiting(&budget, |budget| budget.lease(4, 1));
+        let waiter = waiting(&budget, |budget| budget.lease(4));
         drop((rest, task));
         assert_eq!(waiter.join().unwrap().unwrap().bytes(), 4);
         drop(chunk);

@@ -79,7 +79,7 @@ pub(crate) enum Room<'a> {
 impl Room<'_> {
     fn lease(self, chunk: &Chunk, bytes: u64) -> Result<Option<Lease>> {
         let Self::Leased(budget, memory_limit) = self else { return Ok(None) };
-        budget.lease(bytes, 1).map(Some).map_err(|_| too_much_stored(&chunk.tree, bytes, memory_limit))
+        budget.lease(bytes).map(Some).map_err(|_| too_much_stored(&chunk.tree, bytes, memory_limit))
     }
 }
 

@@ -19,7 +19,6 @@ use crate::limits;
 use crate::memory_plan::{too_large, too_many_entries, MemoryPlan, Shares};
 use crate::read_buffers::buffer_bytes;
 use crate::records::Records;
-use crate::scratch::Scratch;
 use crate::slab::Pool;
 use crate::stream::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
@@ -44,7 +43,6 @@ pub(crate) struct Fetcher {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) shares: Shares,
-    pub(crate) scratch: Arc<Scratch>,
     pub(crate) records: Arc<Records>,
     pub(crate) pool: Arc<Pool>,
 }
@@ -102,8 +100,9 @@ impl Fetcher {
                 (Arc::clone(tree), None)
             }
             SourceTree::Path(path, tree) => {
-                let Ok(mut lease) = self.budget.lease(self.shares.whole_file, 0) else { return Ok(Err(Stopped)) };
-                let file = File::open_within(path, self.shares.whole_file)?;
+                let whole_file = self.shares.whole_file;
+                let Ok(mut lease) = self.budget.lease_file(whole_file) else { return Ok(Err(Stopped)) };
+                let file = File::open_within(path, whole_file)?;
                 self.records.add_file(source_index, &file);
                 drop(lease.split(lease.bytes().saturating_sub(file.whole_bytes())));
                 (file.tree(tree.as_deref())?, Some(Arc::new(lease)))
@@ -223,9 +222,7 @@ impl Fetcher {
     fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
         let all = bytes.saturating_mul(self.options.threads.max(1) as u64);
         let wish = all.min(self.shares.leased / limits::SCRATCH_MEMORY_SHARE);
-        let given = self.budget.set_scratch(bytes, wish, own_chunks)?;
-        self.scratch.set_max(given);
-        Ok(())
+        self.budget.set_scratch(bytes, wish, own_chunks)
     }
 
     /// Gives the decoders bundles of baskets, in the order of the file so that memory is walked through once.

@@ -26,7 +26,7 @@ pub const CHUNKS_AHEAD: usize = 2;
 pub const CHUNK_MEMORY_SHARE: u64 = 4;
 /// A memory limit of which large baskets leave less than this part for a chunk is too small: every chunk would
 /// decompress them again for a few entries.
-pub const CHUNK_MEMORY_SHARE_MIN: u64 = 16;
+pub const CHUNK_MEMORY_SHARE_MIN: u64 = 12;
 /// Decompressed baskets, and again what is carried from chunk to chunk, may take this part of what is leased; more only
 /// where a single basket is larger.
 pub const BASKET_MEMORY_SHARE: u64 = 8;

@@ -16,7 +16,6 @@ use crate::limits;
 use crate::memory_plan::Shares;
 use crate::read_buffers;
 use crate::records::{Busy, Records};
-use crate::scratch::Scratch;
 use crate::slab::Pool;
 use crate::tree::Tree;
 use crate::worker::{Task, Worker};
@@ -122,7 +121,6 @@ impl Stream {
         let ahead = limits::CHUNKS_AHEAD + threads_count;
         let shares = Shares::of(options.memory_limit_bytes, threads_count);
         let budget = Budget::new(shares.leased, ahead);
-        let scratch = Arc::new(Scratch::default());
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
         read_buffers::keep_at_most(shares.read_buffers as usize);
@@ -133,7 +131,7 @@ impl Stream {
             let tasks = tasks.clone();
             let records = Arc::clone(&records);
             let stop = Arc::clone(&stop);
-            let worker = Worker::new(shares.own_scratch, &scratch);
+            let worker = Worker::new(shares.own_scratch, budget.scratch());
             threads.push(spawn(&format!("decode-{index}"), move || decode_all(worker, &tasks, &records, &stop))?);
         }
         let failed_source = Arc::new(AtomicUsize::new(usize::MAX));
@@ -146,7 +144,6 @@ impl Stream {
             stop: Arc::clone(&stop),
             budget: Arc::clone(&budget),
             shares,
-            scratch,
             records: Arc::clone(&records),
             pool: Arc::clone(&pool),
         };
