@@ -35,7 +35,7 @@ impl Fetched {
             reporter: Reporter::new(chunk),
             chunk: Arc::clone(chunk),
             column,
-            scratch_bytes: self.source.scratch_bytes(&chunk.tree, self.entries_count),
+            scratch: self.source.scratch(&chunk.tree, self.entries_count),
             source: self.source,
             basket: self.basket,
             entries_count: self.entries_count,
@@ -70,8 +70,13 @@ pub(crate) fn assemble(
     let mut counters = Counters::new(room);
     let mut tasks = Vec::with_capacity(needed.len());
     for (column, fetched) in columns.zip(by_column) {
-        let making = assemble_column(chunk, column, fetched, &mut counters, &mut tasks)?;
-        chunk.set_making(column, making);
+        match assemble_column(chunk, column, fetched, &mut counters, &mut tasks) {
+            Ok(making) => chunk.set_making(column, making),
+            Err(error) => {
+                tasks.into_iter().for_each(Task::cancel);
+                return Err(error);
+            }
+        }
     }
     Ok(tasks)
 }
@@ -113,7 +118,7 @@ fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool 
         }
         (_, source) => {
             let size = fetched.entries.len().checked_mul(entry_size);
-            size.is_some_and(|size| size / PLAUSIBLE_FACTOR <= source.stored_bytes())
+            size.is_some_and(|size| size / limits::PLAUSIBLE_FACTOR <= source.stored_bytes())
         }
     }
 }

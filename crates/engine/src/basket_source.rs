@@ -47,22 +47,39 @@ impl BasketSource {
         }
     }
 
-    /// What decompressing it takes for a while. Nothing of a shared basket, whose plain bytes
-    /// stay.
-    pub(crate) fn scratch_bytes(&self, tree: &Tree, entries_count: u64) -> u64 {
-        match self {
-            Self::Record(bytes) => BasketRecord::parse(bytes, entries_count).map_or(0, |record| record.scratch_bytes()),
-            Self::Shared(_) | Self::Embedded(_) => 0,
-            Self::Pages(pages) => match tree.content() {
-                Content::Ntuple(ntuple) => pages.cluster.largest_page_bytes(&ntuple.schema),
-                Content::Tree { .. } => 0,
+    /// What decompressing it takes for a while. Nothing of a shared basket, whose plain bytes stay.
+    pub(crate) fn scratch(&self, tree: &Tree, entries_count: u64) -> ScratchBytes {
+        let (kept, passing) = match self {
+            Self::Record(bytes) => match BasketRecord::parse(bytes, entries_count) {
+                Ok(record) => record.scratch_bytes(),
+                // Of which decoding it will tell.
+                Err(_) => (0, 0),
             },
-        }
+            Self::Shared(_) | Self::Embedded(_) => (0, 0),
+            Self::Pages(pages) => match tree.content() {
+                Content::Ntuple(ntuple) => (pages.cluster.largest_page_bytes(&ntuple.schema), 0),
+                Content::Tree { .. } => (0, 0),
+            },
+        };
+        ScratchBytes { kept, passing }
     }
 
     /// Where they are in memory.
     pub(crate) fn address(&self) -> usize {
         self.stored().as_ptr() as usize
+    }
+}
+
+/// What decompressing a basket takes: a buffer, and what a codec takes beside it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ScratchBytes {
+    pub(crate) kept: u64,
+    pub(crate) passing: u64,
+}
+
+impl ScratchBytes {
+    pub(crate) fn sum(self) -> u64 {
+        self.kept.saturating_add(self.passing)
     }
 }
 

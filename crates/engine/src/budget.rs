@@ -4,14 +4,14 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::LOOK_AGAIN;
-use crate::scratch::Scratch;
+use crate::scratch::SharedScratch;
 
 /// What is leased of a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: u64,
     chunks_max: usize,
-    scratch: Arc<Scratch>,
+    scratch: Arc<SharedScratch>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -24,8 +24,8 @@ struct State {
     scratch_least: u64,
     chunks: usize,
     tasks: usize,
-    /// What the chunk takes that the consumer had before, while it waits for the next one.
-    returning: Option<u64>,
+    /// Whether the consumer waits for a chunk while it still has the one before.
+    holds_one: bool,
     is_closed: bool,
 }
 
@@ -45,7 +45,7 @@ impl Budget {
     }
 
     /// Where decoders decompress large baskets to.
-    pub(crate) fn scratch(&self) -> &Arc<Scratch> {
+    pub(crate) fn scratch(&self) -> &Arc<SharedScratch> {
         &self.scratch
     }
 
@@ -70,6 +70,11 @@ impl Budget {
         let mut state = self.wait_for(bytes, 0, false)?;
         state.leased = state.leased.saturating_add(bytes);
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
+    }
+
+    /// A lease of no bytes.
+    pub(crate) fn lease_nothing(self: &Arc<Self>) -> Lease {
+        Lease { budget: Arc::clone(self), bytes: 0, chunks: 0 }
     }
 
     /// Leases bytes if they are free.
@@ -101,7 +106,7 @@ impl Budget {
     }
 
     /// Waits until so many bytes are free beside what is leased. They never will be if nothing is left that could give
-    /// back: no task and no chunk beyond those of the caller and the one that the consumer is about to drop.
+    /// back: no task, and no chunk beyond those of the caller and the one that the consumer keeps until it gets the next.
     fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();
         loop {
@@ -112,10 +117,7 @@ impl Budget {
             if wanted <= self.bytes_max && !(is_chunk && state.chunks >= self.chunks_max) {
                 return Ok(state);
             }
-            if state.tasks == 0 && state.chunks == own_chunks + usize::from(state.returning.is_some()) {
-                if wanted.saturating_sub(state.returning.unwrap_or(0)) <= self.bytes_max {
-                    return Ok(state);
-                }
+            if state.tasks == 0 && state.chunks == own_chunks + usize::from(state.holds_one) {
                 if state.scratch <= state.scratch_least {
                     return Err(Refusal::TooLarge);
                 }
@@ -135,9 +137,9 @@ impl Budget {
         TaskAtWork(Arc::clone(self))
     }
 
-    /// The consumer waits, and will drop a chunk of so many bytes when it gets the next one; none when it has got it.
-    pub(crate) fn set_returning(&self, bytes: Option<u64>) {
-        self.lock().returning = bytes;
+    /// Tells whether the consumer waits for a chunk while it still has the one before.
+    pub(crate) fn set_holds_one(&self, holds_one: bool) {
+        self.lock().holds_one = holds_one;
         self.changed.notify_all();
     }
 
@@ -262,11 +264,15 @@ mod tests {
     }
 
     #[test]
-    fn the_chunk_that_a_waiting_consumer_still_has_does_not_stop_the_next_one() {
+    fn a_waiting_consumer_keeps_its_chunk_until_it_gets_the_next_one() {
         let budget = Budget::new(10, 4);
-        let _before = budget.lease_chunk(6).unwrap();
+        let before = budget.lease_chunk(6).unwrap();
         let waiter = waiting(&budget, |budget| budget.lease_chunk(8));
-        budget.set_returning(Some(6));
+        budget.set_holds_one(true);
+        assert_eq!(waiter.join().unwrap().unwrap_err(), Refusal::TooLarge);
+        budget.set_holds_one(false);
+        let waiter = waiting(&budget, |budget| budget.lease_chunk(8));
+        drop(before);
         assert_eq!(waiter.join().unwrap().unwrap().bytes(), 8);
     }
 

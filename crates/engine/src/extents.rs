@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::tree::{Basket, Place, TBranch};
+use branchline_storage::limits::LOCAL_GAP_BYTES;
 
 use crate::error::Result;
 use crate::read_buffers::buffer_bytes;
@@ -132,19 +133,22 @@ impl Tree {
     /// from pieces.
     pub(crate) fn values_per_entry(&self, columns: &[usize]) -> f64 {
         let entries = self.entries_count().max(1) as f64;
-        match self.content() {
-            Content::Tree { meta, kinds } => {
-                let (mut sum, mut largest): (f64, f64) = (0.0, 0.0);
-                for column in columns {
-                    let plain = meta.branches[*column].plain_bytes as f64 / entries;
-                    let (values, is_whole) = values_per_entry(&kinds[*column], plain);
-                    sum += values;
-                    largest = largest.max(if is_whole { 0.0 } else { values });
+        let (mut sum, mut largest): (f64, f64) = (0.0, 0.0);
+        for column in columns {
+            let (values, is_whole) = match self.content() {
+                Content::Tree { meta, kinds } => {
+                    values_per_entry(&kinds[*column], meta.branches[*column].plain_bytes as f64 / entries)
                 }
-                sum + largest
-            }
-            Content::Ntuple(ntuple) => ntuple.branch_sizes(self.file(), columns).decoded as f64 / entries,
+                Content::Ntuple(ntuple) => {
+                    let decoded = ntuple.branch_sizes(self.file(), &[*column]).decoded as f64 / entries;
+                    (decoded, ntuple.form(*column).is_ok_and(|form| form.fixed().is_some()))
+                }
+            };
+            sum += values;
+            largest = largest.max(if is_whole { 0.0 } else { values });
         }
+        // Buffers have a little room beyond, for the next chunk.
+        (sum + largest) * BUFFER_FACTOR
     }
 
     /// What the largest basket of a branch takes, as far as averages tell; of an RNTuple the largest page, as a cluster
@@ -158,11 +162,14 @@ impl Tree {
                 let is_compressed = branch.plain_bytes > branch.compressed_bytes;
                 let plain = (plain_per_entry * entries.unwrap_or(0) as f64) as u64;
                 let stored = branch.baskets.iter().map(stored_size).max().map_or(0, buffer_bytes);
-                BasketBytes { stored, scratch: if is_compressed { plain } else { 0 } }
+                // One chunk may need the end of one and the beginning of the next.
+                let stored = stored.saturating_mul(branch.baskets.len().min(2) as u64);
+                let scratch = if branch.compress / 100 == LZMA { plain.saturating_mul(2) } else { plain };
+                BasketBytes { stored, scratch: if is_compressed { scratch } else { 0 } }
             }
             Content::Ntuple(ntuple) => {
                 let largest = ntuple.branch_sizes(self.file(), &[index]).largest_page;
-                BasketBytes { stored: buffer_bytes(largest), scratch: largest }
+                BasketBytes { stored: buffer_bytes(largest).saturating_mul(2), scratch: largest }
             }
         }
     }
@@ -181,6 +188,29 @@ impl Tree {
                 (stored / self.entries_count().max(1) as f64 * wanted as f64) as u64
             }
         }
+    }
+}
+
+impl Tree {
+    /// How many of these entries may be read at a time so that fetching one column of them takes no more than so many
+    /// bytes.
+    pub(crate) fn entries_fetched_within(&self, columns: &[usize], entries: &Range<u64>, bytes_max: u64) -> u64 {
+        let fetched = |column: &usize| {
+            // What cannot be read is told when it is read.
+            let baskets = self.baskets_of(*column, entries).unwrap_or(0..0);
+            let each = |basket| match self.fetched_bytes(*column, basket, entries) {
+                0 => 0,
+                bytes => buffer_bytes(bytes).saturating_add(LOCAL_GAP_BYTES),
+            };
+            baskets.map(each).fold(0, u64::saturating_add)
+        };
+        let most = columns.iter().map(fetched).max().unwrap_or(0);
+        let all = entries.end - entries.start;
+        if most <= bytes_max {
+            return all;
+        }
+        // Half of the average: some parts have more than others.
+        (all as f64 * bytes_max as f64 / most as f64 / 2.0) as u64
     }
 }
 
@@ -206,6 +236,10 @@ fn values_per_entry(kind: &Kind, plain: f64) -> (f64, bool) {
     }
 }
 
+/// The number of a codec in a compression setting that takes a dictionary as large as the basket.
+const LZMA: i64 = 2;
+/// What a buffer takes of its values.
+const BUFFER_FACTOR: f64 = 1.125;
 /// Bytes of the offset of an entry's values.
 const OFFSET_BYTES: f64 = 8.0;
 

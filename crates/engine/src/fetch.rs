@@ -14,7 +14,6 @@ use crate::basket_source::{BasketSource, Carried};
 use crate::budget::{Budget, Lease};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::memory_plan::too_much_stored;
 use crate::page_fetch::fetch_pages;
 use crate::read_buffers::{buffer_bytes, read_of, share};
 use crate::tree::Content;
@@ -37,7 +36,7 @@ pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
 }
 
 /// Columns of a chunk whose baskets are fetched together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group<'a> {
     pub(crate) columns: Range<usize>,
     pub(crate) needed: &'a [Needed],
@@ -67,19 +66,34 @@ pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, 
     groups
 }
 
+impl Group<'_> {
+    /// The same columns in two groups, if they are several.
+    pub(crate) fn halves(&self) -> Option<[Self; 2]> {
+        let middle = self.columns.start + self.columns.len() / 2;
+        if middle == self.columns.start {
+            return None;
+        }
+        let (first, second) = self.needed.split_at(self.needed.partition_point(|one| one.column < middle));
+        Some([
+            Self { columns: self.columns.start..middle, needed: first },
+            Self { columns: middle..self.columns.end, needed: second },
+        ])
+    }
+}
+
 /// Where the memory comes from for what is fetched.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) enum Room<'a> {
-    /// Leased from a budget under this memory limit, for a chunk in the making.
-    Leased(&'a Arc<Budget>, u64),
+    /// Leased from a budget for a chunk in the making, or else this error for so many bytes.
+    Leased(&'a Arc<Budget>, &'a dyn Fn(u64) -> ReadError),
     /// Whoever reads just now has asked for little.
     Free,
 }
 
 impl Room<'_> {
-    fn lease(self, chunk: &Chunk, bytes: u64) -> Result<Option<Lease>> {
-        let Self::Leased(budget, memory_limit) = self else { return Ok(None) };
-        budget.lease(bytes).map(Some).map_err(|_| too_much_stored(&chunk.tree, bytes, memory_limit))
+    fn lease(self, bytes: u64) -> Result<Option<Lease>> {
+        let Self::Leased(budget, no_room) = self else { return Ok(None) };
+        budget.lease(bytes).map(Some).map_err(|_| no_room(bytes))
     }
 }
 
@@ -162,7 +176,7 @@ pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange], room: Room<'_>) -
     let plan = coalesce(wanted, file.gap_bytes(), MAX_JOINED_BYTES);
     file.counters().add(Counter::GapBytes, plan.gap_bytes);
     let sizes = || plan.ranges.iter().map(|range| buffer_bytes(range.length));
-    let mut lease = room.lease(chunk, sizes().fold(0, u64::saturating_add))?;
+    let mut lease = room.lease(sizes().fold(0, u64::saturating_add))?;
     let leases: Vec<Option<Lease>> = sizes().map(|size| lease.as_mut().map(|lease| lease.split(size))).collect();
     let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_of).collect();
     file.read_ranges(&mut reads)?;

@@ -16,7 +16,7 @@ use crate::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
 use crate::file::File;
 use crate::guard::{guarded, MISTAKE};
 use crate::limits;
-use crate::memory_plan::{too_large, too_many_entries, MemoryPlan, Shares};
+use crate::memory_plan::{too_large, too_many_entries, MemoryLimit, MemoryPlan, Shares};
 use crate::read_buffers::buffer_bytes;
 use crate::records::Records;
 use crate::slab::Pool;
@@ -42,6 +42,7 @@ pub(crate) struct Fetcher {
     pub(crate) tasks: Sender<Vec<Task>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) memory_limit: MemoryLimit,
     pub(crate) shares: Shares,
     pub(crate) records: Arc<Records>,
     pub(crate) pool: Arc<Pool>,
@@ -63,15 +64,9 @@ enum Made {
 /// What a chunk takes until the consumer has got the next one.
 #[derive(Debug)]
 pub(crate) struct ChunkLease {
-    values: Lease,
+    _values: Lease,
     /// Its file is in memory until its last chunk is used up.
     _file: Option<Arc<Lease>>,
-}
-
-impl ChunkLease {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.values.bytes()
-    }
 }
 
 impl Fetcher {
@@ -100,8 +95,12 @@ impl Fetcher {
                 (Arc::clone(tree), None)
             }
             SourceTree::Path(path, tree) => {
-                let whole_file = self.shares.whole_file;
-                let Ok(mut lease) = self.budget.lease_file(whole_file) else { return Ok(Err(Stopped)) };
+                let (mut lease, whole_file) = match self.budget.lease_file(self.shares.whole_file) {
+                    Ok(lease) => (lease, self.shares.whole_file),
+                    Err(Refusal::Closed) => return Ok(Err(Stopped)),
+                    // Beside a chunk of many entries there may be room for parts of the file.
+                    Err(Refusal::TooLarge) => (self.budget.lease_nothing(), 0),
+                };
                 let file = File::open_within(path, whole_file)?;
                 self.records.add_file(source_index, &file);
                 drop(lease.split(lease.bytes().saturating_sub(file.whole_bytes())));
@@ -112,7 +111,7 @@ impl Fetcher {
         if columns.is_empty() {
             tree.check_entries_count()?;
         }
-        let mut plan = MemoryPlan::new(&tree, &columns, self.options.memory_limit_bytes, self.options.threads)?;
+        let mut plan = MemoryPlan::new(&tree, &columns, self.memory_limit)?;
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
         let mut carried = Carried::new(&self.budget, plan.carried_bytes);
@@ -139,18 +138,18 @@ impl Fetcher {
         carried: &mut Carried,
     ) -> Result<Made> {
         let entries_count = chunk.entries_count() as u64;
-        let values_bytes = if self.options.keeps_values { 0 } else { plan.values_bytes(entries_count) };
+        let values_bytes = self.values_bytes(plan, entries_count);
         let leased = self.set_scratch(plan.scratch_bytes, 0).and_then(|()| self.budget.lease_chunk(values_bytes));
         let values = match leased {
             Ok(lease) => lease,
             Err(Refusal::Closed) => return Ok(Made::Stopped),
             Err(Refusal::TooLarge) => {
-                return Err(too_many_entries(&chunk.tree, entries_count, values_bytes, self.options.memory_limit_bytes))
+                return Err(too_many_entries(&chunk.tree, entries_count, values_bytes, 0, plan, self.memory_limit))
             }
         };
         // From here on whatever goes wrong is told with the chunk, and with it how many entries are lost.
         let own = Reporter::new(chunk);
-        let lease = ChunkLease { values, _file: file_lease.cloned() };
+        let lease = ChunkLease { _values: values, _file: file_lease.cloned() };
         if self.items.send(Item::Chunk(Arc::clone(chunk), lease)).is_err() {
             return Ok(Made::Stopped);
         }
@@ -174,14 +173,23 @@ impl Fetcher {
         carried: &mut Carried,
     ) -> std::result::Result<Made, ((usize, usize), ReadError)> {
         let needed = needed_baskets(chunk).map_err(|error| ((0, 0), error))?;
-        for group in groups(chunk, &needed, before, plan.group_bytes) {
+        let mut groups = groups(chunk, &needed, before, plan.group_bytes);
+        groups.reverse();
+        while let Some(group) = groups.pop() {
+            let no_room = |prepared: &Result<Vec<Task>>| {
+                prepared.as_ref().is_err_and(|error| error.kind == ReadErrorKind::MemoryLimit)
+            };
             let mut prepared = self.prepare(chunk, &group, plan, before, carried);
             // What is kept for the next chunk can be fetched again for it.
-            if prepared.as_ref().is_err_and(|error| error.kind == ReadErrorKind::MemoryLimit) && carried.clear() {
+            if no_room(&prepared) && carried.clear() {
                 prepared = self.prepare(chunk, &group, plan, before, carried);
             }
             if self.stop.load(Ordering::Acquire) {
                 return Ok(Made::Stopped);
+            }
+            if let (true, Some([first, second])) = (no_room(&prepared), group.halves()) {
+                groups.extend([second, first]);
+                continue;
             }
             let tasks = prepared.map_err(|error| ((group.columns.start, 0), error))?;
             if !self.hand_out(tasks) {
@@ -199,22 +207,37 @@ impl Fetcher {
         before: &Carried,
         carried: &mut Carried,
     ) -> Result<Vec<Task>> {
-        let room = Room::Leased(&self.budget, self.options.memory_limit_bytes);
+        let (known, entries_count) = (*plan, chunk.entries_count() as u64);
+        let values_bytes = self.values_bytes(&known, entries_count);
+        let no_room = |stored_bytes| {
+            too_many_entries(&chunk.tree, entries_count, values_bytes, stored_bytes, &known, self.memory_limit)
+        };
+        let room = Room::Leased(&self.budget, &no_room);
         let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
         let mut tasks = assemble(chunk, group.columns.clone(), group.needed, sources, room)?;
         // Until now only the average of its branch was known.
-        let largest = tasks.iter().filter(|task| task.scratch_bytes > plan.scratch_bytes.max(self.shares.own_scratch));
-        if let Some(largest) = largest.max_by_key(|task| task.scratch_bytes) {
-            plan.scratch_bytes = largest.scratch_bytes;
-            if self.set_scratch(largest.scratch_bytes, 1).is_err() {
-                let stored = largest.source.stored_bytes() as u64;
-                let basket = BasketBytes { stored: buffer_bytes(stored), scratch: largest.scratch_bytes };
-                let branch = chunk.columns[largest.column];
-                return Err(too_large(&chunk.tree, branch, basket, basket, self.options.memory_limit_bytes));
+        let most = plan.scratch_bytes.max(self.shares.own_scratch);
+        let largest = tasks.iter().filter(|task| task.scratch.sum() > most).max_by_key(|task| task.scratch.sum());
+        if let Some(largest) = largest {
+            let (branch, stored) = (chunk.columns[largest.column], largest.source.stored_bytes() as u64);
+            let basket = BasketBytes { stored: buffer_bytes(stored), scratch: largest.scratch.sum() };
+            plan.scratch_bytes = basket.scratch;
+            if self.set_scratch(plan.scratch_bytes, 1).is_err() {
+                tasks.into_iter().for_each(Task::cancel);
+                return Err(too_large(&chunk.tree, branch, basket, basket, self.memory_limit));
             }
         }
         tasks.iter_mut().for_each(|task| task.at_work = Some(self.budget.task()));
         Ok(tasks)
+    }
+
+    /// What the values of so many entries take of the memory limit.
+    fn values_bytes(&self, plan: &MemoryPlan, entries_count: u64) -> u64 {
+        if self.options.keeps_values {
+            0
+        } else {
+            plan.values_bytes(entries_count)
+        }
     }
 
     /// Sets aside what decompressing a basket takes that needs so many bytes, and if there is room what all decoders
@@ -266,7 +289,11 @@ fn cut(
     options: &Options,
 ) -> impl Iterator<Item = Range<u64>> {
     let (stored, plain) = tree.bytes_per_entry(columns);
-    let by_memory = plan.entries_of_chunk(stored);
+    let by_memory = if options.keeps_values {
+        tree.entries_fetched_within(columns, &entries, plan.group_bytes)
+    } else {
+        plan.entries_of_chunk(stored)
+    };
     let by_bytes = ((options.step_bytes as f64 / plain.max(1e-9)) as u64).min(by_memory);
     // A step of so many entries is kept to, or refused: the borders of a job's chunks are not to depend on which columns
     // one of its streams reads.

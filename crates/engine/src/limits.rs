@@ -21,9 +21,9 @@ pub const CLASS_INFOS_KEPT: usize = 16;
 pub const BUNDLE_BYTES: usize = 128 << 10;
 /// Chunks that may be fetched and decoded ahead of the one in use, beyond one for each decoder.
 pub const CHUNKS_AHEAD: usize = 2;
-/// A chunk may take this part of what is leased: one is in use, the loop over them still holds the one before, one is
-/// made, and there is room for what is fetched.
-pub const CHUNK_MEMORY_SHARE: u64 = 4;
+/// A chunk may take this part of what is leased: the loop over them still holds one, the next is made, one or two wait
+/// between them, and there is room for what is fetched.
+pub const CHUNK_MEMORY_SHARE: u64 = 6;
 /// A memory limit of which large baskets leave less than this part for a chunk is too small: every chunk would
 /// decompress them again for a few entries.
 pub const CHUNK_MEMORY_SHARE_MIN: u64 = 12;
@@ -39,7 +39,7 @@ pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
 /// Free buffers for stored bytes take at most this part of the memory limit.
 pub const READ_BUFFERS_MEMORY_SHARE: u64 = 16;
 /// A file that is read whole takes at most this part of the memory limit.
-pub const WHOLE_FILE_MEMORY_SHARE: u64 = 8;
+pub const WHOLE_FILE_MEMORY_SHARE: u64 = 16;
 /// Output buffers that are kept for the next chunk take at most this part of the memory limit.
 pub const POOL_MEMORY_SHARE: u64 = 8;
 /// Buffers smaller than this are not worth keeping.

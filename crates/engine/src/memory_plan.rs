@@ -5,6 +5,33 @@ use crate::extents::BasketBytes;
 use crate::limits;
 use crate::tree::Tree;
 
+/// What reading may take, and who shares it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryLimit {
+    /// Bytes that this stream may take.
+    pub(crate) bytes: u64,
+    /// Streams that share what the user gave, each of which has such a part.
+    pub(crate) parts: u64,
+    /// Decoding threads.
+    pub(crate) threads: usize,
+}
+
+impl MemoryLimit {
+    pub(crate) fn shares(self) -> Shares {
+        Shares::of(self.bytes, self.threads)
+    }
+
+    /// As the user gave it.
+    fn given(self) -> String {
+        in_mb(self.bytes.saturating_mul(self.parts))
+    }
+
+    /// Says which limit is enough for this stream.
+    fn enough_is(self, bytes: u64) -> String {
+        format!("a memory_limit of \"{} MiB\" is enough", self.parts.saturating_mul(bytes).div_ceil(1 << 20))
+    }
+}
+
 /// How a memory limit is shared out, whatever is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
@@ -49,24 +76,31 @@ pub(crate) struct MemoryPlan {
     pub(crate) carried_bytes: u64,
     /// What decompressing the largest basket takes.
     pub(crate) scratch_bytes: u64,
+    /// Stored bytes that are there at the least: the file, or two baskets of a branch where one chunk ends and the next
+    /// begins.
+    stored_bytes: u64,
 }
 
 impl MemoryPlan {
     /// Fails if the limit is too small for a single basket.
-    pub(crate) fn new(tree: &Tree, columns: &[usize], memory_limit: u64, threads: usize) -> Result<Self> {
+    pub(crate) fn new(tree: &Tree, columns: &[usize], memory_limit: MemoryLimit) -> Result<Self> {
         let largest = |column: &usize| (*column, tree.largest_basket(*column));
         let all: Vec<(usize, BasketBytes)> = columns.iter().map(largest).collect();
         let scratch_bytes = all.iter().map(|(_, bytes)| bytes.scratch).max().unwrap_or(0);
-        let stored_bytes = all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0);
-        let shared = Shared::new(Shares::of(memory_limit, threads).leased, stored_bytes, scratch_bytes);
+        let file_bytes = tree.file().whole_bytes();
+        let stored_bytes = match file_bytes {
+            0 => all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0),
+            _ => file_bytes,
+        };
+        let shared = Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
         let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = shared else {
-            let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored + bytes.scratch);
+            let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
             let (column, bytes) = worst.copied().unwrap_or_default();
             let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
             return Err(too_large(tree, column, bytes, largest, memory_limit));
         };
         let values_per_entry = tree.values_per_entry(columns);
-        Ok(Self { values_per_entry, chunk_bytes, group_bytes, carried_bytes, scratch_bytes })
+        Ok(Self { values_per_entry, chunk_bytes, group_bytes, carried_bytes, scratch_bytes, stored_bytes })
     }
 
     /// How many entries a chunk may have, each of which has so many stored bytes.
@@ -91,33 +125,29 @@ impl Shared {
     /// None where the largest baskets, of so many stored and decompressed bytes, leave too little for chunks.
     fn new(leased: u64, stored_bytes: u64, scratch_bytes: u64) -> Option<Self> {
         let part = leased / limits::BASKET_MEMORY_SHARE;
-        let scratch = scratch_bytes.max(part);
-        let baskets = stored_bytes.checked_add(scratch)?;
-        // Two chunks, in use and in the making, and what is carried from one to the next take the rest at least.
-        let rest = leased.checked_sub(baskets)?.checked_sub(part)?;
+        // The chunk in use may be one of the tree before.
+        let in_use = leased / limits::CHUNK_MEMORY_SHARE;
+        let free = leased.checked_sub(scratch_bytes.max(part))?.checked_sub(part)?.checked_sub(in_use)?;
+        let chunk_bytes = free.checked_sub(stored_bytes)?.min(in_use);
         let least = leased / limits::CHUNK_MEMORY_SHARE_MIN;
-        if rest / 2 < least || least == 0 {
+        if chunk_bytes < least || least == 0 {
             return None;
         }
-        let usual = (leased - scratch) / limits::CHUNK_MEMORY_SHARE;
-        let chunk_bytes = if scratch > part { rest / 2 } else { usual.min(rest / 2) };
-        let group_bytes = leased - scratch - part - 2 * chunk_bytes;
-        Some(Self { chunk_bytes, group_bytes, carried_bytes: part })
+        Some(Self { chunk_bytes, group_bytes: free - chunk_bytes, carried_bytes: part })
     }
 }
 
-/// The smallest memory limit, in whole MiB, that is enough for baskets of so many stored and decompressed bytes.
-fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
+/// The smallest memory limit, in whole MiB, that this is enough for.
+fn smallest_limit(is_enough: impl Fn(u64) -> bool) -> u64 {
     const MIB: u64 = 1 << 20;
-    let is_enough = |mib: u64| Shared::new(Shares::of(mib * MIB, 1).leased, stored_bytes, scratch_bytes).is_some();
     let mut enough = 1;
-    while !is_enough(enough) && enough < u64::MAX / MIB / 2 {
+    while !is_enough(enough * MIB) && enough < u64::MAX / MIB / 2 {
         enough *= 2;
     }
     let mut too_little = enough / 2;
     while too_little + 1 < enough {
-        let middle = (too_little + enough) / 2;
-        if is_enough(middle) {
+        let middle = too_little + (enough - too_little) / 2;
+        if is_enough(middle * MIB) {
             enough = middle;
         } else {
             too_little = middle;
@@ -126,53 +156,55 @@ fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
     enough * MIB
 }
 
+/// The smallest memory limit that is enough for baskets of so many stored and decompressed bytes.
+fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
+    smallest_limit(|limit| Shared::new(Shares::of(limit, 1).leased, stored_bytes, scratch_bytes).is_some())
+}
+
 /// The error for a basket that does not fit, where the largest of all are so large.
 pub(crate) fn too_large(
     tree: &Tree,
     column: usize,
     basket: BasketBytes,
     largest: BasketBytes,
-    memory_limit: u64,
+    memory_limit: MemoryLimit,
 ) -> ReadError {
     let message = format!(
-        "a basket of branch {} takes {} as it is stored and {} decompressed, too much for a memory limit of {}",
+        "a basket of branch {} takes {} as it is stored and {} to be decompressed, too much for a memory limit of {}",
         tree.branch_path(column),
         in_mb(basket.stored),
         in_mb(basket.scratch),
-        in_mb(memory_limit),
+        memory_limit.given(),
     );
     let enough = sufficient_limit(largest.stored.max(basket.stored), largest.scratch.max(basket.scratch));
-    tree.error(ReadErrorKind::MemoryLimit, message).with_hint(enough_is(enough))
+    tree.error(ReadErrorKind::MemoryLimit, message).with_hint(memory_limit.enough_is(enough))
 }
 
-/// The error for stored bytes that do not fit.
-pub(crate) fn too_much_stored(tree: &Tree, bytes: u64, memory_limit: u64) -> ReadError {
+/// The error for so many entries of which the values, or the stored bytes that are needed together, do not fit.
+pub(crate) fn too_many_entries(
+    tree: &Tree,
+    entries: u64,
+    values_bytes: u64,
+    stored_bytes: u64,
+    plan: &MemoryPlan,
+    memory_limit: MemoryLimit,
+) -> ReadError {
     let message = format!(
-        "baskets of tree {} that are needed together take {}, too much for a memory limit of {}",
-        tree.path(),
-        in_mb(bytes),
-        in_mb(memory_limit),
-    );
-    tree.error(ReadErrorKind::MemoryLimit, message)
-        .with_hint(enough_is(sufficient_limit(bytes, 0).max(2 * memory_limit)))
-}
-
-fn enough_is(memory_limit: u64) -> String {
-    format!("a memory_limit of \"{} MiB\" is enough", memory_limit.div_ceil(1 << 20))
-}
-
-/// The error for a chunk whose values do not fit.
-pub(crate) fn too_many_entries(tree: &Tree, entries: u64, values_bytes: u64, memory_limit: u64) -> ReadError {
-    let message = format!(
-        "{entries} entries of tree {} take {} in memory, too much for a memory limit of {}",
+        "{entries} entries of tree {} take {} in memory and {} as they are stored, too much for a memory limit of {}",
         tree.path(),
         in_mb(values_bytes),
-        in_mb(memory_limit),
+        in_mb(stored_bytes),
+        memory_limit.given(),
     );
-    // Two such chunks are there at a time, and what is fetched for them.
-    let enough = values_bytes.saturating_mul(limits::CHUNK_MEMORY_SHARE).div_ceil(1 << 20);
+    let stored_bytes = stored_bytes.max(plan.stored_bytes);
+    let enough = smallest_limit(|limit| {
+        let leased = Shares::of(limit, 1).leased;
+        let part = leased / limits::BASKET_MEMORY_SHARE;
+        let all = [values_bytes, values_bytes, stored_bytes, plan.scratch_bytes.max(part), part];
+        all.into_iter().fold(0, u64::saturating_add) <= leased
+    });
     tree.error(ReadErrorKind::MemoryLimit, message)
-        .with_hint(format!("take fewer entries at a time, or a memory_limit of \"{enough} MiB\""))
+        .with_hint(format!("take fewer entries at a time; {}", memory_limit.enough_is(enough)))
 }
 
 fn in_mb(bytes: u64) -> String {
@@ -194,10 +226,21 @@ mod tests {
                 assert!(shares.pool + shares.read_buffers + own + shares.leased <= limit);
                 for (stored, scratch) in [(0, 0), (limit / 4, 0), (0, limit / 4), (limit / 8, limit / 8)] {
                     let Some(shared) = Shared::new(shares.leased, stored, scratch) else { continue };
-                    let parts = 2 * shared.chunk_bytes + shared.group_bytes + shared.carried_bytes + scratch;
+                    let in_use = shares.leased / limits::CHUNK_MEMORY_SHARE;
+                    assert!(shared.chunk_bytes <= in_use, "{limit}, {stored}, {scratch}");
+                    let parts = in_use + shared.chunk_bytes + shared.group_bytes + shared.carried_bytes + scratch;
                     assert!(parts <= shares.leased && shared.group_bytes >= stored, "{limit}, {stored}, {scratch}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_read_whole_fits_with_the_one_before() {
+        for limit in [MIB, 64 * MIB, 1 << 30] {
+            let shares = Shares::of(limit, 4);
+            assert!(Shared::new(shares.leased, shares.whole_file, 0).is_some());
+            assert!(shares.whole_file <= shares.leased / limits::BASKET_MEMORY_SHARE);
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct ColumnSizes {
     pub(crate) plain: u64,
     /// Bytes after decoding.
     pub(crate) decoded: u64,
-    /// Bytes after decompression of its largest page.
+    /// What decompressing its largest page takes.
     pub(crate) largest_page: u64,
     /// Compression setting of its first pages.
     pub(crate) compression: Option<u32>,
@@ -180,7 +180,7 @@ impl Ntuple {
             stored: page.locator.size,
             plain: encoding.page_size(page.elements_count),
             decoded: page.elements_count * encoding.decoded_size() as u64,
-            largest_page: encoding.page_size(page.elements_count),
+            largest_page: encoding.scratch_size(page.elements_count),
             compression: pages.compression,
         };
         pages.pages.iter().map(of_page).fold(ColumnSizes::default(), ColumnSizes::add)

@@ -4,9 +4,11 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use branchline_format::ntuple::cluster::Scratch;
+
 /// Buffers for decompressed baskets, which take no more than a number of bytes together.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct SharedScratch {
     state: Mutex<State>,
     given_back: Condvar,
 }
@@ -17,28 +19,42 @@ struct State {
     /// Of buffers in use and of free ones.
     bytes: u64,
     in_use: usize,
-    free: Vec<Vec<u8>>,
+    free: Vec<Scratch>,
 }
 
 impl State {
     /// The smallest free buffer for so many bytes.
-    fn pop(&mut self, bytes: u64) -> Option<Vec<u8>> {
-        let fits = |index: &usize| self.free[*index].capacity() as u64 >= bytes;
-        let best = (0..self.free.len()).filter(fits).min_by_key(|index| self.free[*index].capacity())?;
+    fn pop(&mut self, bytes: u64) -> Option<Scratch> {
+        let fits = |index: &usize| self.free[*index].bytes() as u64 >= bytes;
+        let best = (0..self.free.len()).filter(fits).min_by_key(|index| self.free[*index].bytes())?;
         Some(self.free.swap_remove(best))
+    }
+
+    /// A buffer, and the bytes that it counts for.
+    fn take(&mut self, kept: u64, passing: u64) -> Option<(Scratch, u64)> {
+        let again = self.pop(kept);
+        let there = again.as_ref().map_or(0, Scratch::bytes) as u64;
+        let more = if again.is_some() { passing } else { kept.saturating_add(passing) };
+        if self.make_room(more) || self.in_use == 0 {
+            self.bytes = self.bytes.saturating_add(more);
+            self.in_use += 1;
+            return Some((again.unwrap_or_default(), there.saturating_add(more)));
+        }
+        self.free.extend(again);
+        None
     }
 
     /// Lets go of free buffers until so many more bytes have room.
     fn make_room(&mut self, bytes: u64) -> bool {
         while self.bytes.saturating_add(bytes) > self.bytes_max {
             let Some(dropped) = self.free.pop() else { return false };
-            self.bytes -= dropped.capacity() as u64;
+            self.bytes -= dropped.bytes() as u64;
         }
         true
     }
 }
 
-impl Scratch {
+impl SharedScratch {
     /// The buffers may take so many bytes from now on.
     pub(crate) fn set_max(&self, bytes_max: u64) {
         let mut state = self.lock();
@@ -48,18 +64,13 @@ impl Scratch {
         self.given_back.notify_all();
     }
 
-    /// Waits for a buffer with room for so many bytes. One that is larger than all is given when no other is in use.
-    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> ScratchBuffer {
+    /// Waits for a buffer with room for `kept` bytes, and for room for `passing` ones that are taken beside it for a
+    /// while. What is larger than all is given when no other is in use.
+    pub(crate) fn take(self: &Arc<Self>, kept: u64, passing: u64) -> ScratchBuffer {
         let mut state = self.lock();
         loop {
-            if let Some(buffer) = state.pop(bytes) {
-                state.in_use += 1;
-                return ScratchBuffer { accounted: buffer.capacity() as u64, buffer, scratch: Arc::clone(self) };
-            }
-            if state.make_room(bytes) || state.in_use == 0 {
-                state.bytes = state.bytes.saturating_add(bytes);
-                state.in_use += 1;
-                return ScratchBuffer { accounted: bytes, buffer: Vec::new(), scratch: Arc::clone(self) };
+            if let Some((buffer, accounted)) = state.take(kept, passing) {
+                return ScratchBuffer { accounted, buffer, scratch: Arc::clone(self) };
             }
             state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -73,22 +84,22 @@ impl Scratch {
 /// A buffer, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ScratchBuffer {
-    buffer: Vec<u8>,
+    buffer: Scratch,
     /// Bytes that it counts for until it is given back.
     accounted: u64,
-    scratch: Arc<Scratch>,
+    scratch: Arc<SharedScratch>,
 }
 
 impl Deref for ScratchBuffer {
-    type Target = Vec<u8>;
+    type Target = Scratch;
 
-    fn deref(&self) -> &Vec<u8> {
+    fn deref(&self) -> &Scratch {
         &self.buffer
     }
 }
 
 impl DerefMut for ScratchBuffer {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
+    fn deref_mut(&mut self) -> &mut Scratch {
         &mut self.buffer
     }
 }
@@ -98,7 +109,7 @@ impl Drop for ScratchBuffer {
         let buffer = std::mem::take(&mut self.buffer);
         let mut state = self.scratch.lock();
         state.in_use -= 1;
-        state.bytes = state.bytes.saturating_sub(self.accounted).saturating_add(buffer.capacity() as u64);
+        state.bytes = state.bytes.saturating_sub(self.accounted).saturating_add(buffer.bytes() as u64);
         state.free.push(buffer);
         state.make_room(0);
         drop(state);
@@ -110,29 +121,29 @@ impl Drop for ScratchBuffer {
 mod tests {
     use super::*;
 
-    fn filled(scratch: &Arc<Scratch>, bytes: usize) -> ScratchBuffer {
-        let mut buffer = scratch.take(bytes as u64);
-        buffer.reserve_exact(bytes);
+    fn filled(scratch: &Arc<SharedScratch>, bytes: usize) -> ScratchBuffer {
+        let mut buffer = scratch.take(bytes as u64, 0);
+        buffer.plain.reserve_exact(bytes);
         buffer
     }
 
     #[test]
     fn buffers_are_used_again() {
-        let scratch = Arc::new(Scratch::default());
+        let scratch = Arc::new(SharedScratch::default());
         scratch.set_max(100);
         let first = filled(&scratch, 60);
-        let address = first.as_ptr();
+        let address = first.plain.as_ptr();
         drop(first);
-        assert_eq!(filled(&scratch, 50).as_ptr(), address);
+        assert_eq!(filled(&scratch, 50).plain.as_ptr(), address);
     }
 
     #[test]
     fn no_more_are_given_than_there_is_room_for() {
-        let scratch = Arc::new(Scratch::default());
+        let scratch = Arc::new(SharedScratch::default());
         scratch.set_max(100);
         let first = filled(&scratch, 60);
         let (_small, other) = (filled(&scratch, 30), Arc::clone(&scratch));
-        let waiter = std::thread::spawn(move || filled(&other, 40).capacity());
+        let waiter = std::thread::spawn(move || filled(&other, 40).bytes());
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!waiter.is_finished());
         drop(first);
@@ -140,8 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_is_not_kept() {
+        let scratch = Arc::new(SharedScratch::default());
+        scratch.set_max(100);
+        let mut first = scratch.take(40, 30);
+        first.plain.reserve_exact(40);
+        assert_eq!(scratch.lock().bytes, 70);
+        drop(first);
+        assert_eq!(scratch.lock().bytes, 40);
+        let again = scratch.take(40, 50);
+        assert_eq!((scratch.lock().bytes, again.bytes()), (90, 40));
+    }
+
+    #[test]
     fn one_that_is_too_large_is_given_alone_and_not_kept() {
-        let scratch = Arc::new(Scratch::default());
+        let scratch = Arc::new(SharedScratch::default());
         scratch.set_max(100);
         drop(filled(&scratch, 500));
         assert_eq!(scratch.lock().bytes, 0);

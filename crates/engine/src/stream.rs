@@ -13,7 +13,7 @@ use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetcher::{ChunkLease, Fetcher, Item};
 use crate::limits;
-use crate::memory_plan::Shares;
+use crate::memory_plan::MemoryLimit;
 use crate::read_buffers;
 use crate::records::{Busy, Records};
 use crate::slab::Pool;
@@ -72,6 +72,8 @@ pub struct Options {
     pub threads: usize,
     /// What reading may take in memory, with the chunk in use and the one before.
     pub memory_limit_bytes: u64,
+    /// How many streams share it: each has such a part.
+    pub memory_parts: u64,
     /// Whether the values are kept by whoever asked for them, and do not count.
     pub keeps_values: bool,
 }
@@ -119,7 +121,9 @@ impl Stream {
         let threads_count = options.threads.max(1);
         let stop = Arc::new(AtomicBool::new(false));
         let ahead = limits::CHUNKS_AHEAD + threads_count;
-        let shares = Shares::of(options.memory_limit_bytes, threads_count);
+        let parts = options.memory_parts.max(1);
+        let memory_limit = MemoryLimit { bytes: options.memory_limit_bytes / parts, parts, threads: threads_count };
+        let shares = memory_limit.shares();
         let budget = Budget::new(shares.leased, ahead);
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
@@ -143,6 +147,7 @@ impl Stream {
             tasks: tasks_in,
             stop: Arc::clone(&stop),
             budget: Arc::clone(&budget),
+            memory_limit,
             shares,
             records: Arc::clone(&records),
             pool: Arc::clone(&pool),
@@ -156,11 +161,11 @@ impl Stream {
     /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source that
     /// failed gives nothing more.
     pub fn next(&mut self, timeout: Duration) -> Next {
-        self.budget.set_returning(self.in_use.as_ref().map(ChunkLease::bytes));
+        self.budget.set_holds_one(self.in_use.is_some());
         let (since, busy) = *self.waiting_since.get_or_insert_with(|| (Instant::now(), self.records.busy()));
         let next = self.next_within(timeout);
         if !matches!(next, Next::NotYet) {
-            self.budget.set_returning(None);
+            self.budget.set_holds_one(false);
             self.waiting_since = None;
             self.records.add_wait(since.elapsed(), &busy);
         }
@@ -186,6 +191,8 @@ impl Stream {
             self.pending = Some((chunk, lease));
             return Next::NotYet;
         }
+        // Nothing more is about to be given back: else the next chunk would be taken for the one before.
+        self.budget.set_holds_one(false);
         self.in_use = Some(lease);
         let source_index = chunk.source_index;
         if self.failed_source.load(Ordering::Acquire) == source_index {

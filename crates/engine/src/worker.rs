@@ -10,7 +10,7 @@ use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 use branchline_format::ntuple::cluster::Scratch;
 
-use crate::basket_source::BasketSource;
+use crate::basket_source::{BasketSource, ScratchBytes};
 use crate::budget::TaskAtWork;
 use crate::chunk::{Chunk, Effort, Reporter, Target};
 use crate::clock::Clock;
@@ -40,10 +40,17 @@ pub(crate) struct Task {
     /// Those of them that belong to the chunk.
     pub(crate) entries: Range<usize>,
     /// What decompressing it takes.
-    pub(crate) scratch_bytes: u64,
+    pub(crate) scratch: ScratchBytes,
     pub(crate) reporter: Reporter,
     /// Counted among those that will give memory back.
     pub(crate) at_work: Option<TaskAtWork>,
+}
+
+impl Task {
+    /// It is not to be run after all; its chunk is not to fail for that.
+    pub(crate) fn cancel(self) {
+        self.reporter.done();
+    }
 }
 
 /// A thread's own codecs and scratch memory.
@@ -111,10 +118,10 @@ impl Worker {
             (counts, counted) = (Some(known), effort);
         }
         let decompressor = &mut self.decompressor;
-        let mut effort = if task.scratch_bytes <= self.own_max {
+        let mut effort = if task.scratch.sum() <= self.own_max {
             decode_task(task, counts, Tools { decompressor, scratch: &mut self.own })
         } else {
-            let mut scratch = self.shared.take(task.scratch_bytes);
+            let mut scratch = self.shared.take(task.scratch.kept, task.scratch.passing);
             decode_task(task, counts, Tools { decompressor, scratch: &mut scratch })
         }?;
         if let Some(counted) = counted {

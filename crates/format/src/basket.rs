@@ -49,12 +49,11 @@ impl<'a> BasketRecord<'a> {
 
     /// Bytes that decompressing it takes for a while: what comes out, and what the codec works with. None for a basket
     /// that is not compressed, or whose sizes are wrong, of which decompressing it will tell.
-    pub fn scratch_bytes(&self) -> u64 {
-        let size = match self.plain_size() {
-            Ok(size) if self.key.is_compressed() => size,
-            _ => return 0,
-        };
-        working_bytes(self.stored, size).saturating_add(size as u64)
+    pub fn scratch_bytes(&self) -> (u64, u64) {
+        match self.plain_size() {
+            Ok(size) if self.key.is_compressed() => (size as u64, working_bytes(self.stored, size)),
+            _ => (0, 0),
+        }
     }
 
     /// Bytes of the entries' data, known before decompression.

@@ -95,7 +95,8 @@ pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
     let mut most = 0;
     let visit = |record: &Record<'_>, _: Range<usize>| {
         if record.codec == Codec::Lzma {
-            most = most.max(xz_dictionary_bytes(record.payload).unwrap_or(0).min(XZ_MEMORY_LIMIT_BYTES));
+            // Only as much of a dictionary is touched as there are bytes.
+            most = most.max(xz_dictionary_bytes(record.payload).unwrap_or(0).min(record.plain_bytes as u64));
         }
         Ok(())
     };

@@ -129,8 +129,9 @@ class Worker:
                 list(branches),
                 step_size=step,
                 threads=self._work.threads,
+                memory_limit=self._work.memory_limit_bytes,
                 # Two streams live side by side at the border of two sub-jobs.
-                memory_limit=self._work.memory_limit_bytes // 2,
+                memory_parts=2,
                 skip_bad_files=self._work.skip_bad_files,
                 allow_missing=self._work.skip_bad_files,
             )

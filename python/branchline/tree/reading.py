@@ -10,7 +10,6 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.limits import parse_bytes
 from branchline.tree.arrays import BACKEND
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import NESTED, array_of, group_of
@@ -43,11 +42,10 @@ def read(
         return Together(selection, [selection.of(columns)])
     if not paths:
         return Together(selection, [selection.of(Columns(start, stop - start, {}))])
-    stored_bytes = tree.stored_bytes_per_entry(paths) * (stop - start)
     with ChunkStream(
         [tree.source(start, stop)],
         paths,
-        step_size=stop - start if stored_bytes <= parse_bytes(memory_limit) else "1 TB",
+        step_size="1000 TB",
         threads=threads,
         memory_limit=memory_limit,
         keeps_values=True,

@@ -169,6 +169,7 @@ class ChunkStream:
         memory_limit: int | str = "1 GiB",
         skip_bad_files: bool = False,
         allow_missing: bool = False,
+        memory_parts: int = 1,
         keeps_values: bool = False,
     ) -> None:
         self._sources = list(sources)
@@ -188,6 +189,7 @@ class ChunkStream:
             step_entries=step_entries,
             threads=threads,
             memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
+            memory_parts=memory_parts,
             keeps_values=keeps_values,
         )
 

@@ -157,11 +157,6 @@ class Tree(Branches):
         borders: list[int] = self.core.basket_borders()
         return borders
 
-    def stored_bytes_per_entry(self, paths: list[str]) -> float:
-        """Bytes in the file for an entry of these branches together."""
-        stored: float = self.core.bytes_per_entry([self.core.find(path) for path in paths])[0]
-        return stored
-
     def plain_bytes_per_entry(self, paths: list[str]) -> float:
         """Bytes after decompression for an entry of these branches together."""
         plain: float = self.core.bytes_per_entry([self.core.find(path) for path in paths])[1]

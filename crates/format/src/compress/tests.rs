@@ -299,13 +299,13 @@ fn records_that_promise_another_length_than_the_whole_are_refused_before_memory_
 
 #[test]
 fn the_dictionary_of_an_xz_stream_is_known_from_its_header() {
-    for (preset, expected) in [(0, 256 << 10), (1, 1 << 20), (6, 8 << 20), (9, 64 << 20)] {
-        let bytes = plain(5000);
+    for (preset, size) in [(0, 256 << 10), (1, 1 << 20), (6, 8 << 20), (9, 64 << 20)] {
+        let bytes = vec![0; 4 << 20];
         let mut room = vec![0; 20_000];
         let mut stream = Stream::new_easy_encoder(preset, liblzma::stream::Check::Crc32).unwrap();
         assert_eq!(stream.process(&bytes, &mut room, Action::Finish).unwrap(), Status::StreamEnd);
         let records = record_of(Codec::Lzma, &room[..stream.total_out() as usize], bytes.len());
-        assert_eq!(working_bytes(&records, bytes.len()), expected, "preset {preset}");
+        assert_eq!(working_bytes(&records, bytes.len()), size.min(4 << 20), "preset {preset}");
     }
     let records = record(Codec::Zstd, &plain(5000));
     assert_eq!(working_bytes(&records, 5000), 0);

@@ -115,6 +115,15 @@ impl Encoding {
         matches!(self.kind, Kind::Index(_) | Kind::SplitIndex(_))
     }
 
+    /// Bytes that decoding a page of so many elements takes: before compression, and again where they are put together
+    /// beside it.
+    pub fn scratch_size(&self, elements_count: u64) -> u64 {
+        match self.kind {
+            Kind::SplitIndex(_) => 2 * self.page_size(elements_count),
+            _ => self.page_size(elements_count),
+        }
+    }
+
     /// Bytes of a page of so many elements before compression.
     pub fn page_size(&self, elements_count: u64) -> u64 {
         (elements_count * self.bits as u64).div_ceil(8)
