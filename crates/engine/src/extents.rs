@@ -162,14 +162,12 @@ impl Tree {
                 let is_compressed = branch.plain_bytes > branch.compressed_bytes;
                 let plain = (plain_per_entry * entries.unwrap_or(0) as f64) as u64;
                 let stored = branch.baskets.iter().map(stored_size).max().map_or(0, buffer_bytes);
-                // One chunk may need the end of one and the beginning of the next.
-                let stored = stored.saturating_mul(branch.baskets.len().min(2) as u64);
                 let scratch = if branch.compress / 100 == LZMA { plain.saturating_mul(2) } else { plain };
                 BasketBytes { stored, scratch: if is_compressed { scratch } else { 0 } }
             }
             Content::Ntuple(ntuple) => {
                 let largest = ntuple.branch_sizes(self.file(), &[index]).largest_page;
-                BasketBytes { stored: buffer_bytes(largest).saturating_mul(2), scratch: largest }
+                BasketBytes { stored: buffer_bytes(largest), scratch: largest }
             }
         }
     }
@@ -192,6 +190,16 @@ impl Tree {
 }
 
 impl Tree {
+    /// Entries at which baskets begin of those branches whose largest one takes more than so many bytes.
+    pub(crate) fn large_basket_starts(&self, columns: &[usize], bytes: u64) -> Vec<u64> {
+        let large = columns.iter().filter(|column| self.largest_basket(**column).stored > bytes);
+        let mut starts: Vec<u64> =
+            large.flat_map(|column| self.all_basket_entries(*column)).map(|entries| entries.start).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+
     /// How many of these entries may be read at a time so that fetching one column of them takes no more than so many
     /// bytes.
     pub(crate) fn entries_fetched_within(&self, columns: &[usize], entries: &Range<u64>, bytes_max: u64) -> u64 {

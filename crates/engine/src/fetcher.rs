@@ -299,6 +299,10 @@ fn cut(
     // one of its streams reads.
     let step = options.step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN);
     let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
+    let ends = match plan.ends_at_baskets_above {
+        Some(bytes) if options.step_entries.is_none() => tree.large_basket_starts(columns, bytes),
+        _ => Vec::new(),
+    };
     let mut start = entries.start;
     // One by one: what a file says of its entries is not to size a list.
     std::iter::from_fn(move || {
@@ -311,8 +315,9 @@ fn cut(
             Some(boundary) if *boundary > start && furthest < entries.end => *boundary,
             _ => furthest,
         };
-        let chunk = start..stop;
-        start = stop;
+        let next_end = ends.get(ends.partition_point(|end| *end <= start));
+        let chunk = start..next_end.map_or(stop, |end| stop.min(*end));
+        start = chunk.end;
         Some(chunk)
     })
 }

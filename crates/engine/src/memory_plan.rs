@@ -23,7 +23,12 @@ impl MemoryLimit {
 
     /// As the user gave it.
     fn given(self) -> String {
-        in_mb(self.bytes.saturating_mul(self.parts))
+        let bytes = self.bytes.saturating_mul(self.parts);
+        if bytes.is_multiple_of(1 << 20) {
+            format!("{} MiB", bytes >> 20)
+        } else {
+            in_mb(bytes)
+        }
     }
 
     /// Says which limit is enough for this stream.
@@ -76,9 +81,10 @@ pub(crate) struct MemoryPlan {
     pub(crate) carried_bytes: u64,
     /// What decompressing the largest basket takes.
     pub(crate) scratch_bytes: u64,
-    /// Stored bytes that are there at the least: the file, or two baskets of a branch where one chunk ends and the next
-    /// begins.
+    /// Stored bytes that are there at the least: the file, or the largest basket.
     stored_bytes: u64,
+    /// Whether there is room for one basket of a branch only: chunks end where larger baskets than this begin.
+    pub(crate) ends_at_baskets_above: Option<u64>,
 }
 
 impl MemoryPlan {
@@ -92,15 +98,28 @@ impl MemoryPlan {
             0 => all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0),
             _ => file_bytes,
         };
-        let shared = Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
-        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = shared else {
+        let shared = |stored_bytes| Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
+        // Where one basket of a branch ends and the next begins, a chunk needs both.
+        let both = if file_bytes > 0 { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
+        let roomy = both.and_then(shared);
+        let is_tight = roomy.is_none();
+        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = roomy.or_else(|| shared(stored_bytes)) else {
             let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
             let (column, bytes) = worst.copied().unwrap_or_default();
             let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
             return Err(too_large(tree, column, bytes, largest, memory_limit));
         };
         let values_per_entry = tree.values_per_entry(columns);
-        Ok(Self { values_per_entry, chunk_bytes, group_bytes, carried_bytes, scratch_bytes, stored_bytes })
+        let ends_at_baskets_above = is_tight.then_some(carried_bytes);
+        Ok(Self {
+            values_per_entry,
+            chunk_bytes,
+            group_bytes,
+            carried_bytes,
+            scratch_bytes,
+            stored_bytes,
+            ends_at_baskets_above,
+        })
     }
 
     /// How many entries a chunk may have, each of which has so many stored bytes.

@@ -185,6 +185,20 @@ impl Column {
         }
     }
 
+    /// Bytes that the column takes in memory.
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Flat { values, .. } => values.len(),
+            Self::Regular { content, .. } => content.size_bytes(),
+            Self::List { offsets, content } => 8 * offsets.len() + content.size_bytes(),
+            Self::Text { offsets, bytes } => 8 * offsets.len() + bytes.len(),
+            Self::Record { members, .. } => members.iter().map(|(_, member)| member.size_bytes()).sum(),
+            Self::Tuple { items, .. } => items.iter().map(Self::size_bytes).sum(),
+            Self::Option { valid, content } => valid.len() + content.size_bytes(),
+            Self::Union { tags, contents } => tags.len() + contents.iter().map(Self::size_bytes).sum::<usize>(),
+        }
+    }
+
     /// Columns of one form joined in their order; none if there are none. The memory for all is taken at once, and each
     /// is dropped as soon as it is copied.
     pub fn joined(pieces: Vec<Self>) -> Option<Self> {
