@@ -224,7 +224,7 @@ impl Fetcher {
             plan.scratch_bytes = basket.scratch;
             if self.set_scratch(plan.scratch_bytes, 1).is_err() {
                 tasks.into_iter().for_each(Task::cancel);
-                return Err(too_large(&chunk.tree, branch, basket, basket, self.memory_limit));
+                return Err(too_large(&chunk.tree, branch, basket, plan.largest, self.memory_limit));
             }
         }
         tasks.iter_mut().for_each(|task| task.at_work = Some(self.budget.task()));

@@ -81,8 +81,8 @@ pub(crate) struct MemoryPlan {
     pub(crate) carried_bytes: u64,
     /// What decompressing the largest basket takes.
     pub(crate) scratch_bytes: u64,
-    /// Stored bytes that are there at the least: the file, or the largest basket.
-    stored_bytes: u64,
+    /// What is there at the least: the file or the largest basket, and what decompressing takes as far as averages tell.
+    pub(crate) largest: BasketBytes,
     /// Whether there is room for one basket of a branch only: chunks end where larger baskets than this begin.
     pub(crate) ends_at_baskets_above: Option<u64>,
 }
@@ -103,7 +103,11 @@ impl MemoryPlan {
         let both = if file_bytes > 0 { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
         let roomy = both.and_then(shared);
         let is_tight = roomy.is_none();
-        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = roomy.or_else(|| shared(stored_bytes)) else {
+        // What decompressing takes is only told by averages so far: baskets that are fetched say more.
+        let untold = || Shared::new(memory_limit.shares().leased, stored_bytes, 0);
+        let told = roomy.or_else(|| shared(stored_bytes));
+        let is_told = told.is_some();
+        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = told.or_else(untold) else {
             let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
             let (column, bytes) = worst.copied().unwrap_or_default();
             let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
@@ -111,13 +115,15 @@ impl MemoryPlan {
         };
         let values_per_entry = tree.values_per_entry(columns);
         let ends_at_baskets_above = is_tight.then_some(carried_bytes);
+        let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
+        let scratch_bytes = if is_told { scratch_bytes } else { 0 };
         Ok(Self {
             values_per_entry,
             chunk_bytes,
             group_bytes,
             carried_bytes,
             scratch_bytes,
-            stored_bytes,
+            largest,
             ends_at_baskets_above,
         })
     }
@@ -215,11 +221,12 @@ pub(crate) fn too_many_entries(
         in_mb(stored_bytes),
         memory_limit.given(),
     );
-    let stored_bytes = stored_bytes.max(plan.stored_bytes);
+    let stored_bytes = stored_bytes.max(plan.largest.stored);
     let enough = smallest_limit(|limit| {
         let leased = Shares::of(limit, 1).leased;
         let part = leased / limits::BASKET_MEMORY_SHARE;
-        let all = [values_bytes, values_bytes, stored_bytes, plan.scratch_bytes.max(part), part];
+        let all =
+            [values_bytes, values_bytes, stored_bytes, plan.scratch_bytes.max(plan.largest.scratch).max(part), part];
         all.into_iter().fold(0, u64::saturating_add) <= leased
     });
     tree.error(ReadErrorKind::MemoryLimit, message)
@@ -227,7 +234,10 @@ pub(crate) fn too_many_entries(
 }
 
 fn in_mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+    match bytes {
+        ..100_000 => format!("{bytes} bytes"),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
 }
 
 #[cfg(test)]

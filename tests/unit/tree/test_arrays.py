@@ -87,7 +87,7 @@ def test_pandas_has_a_frame_of_the_same_values(sample: Sample, tree: Any) -> Non
 
 def test_arrays_are_the_same_whatever_the_number_of_workers_and_the_memory(sample: Sample, tree: Any) -> None:
     for workers in (1, 2, 3, 4):
-        read = tree.arrays(workers=workers, memory_limit=1000 * workers)
+        read = tree.arrays(workers=workers, memory_limit=200_000 * workers)
         assert ak.array_equal(read, sample.values[read.fields])
 
 

@@ -113,7 +113,7 @@ def test_files_are_joined_in_their_order(samples: list[Sample], workers: int) ->
 def test_memory_of_any_size_gives_the_same_values(samples: list[Sample]) -> None:
     locations = [one.location for one in samples]
     wanted = ak.concatenate([one.values for one in samples])
-    for limit in (1, 5000, "20 kB", "1 GiB"):
+    for limit in ("200 kB", "1 MiB", "1 GiB"):
         assert_equal(list(branchline.iterate(locations, memory_limit=limit, workers=2)), wanted)
 
 
