@@ -162,7 +162,11 @@ impl Tree {
                 let is_compressed = branch.plain_bytes > branch.compressed_bytes;
                 let plain = (plain_per_entry * entries.unwrap_or(0) as f64) as u64;
                 let stored = branch.baskets.iter().map(stored_size).max().map_or(0, buffer_bytes);
-                let scratch = if branch.compress / 100 == LZMA { plain.saturating_mul(2) } else { plain };
+                let compress = match branch.compress {
+                    ..=0 => i64::from(self.file().compress()),
+                    own => own,
+                };
+                let scratch = if compress / 100 == LZMA { plain.saturating_mul(2) } else { plain };
                 BasketBytes { stored, scratch: if is_compressed { scratch } else { 0 } }
             }
             Content::Ntuple(ntuple) => {
@@ -244,7 +248,7 @@ fn values_per_entry(kind: &Kind, plain: f64) -> (f64, bool) {
     }
 }
 
-/// The number of a codec in a compression setting that takes a dictionary as large as the basket.
+/// The number, in a compression setting, of the codec that takes a dictionary as large as the basket.
 const LZMA: i64 = 2;
 /// What a buffer takes of its values.
 const BUFFER_FACTOR: f64 = 1.125;

@@ -221,8 +221,8 @@ impl Fetcher {
         if let Some(largest) = largest {
             let (branch, stored) = (chunk.columns[largest.column], largest.source.stored_bytes() as u64);
             let basket = BasketBytes { stored: buffer_bytes(stored), scratch: largest.scratch.sum() };
-            plan.scratch_bytes = basket.scratch;
-            if self.set_scratch(plan.scratch_bytes, 1).is_err() {
+            let fits = plan.set_scratch(basket.scratch, self.memory_limit);
+            if !fits || self.set_scratch(basket.scratch, 1).is_err() {
                 tasks.into_iter().for_each(Task::cancel);
                 return Err(too_large(&chunk.tree, branch, basket, plan.largest, self.memory_limit));
             }

@@ -140,6 +140,11 @@ impl File {
         self.header.version
     }
 
+    /// Its compression setting, 100 * algorithm + level.
+    pub(crate) fn compress(&self) -> i32 {
+        self.header.compress
+    }
+
     /// Whether the object of a key is a TTree or an RNTuple.
     pub fn is_tree(&self, key: &TKey) -> bool {
         let class_name = key.class_name.as_str();

@@ -114,7 +114,7 @@ impl MemoryPlan {
             return Err(too_large(tree, column, bytes, largest, memory_limit));
         };
         let values_per_entry = tree.values_per_entry(columns);
-        let ends_at_baskets_above = is_tight.then_some(carried_bytes);
+        let ends_at_baskets_above = is_tight.then_some(group_bytes / 2);
         let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
         let scratch_bytes = if is_told { scratch_bytes } else { 0 };
         Ok(Self {
@@ -126,6 +126,13 @@ impl MemoryPlan {
             largest,
             ends_at_baskets_above,
         })
+    }
+
+    /// Whether decompressing may take so many bytes: not only while there is room by chance.
+    pub(crate) fn set_scratch(&mut self, bytes: u64, memory_limit: MemoryLimit) -> bool {
+        self.scratch_bytes = bytes;
+        self.largest.scratch = self.largest.scratch.max(bytes);
+        Shared::new(memory_limit.shares().leased, self.largest.stored, bytes).is_some()
     }
 
     /// How many entries a chunk may have, each of which has so many stored bytes.

@@ -180,7 +180,7 @@ impl Ntuple {
             stored: page.locator.size,
             plain: encoding.page_size(page.elements_count),
             decoded: page.elements_count * encoding.decoded_size() as u64,
-            largest_page: encoding.scratch_size(page.elements_count),
+            largest_page: pages.scratch_size(encoding, page),
             compression: pages.compression,
         };
         pages.pages.iter().map(of_page).fold(ColumnSizes::default(), ColumnSizes::add)

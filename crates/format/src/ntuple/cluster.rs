@@ -81,11 +81,11 @@ impl FieldCluster {
         self.pages.values().filter_map(move |column| column.pages.iter().rev().find_map(part))
     }
 
-    /// What the largest of its pages takes after decompression; twice its bytes where elements are put together beside it.
+    /// What decompressing the largest of its pages takes.
     pub fn largest_page_bytes(&self, schema: &Schema) -> u64 {
         let largest = |(column, pages): (&usize, &ColumnPages)| {
             let encoding = schema.columns[*column].encoding.as_ref().ok()?;
-            pages.pages.iter().map(|page| encoding.scratch_size(page.elements_count)).max()
+            pages.pages.iter().map(|page| pages.scratch_size(encoding, page)).max()
         };
         self.pages.iter().filter_map(largest).max().unwrap_or(0)
     }

@@ -115,13 +115,9 @@ impl Encoding {
         matches!(self.kind, Kind::Index(_) | Kind::SplitIndex(_))
     }
 
-    /// Bytes that decoding a page of so many elements takes: before compression, and again where they are put together
-    /// beside it.
-    pub fn scratch_size(&self, elements_count: u64) -> u64 {
-        match self.kind {
-            Kind::SplitIndex(_) => 2 * self.page_size(elements_count),
-            _ => self.page_size(elements_count),
-        }
+    /// Whether elements are put together beside the page that they come from.
+    pub(super) fn is_staged(&self) -> bool {
+        matches!(self.kind, Kind::SplitIndex(_))
     }
 
     /// Bytes of a page of so many elements before compression.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 
+use super::encoding::Encoding;
 use super::envelope::{read_locator, Envelope, Locator};
 use super::footer::ClusterGroup;
 use super::reader::Reader;
@@ -20,6 +21,9 @@ const PAGE_SIZE_MIN: usize = 4 + 12;
 /// The highest byte of a number of entries has the cluster's flags; the first of them is reserved for sharded clusters.
 const ENTRIES_BITS: u32 = 56;
 const SHARDED: u64 = 1;
+
+/// The number of LZMA in a compression setting.
+const LZMA: u32 = 2;
 
 /// Bytes of the checksum behind a page.
 pub const PAGE_CHECKSUM_SIZE: u64 = 8;
@@ -57,6 +61,14 @@ pub struct ColumnPages {
 }
 
 impl ColumnPages {
+    /// Bytes that decoding a page takes for a while: before compression, the dictionary of LZMA, and elements that are put
+    /// together beside it.
+    pub fn scratch_size(&self, encoding: &Encoding, page: &Page) -> u64 {
+        let size = encoding.page_size(page.elements_count);
+        let has_dictionary = self.compression.is_some_and(|setting| setting / 100 == LZMA);
+        size.saturating_mul(1 + u64::from(has_dictionary) + u64::from(encoding.is_staged()))
+    }
+
     /// Elements in all its pages.
     pub fn elements_count(&self) -> u64 {
         self.pages.last().map_or(0, |page| page.first_element + page.elements_count)
