@@ -111,7 +111,8 @@ impl Fetcher {
         if columns.is_empty() {
             tree.check_entries_count()?;
         }
-        let mut plan = MemoryPlan::new(&tree, &columns, self.memory_limit)?;
+        let file_bytes = file_lease.as_ref().map_or(0, |lease: &Arc<Lease>| lease.bytes());
+        let mut plan = MemoryPlan::new(&tree, &columns, file_bytes, self.memory_limit)?;
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
         let mut carried = Carried::new(&self.budget, plan.carried_bytes);

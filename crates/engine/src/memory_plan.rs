@@ -88,19 +88,17 @@ pub(crate) struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// Fails if the limit is too small for a single basket.
-    pub(crate) fn new(tree: &Tree, columns: &[usize], memory_limit: MemoryLimit) -> Result<Self> {
+    /// Fails if the limit is too small for a single basket, or for the file if that was read whole for this.
+    pub(crate) fn new(tree: &Tree, columns: &[usize], file_bytes: u64, memory_limit: MemoryLimit) -> Result<Self> {
         let largest = |column: &usize| (*column, tree.largest_basket(*column));
         let all: Vec<(usize, BasketBytes)> = columns.iter().map(largest).collect();
         let scratch_bytes = all.iter().map(|(_, bytes)| bytes.scratch).max().unwrap_or(0);
-        let file_bytes = tree.file().whole_bytes();
-        let stored_bytes = match file_bytes {
-            0 => all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0),
-            _ => file_bytes,
-        };
+        let is_held = tree.file().whole_bytes() > 0;
+        let stored_bytes =
+            if is_held { file_bytes } else { all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0) };
         let shared = |stored_bytes| Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
         // Where one basket of a branch ends and the next begins, a chunk needs both.
-        let both = if file_bytes > 0 { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
+        let both = if is_held { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
         let roomy = both.and_then(shared);
         let is_tight = roomy.is_none();
         // What decompressing takes is only told by averages so far: baskets that are fetched say more.
