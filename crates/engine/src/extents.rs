@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::tree::{Basket, Place, TBranch};
-use branchline_storage::limits::LOCAL_GAP_BYTES;
 
 use crate::error::Result;
 use crate::read_buffers::buffer_bytes;
@@ -210,10 +209,7 @@ impl Tree {
         let fetched = |column: &usize| {
             // What cannot be read is told when it is read.
             let baskets = self.baskets_of(*column, entries).unwrap_or(0..0);
-            let each = |basket| match self.fetched_bytes(*column, basket, entries) {
-                0 => 0,
-                bytes => buffer_bytes(bytes).saturating_add(LOCAL_GAP_BYTES),
-            };
+            let each = |basket| buffer_bytes(self.fetched_bytes(*column, basket, entries));
             baskets.map(each).fold(0, u64::saturating_add)
         };
         let most = columns.iter().map(fetched).max().unwrap_or(0);

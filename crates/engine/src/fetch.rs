@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use branchline_format::tree::Place;
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, ByteRange, Placement, RangeRead};
+use branchline_storage::{coalesce, ByteRange, Placement, Plan, RangeRead};
 use branchline_trace::Counter;
 
 use crate::basket_source::{BasketSource, Carried};
@@ -173,11 +173,18 @@ pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange], room: Room<'_>) -
         return Ok(Vec::new());
     }
     let file = chunk.tree.file();
-    let plan = coalesce(wanted, file.gap_bytes(), MAX_JOINED_BYTES);
+    let sizes = |plan: &Plan| -> Vec<u64> { plan.ranges.iter().map(|range| buffer_bytes(range.length)).collect() };
+    let leased = |plan: &Plan| room.lease(sizes(plan).into_iter().fold(0, u64::saturating_add));
+    let mut plan = coalesce(wanted, file.gap_bytes(), MAX_JOINED_BYTES);
+    let mut leased_now = leased(&plan);
+    if leased_now.is_err() && plan.gap_bytes > 0 {
+        plan = coalesce(wanted, 0, MAX_JOINED_BYTES);
+        leased_now = leased(&plan);
+    }
+    let mut lease = leased_now?;
     file.counters().add(Counter::GapBytes, plan.gap_bytes);
-    let sizes = || plan.ranges.iter().map(|range| buffer_bytes(range.length));
-    let mut lease = room.lease(sizes().fold(0, u64::saturating_add))?;
-    let leases: Vec<Option<Lease>> = sizes().map(|size| lease.as_mut().map(|lease| lease.split(size))).collect();
+    let leases: Vec<Option<Lease>> =
+        sizes(&plan).into_iter().map(|size| lease.as_mut().map(|lease| lease.split(size))).collect();
     let mut reads: Vec<RangeRead> = plan.ranges.iter().copied().map(read_of).collect();
     file.read_ranges(&mut reads)?;
     let joined: Vec<Bytes> = reads.into_iter().zip(leases).map(|(read, lease)| share(read, lease)).collect();
