@@ -60,6 +60,7 @@ class Stream:
         step_entries: int | None,
         threads: int,
         memory_limit_bytes: int,
+        optional: list[str] = ...,
         memory_parts: int = 1,
         keeps_values: bool = False,
     ) -> None: ...

@@ -50,7 +50,7 @@ pub struct Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (sources, branches, *, step_bytes, step_entries, threads, memory_limit_bytes, memory_parts=1, keeps_values=false))]
+    #[pyo3(signature = (sources, branches, *, step_bytes, step_entries, threads, memory_limit_bytes, optional=Vec::new(), memory_parts=1, keeps_values=false))]
     fn new(
         py: Python<'_>,
         sources: Vec<SourceTuple>,
@@ -59,6 +59,7 @@ impl Stream {
         step_entries: Option<u64>,
         threads: usize,
         memory_limit_bytes: u64,
+        optional: Vec<String>,
         memory_parts: u64,
         keeps_values: bool,
     ) -> PyResult<Self> {
@@ -67,8 +68,16 @@ impl Stream {
             .map(|(tree, entry_start, entry_stop)| Source { tree: tree.into(), entry_start, entry_stop })
             .collect();
         let selection = branches.map_or(Selection::All, Selection::Named);
-        let options =
-            Options { selection, step_bytes, step_entries, threads, memory_limit_bytes, memory_parts, keeps_values };
+        let options = Options {
+            selection,
+            optional: optional.into_iter().collect(),
+            step_bytes,
+            step_entries,
+            threads,
+            memory_limit_bytes,
+            memory_parts,
+            keeps_values,
+        };
         let stream = stream::Stream::start(sources, options).map_err(|error| to_python(py, &error))?;
         let (records, pool) = (Arc::clone(stream.records()), Arc::clone(stream.pool()));
         Ok(Self { stream: Mutex::new(stream), records, pool })

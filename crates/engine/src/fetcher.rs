@@ -107,7 +107,7 @@ impl Fetcher {
                 (file.tree(tree.as_deref())?, Some(Arc::new(lease)))
             }
         };
-        let columns = select(&tree, &self.options.selection)?;
+        let columns = select(&tree, &self.options)?;
         if columns.is_empty() {
             tree.check_entries_count()?;
         }
@@ -268,17 +268,25 @@ impl Fetcher {
     }
 }
 
-fn select(tree: &Tree, selection: &Selection) -> Result<Vec<usize>> {
-    match selection {
-        Selection::All => Ok(tree.readable().collect()),
-        Selection::Named(names) => names
-            .iter()
-            .map(|name| {
-                let index = tree.find(name)?;
-                tree.check_readable(index).map(|()| index)
-            })
-            .collect(),
+fn select(tree: &Tree, options: &Options) -> Result<Vec<usize>> {
+    let names = match &options.selection {
+        Selection::All => return Ok(tree.readable().collect()),
+        Selection::Named(names) => names,
+    };
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        match tree.find(name).and_then(|index| tree.check_readable(index).map(|()| index)) {
+            Ok(index) => columns.push(index),
+            // Whoever wants it there is told then.
+            Err(error) if options.optional.contains(name) && is_absence(&error) => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(columns)
+}
+
+fn is_absence(error: &ReadError) -> bool {
+    matches!(error.kind, ReadErrorKind::NoSuchKey | ReadErrorKind::Unsupported)
 }
 
 /// Cuts a range of entries into chunks: at the boundaries that the baskets of all columns share where there are any.

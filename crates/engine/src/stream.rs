@@ -1,6 +1,7 @@
 //! A stream of chunks over many files: one thread opens, plans and fetches ahead, others decode, the consumer takes
 //! the chunks in order.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -64,6 +65,8 @@ pub enum Selection {
 pub struct Options {
     /// Branches.
     pub selection: Selection,
+    /// Those of the named branches that trees may lack: they are left out of chunks of these.
+    pub optional: HashSet<String>,
     /// Bytes after decompression in a chunk.
     pub step_bytes: u64,
     /// Entries in a chunk, instead of bytes.

@@ -127,6 +127,8 @@ class Worker:
             return ChunkStream(
                 sources,
                 list(branches),
+                # What was learned on the first file others may lack: a wagon that wants it there is told.
+                optional=[name for name in branches if name not in self._work.named_branches],
                 step_size=step,
                 threads=self._work.threads,
                 memory_limit=self._work.memory_limit_bytes,

@@ -152,7 +152,8 @@ class Chunk:
 class ChunkStream:
     """Chunks of many files in their order; files are opened, fetched and decoded ahead by threads of the engine.
 
-    ``branches`` None means all that can be read. ``step_size`` is bytes after decompression ("100 MB") or entries (an
+    ``branches`` None means all that can be read; those of them that are ``optional`` are left out of the chunks of trees
+    that do not have them, or not in a form that can be read. ``step_size`` is bytes after decompression ("100 MB") or entries (an
     int), ``memory_limit`` what reading takes with the chunk in use and the one before; MemoryLimitError where that is
     too little. With ``keeps_values`` the values are the caller's result and do not count. Errors of a source raise at
     its place in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
@@ -164,6 +165,7 @@ class ChunkStream:
         sources: Sequence[Source],
         branches: Sequence[str] | None,
         *,
+        optional: Sequence[str] = (),
         step_size: int | str = "100 MB",
         threads: int = 1,
         memory_limit: int | str = "1 GiB",
@@ -189,6 +191,7 @@ class ChunkStream:
             step_entries=step_entries,
             threads=threads,
             memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
+            optional=list(optional),
             memory_parts=memory_parts,
             keeps_values=keeps_values,
         )

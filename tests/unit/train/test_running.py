@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,38 @@ def test_a_branch_touched_late_for_the_first_time_is_a_miss(run: Run, small_subj
     for result in results:
         assert set(result.job["misses"]) == {"pt"}
     assert results[0].outputs["Later"].hex() == results[1].outputs["Later"].hex()
+
+
+class Learned:
+    """Wants a branch that later files lack, unless it looks first."""
+
+    def __init__(self, name: str, looks: bool) -> None:
+        self.name, self.looks = name, looks
+
+    def process(self, events: Any) -> dict[str, float]:
+        if self.looks and "pt" not in events.fields:
+            return {"without": float(len(events))}
+        return {"with": float(ak.sum(events.pt))}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("skip_bad_files", [False, True])
+def test_a_branch_that_was_learned_and_that_later_files_lack_stops_who_wants_it_there(
+    run: Run, folder: Path, tmp_path: Path, small_subjobs: None, workers: int, skip_bad_files: bool
+) -> None:
+    for index in range(3):
+        shutil.copy(folder / f"f{index}.root", tmp_path)
+    with uproot.recreate(tmp_path / "f3.root") as file:
+        file.mktree("events", {"px": "float64"}).extend({"px": np.ones(1500)})
+    wagons = [Learned("blind", looks=False), Learned("careful", looks=True)]
+    result = run(wagons, str(tmp_path), workers=workers, skip_bad_files=skip_bad_files)
+    assert result.job["skipped"] == []
+    assert result.outputs["careful"]["without"] == 1500
+    assert wagon_of(result, "careful")["error"] is None
+    fault = wagon_of(result, "blind")["error"]
+    assert "pt" in fault["message"]
+    assert "f3.root" in fault["message"] + fault["path"]
+    assert fault["entry_start"] == 0
 
 
 def test_the_same_object_returned_twice_does_not_count_double(run: Run) -> None:
