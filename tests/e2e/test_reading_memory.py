@@ -16,7 +16,7 @@ import uproot
 
 MIB = 1 << 20
 LIMIT_BYTES = 64 * MIB
-# The allocator gives back what is freed: by itself it keeps up to twice the largest buffer, for which no limit can stand.
+# The allocator gives back what is freed: by itself it keeps up to twice the largest buffer, whatever the limit is.
 ENVIRONMENT = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(MIB), "MALLOC_ARENA_MAX": "1"}
 FILES = 6
 ENTRIES = 1_000_000

@@ -1,4 +1,4 @@
-"""The memory limit: what does not fit is told with a limit that is enough, and what fits is never waited for in vain."""
+"""The memory limit: what does not fit is told with a limit that is enough, what fits is never waited for in vain."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ place, way = sys.argv[1:]
 settings = dict(memory_limit="5 MiB", workers=8)
 if way == "one entry at a time":
     tree = branchline.open(place)
-    assert sum(len(part) for part in tree.iterate(step_size=1, entry_start=59_900, entry_stop=60_100, **settings)) == 200
+    steps = tree.iterate(step_size=1, entry_start=59_900, entry_stop=60_100, **settings)
+    assert sum(len(part) for part in steps) == 200
 elif way == "left early":
     for _ in range(20):
         for part in branchline.iterate([place] * 3, **settings):
