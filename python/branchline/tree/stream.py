@@ -152,11 +152,12 @@ class Chunk:
 class ChunkStream:
     """Chunks of many files in their order; files are opened, fetched and decoded ahead by threads of the engine.
 
-    ``branches`` None means all that can be read; those of them that are ``optional`` are left out of the chunks of trees
-    that do not have them, or not in a form that can be read. ``step_size`` is bytes after decompression ("100 MB") or entries (an
-    int), ``memory_limit`` what reading takes with the chunk in use and the one before; MemoryLimitError where that is
-    too little. With ``keeps_values`` the values are the caller's result and do not count. Errors of a source raise at
-    its place in the order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
+    ``branches`` None means all that can be read; those of them that are ``optional`` are left out of the chunks of
+    trees that do not have them, or not in a form that can be read. ``step_size`` is bytes after decompression
+    ("100 MB") or entries (an int), ``memory_limit`` what reading takes with the chunk in use and the one before, and
+    what is decoded ahead of them; MemoryLimitError where that is too little. ``memory_parts`` streams share it. With
+    ``keeps_values`` the values are the caller's result and do not count. Errors of a source raise at its place in the
+    order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
     ``allow_missing`` one without the tree or a branch.
     """
 
