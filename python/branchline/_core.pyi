@@ -55,14 +55,11 @@ class Stream:
         self,
         sources: list[tuple[Tree | tuple[str, str | None], int, int | None]],
         branches: list[str] | None,
-        *,
-        step_bytes: int,
-        step_entries: int | None,
-        threads: int,
-        memory_limit_bytes: int,
         optional: list[str] = ...,
-        memory_parts: int = 1,
-        keeps_values: bool = False,
+        *,
+        step: tuple[int, int | None],
+        threads: int,
+        memory: tuple[int, int, bool],
     ) -> None: ...
     def next(self) -> Chunk | tuple[int, BaseException, Chunk | None] | None: ...
     def records(self) -> dict[str, Any]: ...

@@ -50,19 +50,17 @@ pub struct Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (sources, branches, *, step_bytes, step_entries, threads, memory_limit_bytes, optional=Vec::new(), memory_parts=1, keeps_values=false))]
+    #[pyo3(signature = (sources, branches, optional=Vec::new(), *, step, threads, memory))]
     fn new(
         py: Python<'_>,
         sources: Vec<SourceTuple>,
         branches: Option<Vec<String>>,
-        step_bytes: u64,
-        step_entries: Option<u64>,
-        threads: usize,
-        memory_limit_bytes: u64,
         optional: Vec<String>,
-        memory_parts: u64,
-        keeps_values: bool,
+        step: (u64, Option<u64>),
+        threads: usize,
+        memory: (u64, u64, bool),
     ) -> PyResult<Self> {
+        let ((step_bytes, step_entries), (memory_limit_bytes, memory_parts, keeps_values)) = (step, memory);
         let sources = sources
             .into_iter()
             .map(|(tree, entry_start, entry_stop)| Source { tree: tree.into(), entry_start, entry_stop })

@@ -188,13 +188,10 @@ class ChunkStream:
         self._core = Stream(
             [one._for_core() for one in self._sources],
             None if branches is None else list(branches),
-            step_bytes=step_bytes,
-            step_entries=step_entries,
+            list(optional),
+            step=(step_bytes, step_entries),
             threads=threads,
-            memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
-            optional=list(optional),
-            memory_parts=memory_parts,
-            keeps_values=keeps_values,
+            memory=(positive_bytes("memory_limit", memory_limit), memory_parts, keeps_values),
         )
 
     def __iter__(self) -> Iterator[Chunk]:
