@@ -49,6 +49,8 @@ FORECAST_FILES = 3
 # Of each file, so many entries in so many chunks: a second or so for most wagons, and growth of the output shows.
 FORECAST_ENTRIES = 10_000
 FORECAST_CHUNKS = 5
+# Of the events that have nothing in a companion so many are named; their number is always given.
+MISSING_NAMED = 5
 # Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
 CHUNKS_HELD = 3
 

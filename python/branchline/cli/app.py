@@ -38,6 +38,10 @@ Data = Annotated[
     list[str], typer.Argument(help="Files, patterns, directories, lists of files (.txt), FILE:TREE, filesets (.json).")
 ]
 TreeName = Annotated[str | None, typer.Option("--tree", help="Tree of the files that do not name one.")]
+Companions = Annotated[
+    list[str] | None,
+    typer.Option("--companion", help='File beside each file: "Kinematics.root", or NAME=FILE:Event{entry}/TREE.'),
+]
 Workers = Annotated[int | None, typer.Option("--workers", "-j", min=1, help="Processes; all cores by default.")]
 StepSize = Annotated[str, typer.Option("--step-size", help='Size of a chunk: "100 MB" or a number of entries.')]
 MemoryLimit = Annotated[str, typer.Option("--memory-limit", help="What the reading of one worker may hold.")]
@@ -51,6 +55,7 @@ def run(
     out: Annotated[Path, typer.Option("--output", "-o", help="Directory for results, made by this run.")],
     workers: Workers = None,
     tree: TreeName = None,
+    companion: Companions = None,
     branches: Annotated[
         str | None, typer.Option("--branches", help="Branches to read at once, with commas between them.")
     ] = None,
@@ -73,6 +78,7 @@ def run(
                 out,
                 workers=workers,
                 tree=tree,
+                companions=companion,
                 branches=branches.split(",") if branches else None,
                 step_size=_step(step_size),
                 memory_limit=memory_limit,
@@ -114,6 +120,7 @@ def try_wagons(
     dataset: Data,
     workers: Workers = None,
     tree: TreeName = None,
+    companion: Companions = None,
     step_size: StepSize = "100 MB",
     memory_limit: MemoryLimit = "1 GiB",
     debug: Debug = False,
@@ -121,7 +128,13 @@ def try_wagons(
     """Tries every wagon alone on a few chunks and forecasts the whole train; exit code 3 if a wagon fails."""
     with told(debug=debug):
         outcome = forecast(
-            str(wagons), dataset, workers=workers, tree=tree, step_size=_step(step_size), memory_limit=memory_limit
+            str(wagons),
+            dataset,
+            workers=workers,
+            tree=tree,
+            companions=companion,
+            step_size=_step(step_size),
+            memory_limit=memory_limit,
         )
         print_forecast(outcome, Console())
         if debug:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
@@ -26,16 +28,20 @@ class Dataset:
         _refuse_twice(self.files)
 
     @classmethod
-    def of(cls, given: Any, tree: str | None = None, name: str = "") -> Dataset:
+    def of(cls, given: Any, tree: str | None = None, name: str = "", companions: Any = None) -> Dataset:
         """Makes a Dataset of a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file
         or mapping), a Dataset, or a list of these.
 
-        ``tree`` is the tree of the files that do not name one themselves. Raises DatasetError if something matches
-        nothing, is not understood or is named twice. Files that are not there are no error yet: see ``missing``.
+        ``tree`` is the tree of the files that do not name one themselves, ``companions`` are files that lie beside each
+        of them, as ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
+
+        Raises DatasetError if something matches nothing, is not understood or is named twice. Files that are not there
+        are no error yet: see ``missing``.
         """
+        beside = companions_of(companions)
         if isinstance(given, Dataset):
-            return given
-        template = DataFile(path="", tree=tree, dataset=name)
+            return cls(replace(one, companions=beside or one.companions) for one in given) if beside else given
+        template = DataFile(path="", tree=tree, dataset=name, companions=beside)
         return cls(one.with_size() for one in _collect(given, template))
 
     def __len__(self) -> int:

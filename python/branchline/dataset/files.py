@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from branchline.dataset.companions import Companion
 from branchline.locations import is_url
 
 
@@ -29,6 +30,7 @@ class DataFile:
     entry_start: int = 0
     entry_stop: int | None = None
     size_bytes: int | None = None
+    companions: tuple[Companion, ...] = ()
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:

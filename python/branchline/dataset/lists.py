@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
@@ -65,7 +66,8 @@ def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[Dat
     """The files of a fileset, in the order in which it names them.
 
     Understood are ``{"name": {"files": {path: tree}, "metadata": {...}}}``, with ``files`` also a list of paths or a
-    mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, ``{"name": [path, ...]}``,
+    mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, beside ``files`` also ``"companions"`` as
+    ``Dataset.of`` takes them, ``{"name": [path, ...]}``,
     ``{"name": {path: tree}}`` and a plain list of paths.
     """
     where = source or None
@@ -90,6 +92,8 @@ def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> It
         files = content["files"]
         metadata = content.get("metadata") or {}
         tree = _tree_in(content)
+    if isinstance(content, Mapping) and content.get("companions"):
+        template = replace(template, companions=companions_of(content["companions"]))
     template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
     if isinstance(files, str):
         files = [files]

@@ -21,6 +21,7 @@ def run(
     *,
     workers: int | None = None,
     tree: str | None = None,
+    companions: Any = None,
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
@@ -33,12 +34,14 @@ def run(
 
     ``wagons`` is a Python file, an object with ``process(events)``, or a list of these; ``dataset`` is what
     ``Dataset.of`` takes. ``workers`` (all cores) is the number of processes; with 1 everything happens in this one. The
-    results are the same bit for bit whatever their number. ``branches`` are read for all wagons; without it those are
-    read that the wagons name and, if one names none, those that it touches on the first events. ``step_size`` is the
-    size of a chunk in bytes ("100 MB") or entries (100000), ``memory_limit`` bounds what the reading of one worker
-    holds. With ``skip_bad_files`` a file that cannot be read is left out and listed in ``job["skipped"]``. With ``out``
-    the results are written there. Those of an earlier run are replaced, as when a cell of a notebook is run again, and
-    refused if ``force`` is False; a directory with something else in it, or into which another run writes, always is.
+    results are the same bit for bit whatever their number. ``companions`` are files that lie beside each file of
+    the dataset, as ``["Kinematics.root"]``, and reach wagons as ``events.companion["Kinematics"]``. ``branches``
+    are read for all wagons; without it those are read that the wagons name and, if one names none, those that it
+    touches on the first events. ``step_size`` is the size of a chunk in bytes ("100 MB") or entries (100000),
+    ``memory_limit`` bounds what the reading of one worker holds. With ``skip_bad_files`` a file that cannot be read
+    is left out and listed in ``job["skipped"]``. With ``out`` the results are written there. Those of an earlier
+    run are replaced, as when a cell of a notebook is run again, and refused if ``force`` is False; a directory with
+    something else in it, or into which another run writes, always is.
 
     What is wrong before the run starts raises (DatasetError, WagonError, MissingFileError, NoSuchKeyError, ...). What
     stops it later, Ctrl-C and SIGTERM among it, gives a TrainResult with what was finished until then and a warning
@@ -50,6 +53,7 @@ def run(
         out,
         workers=workers,
         tree=tree,
+        companions=companions,
         branches=branches,
         step_size=step_size,
         memory_limit=memory_limit,

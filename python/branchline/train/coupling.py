@@ -15,6 +15,7 @@ from branchline.jobs import Interruption
 from branchline.sensors import core_wait_s
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.clock import PhaseClock
+from branchline.train.companions import OpenCompanions
 from branchline.train.events import Columns, Events
 from branchline.train.faults import WagonFault, because_of, fault_of
 from branchline.train.pickling import CannotPickleError, pickled_bytes, send_and_return
@@ -45,6 +46,7 @@ class Coupling:
         self._totals: dict[str, Total] = {}
         self._previous: dict[str, Any] = {}
         self._processor_events = ProcessorEvents()
+        self.companions = OpenCompanions()
         self._last_place: dict[str, Any] = {}
         self.touched: set[str] = set()
 
@@ -78,7 +80,8 @@ class Coupling:
         """Runs the wagons on a chunk. Raises UnreadableColumnError and KeyboardInterrupt, both of which leave the
         sums as they were.
         """
-        columns = Columns(chunk, self._clock, learning)
+        self.companions.begin(file, chunk)
+        columns = Columns(chunk, self._clock, learning, self.companions)
         metadata = _metadata(chunk, file)
         outputs: dict[str, Any] = {}
         faults: dict[str, WagonFault] = {}
@@ -167,6 +170,8 @@ class Coupling:
         for name, touched in columns.touched.items():
             shares[name].touched |= touched
             self.touched |= touched
+        for name, touched in columns.touched_beside.items():
+            shares[name].touched |= touched
         for name, missed in columns.misses.items():
             misses = shares[name].misses
             for branch in missed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import awkward as ak
@@ -10,6 +11,7 @@ import numpy as np
 
 from branchline.errors import BadFileError, MissingFileError, NoSuchKeyError, StorageError
 from branchline.train.clock import PhaseClock
+from branchline.train.companions import CompanionsOfEvents, OpenCompanions
 from branchline.tree import Chunk
 
 
@@ -23,8 +25,12 @@ class Columns:
     ``read_error`` is what went wrong while a column was read in a wagon: the fault of a file, not of the wagon.
     """
 
-    def __init__(self, chunk: Chunk, clock: PhaseClock, learning: bool = False) -> None:
+    def __init__(
+        self, chunk: Chunk, clock: PhaseClock, learning: bool = False, companions: OpenCompanions | None = None
+    ) -> None:
         self.chunk = chunk
+        self._companions = companions
+        self.touched_beside: dict[str, set[str]] = {}
         self.wagon = ""
         self.touched: dict[str, set[str]] = {}
         self.misses: dict[str, set[str]] = {}
@@ -41,20 +47,57 @@ class Columns:
     def array(self, name: str) -> ak.Array:
         """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
         late_before = len(self.chunk.late_branches)
-        with self._clock.during("reading"):
-            try:
-                array = self.chunk.array(name)
-            except NoSuchKeyError as error:
-                raise NoSuchBranchError(error.what, path=self.chunk.path, hint=error.hint) from None
-            except (BadFileError, MissingFileError, StorageError) as error:
-                self.read_error = error
-                raise
+        with self._reading():
+            array = self.chunk.array(name)
         self.touched.setdefault(self.wagon, set()).add(name)
         if len(self.chunk.late_branches) > late_before:
             self._late.add(name)
         if name in self._late and not self._learning:
             self.misses.setdefault(self.wagon, set()).add(name)
         return array
+
+    @property
+    def companion_names(self) -> list[str]:
+        """The companions that the dataset declares."""
+        return [] if self._companions is None else self._companions.names()
+
+    def fields_of_companion(self, companion: str) -> list[str]:
+        """The branches of a companion."""
+        with self._reading():
+            return list(self._open_companions().range(companion).beside.shape.readable)
+
+    def of_companion(self, companion: str, name: str) -> ak.Array:
+        """The column or the group of branches of a companion that a name means. Raises NoSuchBranchError."""
+        companions = self._open_companions()
+
+        def read(path: str) -> None:
+            with self._reading():
+                companions.read(companion, path)
+            self.touched_beside.setdefault(self.wagon, set()).add(f"{companion}:{path}")
+
+        with self._reading():
+            of_chunk = companions.range(companion)
+            group = of_chunk.group(name, read)
+            path = of_chunk.path_of(name) if group is None else ""
+        if group is not None:
+            return group
+        read(path)
+        return of_chunk.array(path)
+
+    def _open_companions(self) -> OpenCompanions:
+        assert self._companions is not None
+        return self._companions
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._clock.during("reading"):
+            try:
+                yield
+            except NoSuchKeyError as error:
+                raise NoSuchBranchError(error.what, path=error.path or self.chunk.path, hint=error.hint) from None
+            except (BadFileError, MissingFileError, StorageError) as error:
+                self.read_error = error
+                raise
 
     def group(self, name: str) -> ak.Array | None:
         """Branches that belong together, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``; None if it is no such name."""
@@ -68,7 +111,8 @@ class Events:
     What belongs together by the names and counters of branches comes as records: ``events.Muon.pt`` is ``Muon_pt``, and
     ``events.Tracks.fP`` is ``Tracks/Tracks.fP[5]``; of these too only what is touched is read.
     ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
-    fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk.
+    fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk,
+    ``events.companion["Kinematics"]`` is what a file beside that of the events has for each of them.
     """
 
     __slots__ = ("_columns", "_made", "_selections", "metadata", "outputs")
@@ -95,6 +139,11 @@ class Events:
     def fields(self) -> list[str]:
         """The names of all branches that can be read, whether they are read already or not."""
         return list(self._columns.names)
+
+    @property
+    def companion(self) -> CompanionsOfEvents:
+        """What files beside that of the events have for each of them, read when it is touched."""
+        return CompanionsOfEvents(self._columns, self._selected)
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self.fields]

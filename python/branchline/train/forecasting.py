@@ -72,6 +72,7 @@ def forecast(
     *,
     workers: int | None = None,
     tree: str | None = None,
+    companions: Any = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
 ) -> Forecast:
@@ -80,7 +81,7 @@ def forecast(
     Takes what ``run`` takes. Raises what the reading of the sample raises; a wagon that fails is in the forecast.
     """
     found, modules = wagons_of(wagons)
-    data = Dataset.of(dataset, tree)
+    data = Dataset.of(dataset, tree, companions=companions)
     data.require_present()
     files = _sample(data)
     limit_bytes = memory_limit_bytes(memory_limit)

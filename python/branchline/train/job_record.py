@@ -15,7 +15,7 @@ from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
 from branchline.train.pickling import CannotPickleError, pickled_bytes
-from branchline.train.records import TOTALS, skipped_files, storage_elements
+from branchline.train.records import TOTALS, companions_missing, skipped_files, storage_elements
 from branchline.train.share_result import FAILED, FINISHED, PARTIAL, JobError, WagonShare, WorkerTimes
 from branchline.train.wagons import Wagon
 
@@ -83,6 +83,7 @@ class JobRecord:
             "branches": merged.branches.as_list(),
             "storage_elements": storage_elements(files),
             "skipped": skipped,
+            "companions_missing": companions_missing(merged.companions_missing),
             "misses": _misses(merged),
             "timeline": self.timeline,
             "totals": {field: merged.files.total(field) for field in TOTALS},

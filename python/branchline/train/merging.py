@@ -22,6 +22,7 @@ class Merged:
     files: RecordTable = field(default_factory=lambda: RecordTable("path"))
     branches: RecordTable = field(default_factory=lambda: RecordTable("name"))
     skipped: list[dict[str, Any]] = field(default_factory=list)
+    companions_missing: list[dict[str, Any]] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
     error: JobError | None = None
@@ -64,6 +65,7 @@ class Merger:
         merged.files.add(result.files)
         merged.branches.add(result.branches)
         merged.skipped += result.skipped
+        merged.companions_missing += result.companions_missing
         merged.events += result.events
         merged.subjobs_done += result.is_whole
         merged.error = merged.error or result.error

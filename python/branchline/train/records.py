@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from branchline.limits import MISSING_NAMED
+
 # Of what is counted per file, these add up to the totals of the job.
 TOTALS = (
     "bytes_asked",
@@ -72,6 +74,16 @@ def storage_elements(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
         for field in ("bytes_read", "read_calls", "fetch_s"):
             element[field] += record.get(field) or 0
     return list(elements.values())
+
+
+def companions_missing(missing: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each companion that had nothing for some events: their number, and the first of them."""
+    companions: dict[str, dict[str, Any]] = {}
+    for record in missing:
+        known = companions.setdefault(record["name"], {"name": record["name"], "events_missing": 0, "first": []})
+        known["events_missing"] += record["events_missing"]
+        known["first"] = [*known["first"], *record["first"]][:MISSING_NAMED]
+    return list(companions.values())
 
 
 def skipped_files(skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

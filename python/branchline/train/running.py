@@ -31,6 +31,7 @@ def run_train(
     *,
     workers: int | None,
     tree: str | None,
+    companions: Any,
     branches: Sequence[str] | None,
     step_size: int | str,
     memory_limit: int | str,
@@ -51,7 +52,7 @@ def run_train(
         with train.clock.during("start"):
             train.load(wagons)
         with train.clock.during("plan"):
-            train.plan(dataset, tree)
+            train.plan(Dataset.of(dataset, tree, companions=companions))
         with train.clock.during("write"):
             if begin is not None:
                 begin()
@@ -93,9 +94,9 @@ class _Train:
         found, self._modules = wagons_of(wagons)
         self._wagons: tuple[Wagon, ...] = tuple(found)
 
-    def plan(self, given: Any, tree: str | None) -> None:
+    def plan(self, dataset: Dataset) -> None:
         """Cuts the dataset into sub-jobs."""
-        self.dataset = Dataset.of(given, tree)
+        self.dataset = dataset
         self._missing = list(self.dataset.missing)
         if not self._skip_bad_files:
             self.dataset.require_present()

@@ -31,6 +31,7 @@ class ShareRecords:
         self._files = RecordTable("path")
         self._branches = RecordTable("name")
         self._skipped: list[dict[str, Any]] = []
+        self._missing: list[dict[str, Any]] = []
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
         self._entries: dict[str, int] = {}
@@ -48,6 +49,11 @@ class ShareRecords:
         self._branches.add(read["branches"])
         for one in skipped:
             self.skip(one.path, one.entries_lost, one.error)
+
+    def companions_done(self, read: Iterable[dict[str, Any]], missing: Iterable[dict[str, Any]]) -> None:
+        """Files beside those of the sub-job were read, and had nothing for some events."""
+        self._files.add(read)
+        self._missing += missing
 
     def skip(self, path: str, entries_lost: int | None, error: str) -> None:
         """Events of a file are left out."""
@@ -68,3 +74,4 @@ class ShareRecords:
             record["subjobs"] = 1
         result.branches = self._branches.as_list()
         result.skipped = self._skipped
+        result.companions_missing = self._missing

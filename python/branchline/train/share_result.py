@@ -71,6 +71,7 @@ class ShareResult:
     files: list[dict[str, Any]] = field(default_factory=list)
     branches: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)
+    companions_missing: list[dict[str, Any]] = field(default_factory=list)
     events: int = 0
     is_whole: bool = True
     interrupted: bool = False

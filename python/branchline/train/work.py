@@ -156,6 +156,9 @@ class Worker:
         finally:
             if opened.stream is not None:
                 self._close(opened.stream, records)
+            with self._clock.during("merge"):
+                companions = self._coupling.companions
+                records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
 
     def _work_through(

@@ -1,5 +1,6 @@
 """Files, trees and branches, and the arrays that come out of them."""
 
+from branchline.tree.beside import Beside, BesideRange
 from branchline.tree.branch import Branch
 from branchline.tree.directory import Directory
 from branchline.tree.file import File, open
@@ -9,6 +10,8 @@ from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source, entr
 from branchline.tree.tree import Tree
 
 __all__ = [
+    "Beside",
+    "BesideRange",
     "Branch",
     "Chunk",
     "ChunkStream",

@@ -48,6 +48,11 @@ class Shape:
         group = self.groups.get(name)
         return group if isinstance(group, Group) else None
 
+    def find(self, name: str) -> str:
+        """The path of the branch that a name means. Raises NoSuchKeyError."""
+        path: str = self._core.branch(self._core.find(name))["path"]
+        return path
+
     @property
     def title(self) -> str:
         """The title of the tree."""

@@ -1,0 +1,147 @@
+"""The companions of a chunk's file as wagons see them: opened and read when a wagon touches them, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from branchline.dataset import DataFile
+from branchline.errors import NoSuchKeyError
+from branchline.limits import MISSING_NAMED
+from branchline.tree import Beside, BesideRange, Chunk
+
+
+class OpenCompanions:
+    """The companions that a worker has open: those of one file of the dataset, and of its chunk in hand.
+
+    A branch that was touched once is read with the others of its companion from then on, in one go.
+    """
+
+    def __init__(self) -> None:
+        self._file: DataFile | None = None
+        self._open: dict[str, Beside] = {}
+        self._wanted: dict[str, list[str]] = {}
+        self._ranges: dict[str, BesideRange] = {}
+        self._limits = (0, 0)
+        self._records: list[dict[str, Any]] = []
+        self._missing: dict[str, dict[str, Any]] = {}
+
+    def begin(self, file: DataFile, chunk: Chunk) -> None:
+        """Goes on to a chunk. The companions of another file are closed."""
+        if self._file is None or (self._file.path, self._file.companions) != (file.path, file.companions):
+            self._close()
+            self._file = file
+        self._ranges = {}
+        self._limits = (chunk.entry_start, chunk.entry_stop)
+
+    def names(self) -> list[str]:
+        """The companions that the dataset declares."""
+        return [] if self._file is None else [one.name for one in self._file.companions]
+
+    def range(self, name: str) -> BesideRange:
+        """What belongs to the chunk. Raises what opening raises."""
+        if name not in self._ranges:
+            range_of_chunk = self._beside(name).range(*self._limits)
+            self._count_missing(name, range_of_chunk)
+            self._ranges[name] = range_of_chunk
+        return self._ranges[name]
+
+    def read(self, name: str, path: str) -> BesideRange:
+        """What belongs to the chunk, with a branch read."""
+        wanted = self._wanted.setdefault(name, [])
+        if path not in wanted:
+            wanted.append(path)
+        of_chunk = self.range(name)
+        of_chunk.read([one for one in wanted if one in of_chunk.beside.shape.readable_set])
+        return of_chunk
+
+    def _beside(self, name: str) -> Beside:
+        file = self._file
+        if name not in self._open:
+            assert file is not None
+            companion = next(one for one in file.companions if one.name == name)
+            self._open[name] = Beside(*companion.beside(file.path))
+        return self._open[name]
+
+    def _count_missing(self, name: str, of_chunk: BesideRange) -> None:
+        missing = of_chunk.missing
+        if missing:
+            known = self._missing.setdefault(name, {"name": name, "events_missing": 0, "first": []})
+            known["events_missing"] += len(missing)
+            known["first"] += [f"{of_chunk.beside.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
+            del known["first"][MISSING_NAMED:]
+
+    def _close(self) -> None:
+        for beside in self._open.values():
+            record = beside.record()
+            if record is not None:
+                self._records.append(record | {"entries": None})
+        self._open, self._ranges = {}, {}
+
+    def take_records(self) -> list[dict[str, Any]]:
+        """Closes the files and gives what was read of them, a record for each file."""
+        self._close()
+        records, self._records, self._file = self._records, [], None
+        return records
+
+    def take_missing(self) -> list[dict[str, Any]]:
+        """For each companion how many events had nothing in it, and the first of them."""
+        missing, self._missing = list(self._missing.values()), {}
+        return missing
+
+
+# Reads the branch or group of a companion that a wagon names.
+Read = Callable[[str, str], Any]
+
+
+class CompanionEvents:
+    """A companion of the events of a chunk: ``events.companion["Kinematics"].Particles`` has an element for each event.
+
+    If each event has a tree of its own, that is the list of what its entries hold, empty where the tree is missing;
+    else what the entry of the same number holds, None behind the end of a tree that is shorter.
+    """
+
+    __slots__ = ("_names", "_read", "_select", "name")
+
+    def __init__(self, name: str, read: Read, names: Callable[[str], list[str]], select: Callable[[Any], Any]) -> None:
+        self.name = name
+        self._read = read
+        self._names = names
+        self._select = select
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of the branches that can be read."""
+        return self._names(self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._select(self._read(self.name, name))
+
+    def __repr__(self) -> str:
+        return f"<CompanionEvents {self.name}>"
+
+
+class CompanionsOfEvents(Mapping[str, CompanionEvents]):
+    """The companions of events by their names."""
+
+    def __init__(self, columns: Any, select: Callable[[Any], Any]) -> None:
+        self._columns = columns
+        self._select = select
+
+    def __getitem__(self, name: str) -> CompanionEvents:
+        names = self._columns.companion_names
+        if name not in names:
+            hint = f"there is {', '.join(names)}" if names else 'say which: run(..., companions=["Kinematics.root"])'
+            raise NoSuchKeyError(f"the dataset has no companion {name!r}", path=self._columns.chunk.path, hint=hint)
+        return CompanionEvents(name, self._columns.of_companion, self._columns.fields_of_companion, self._select)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns.companion_names)
+
+    def __len__(self) -> int:
+        return len(self._columns.companion_names)
