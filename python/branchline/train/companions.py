@@ -78,6 +78,11 @@ class OpenCompanions:
                 self._records.append(record | {"entries": None})
         self._open, self._ranges = {}, {}
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of what was read for the chunk in hand."""
+        return sum(one.size_bytes for one in self._ranges.values())
+
     def take_records(self) -> list[dict[str, Any]]:
         """Closes the files and gives what was read of them, a record for each file."""
         self._close()

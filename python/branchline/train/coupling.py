@@ -49,6 +49,8 @@ class Coupling:
         self.companions = OpenCompanions()
         self._last_place: dict[str, Any] = {}
         self.touched: set[str] = set()
+        # Of the chunk with most of them.
+        self.companion_bytes_per_event = 0.0
 
     def begin(self, stopped: frozenset[str]) -> dict[str, WagonShare]:
         """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
@@ -100,6 +102,8 @@ class Coupling:
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)
         self._processor_events.forget()
+        per_event = self.companions.size_bytes / max(1, len(chunk)) if learning else 0.0
+        self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
         self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
 
     def _run_one(

@@ -93,17 +93,24 @@ def open_tree(one: DataFile) -> Tree:
     return File(one.path).tree(one.tree)
 
 
-def step_entries(tree: Tree, branches: Sequence[str], step_size: int | str, memory_limit_bytes: int) -> int:
+def step_entries(
+    tree: Tree,
+    branches: Sequence[str],
+    step_size: int | str,
+    memory_limit_bytes: int,
+    beside_bytes_per_entry: float = 0.0,
+) -> int:
     """How many entries a chunk gets. In bytes the step is measured with the branches that are known at the start, on
     the first file, and holds for the job: a branch that is read later must not move the borders of the chunks, for
     then results would depend on which worker met it first. So does the memory limit, of which a chunk gets its share.
+    What companions have for an entry counts too.
     """
     if isinstance(step_size, int):
         if step_size < 1:
             raise BranchlineError(f"a step of {step_size} entries is none", hint='write it like 10000 or "100 MB"')
         return step_size
     wanted_bytes = min(parse_bytes(step_size), memory_limit_bytes // CHUNK_MEMORY_SHARE)
-    plain_bytes = sum(tree[name].plain_bytes for name in branches)
+    plain_bytes = sum(tree[name].plain_bytes for name in branches) + int(beside_bytes_per_entry * tree.entries_count)
     if plain_bytes == 0 or tree.entries_count == 0:
         return STEP_MAX_ENTRIES
     return max(1, min(STEP_MAX_ENTRIES, wanted_bytes * tree.entries_count // plain_bytes))

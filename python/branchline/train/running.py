@@ -31,7 +31,6 @@ def run_train(
     *,
     workers: int | None,
     tree: str | None,
-    companions: Any,
     branches: Sequence[str] | None,
     step_size: int | str,
     memory_limit: int | str,
@@ -39,6 +38,7 @@ def run_train(
     progress: Callable[[TrainProgress], None] | None,
     command: str,
     interruption: Interruption,
+    companions: Any = None,
     begin: Callable[[], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:

@@ -247,7 +247,8 @@ class Worker:
     def _learned(self, opened: Opened, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         branches = tuple(sorted({*self._work.named_branches, *self._coupling.touched}))
         with self._clock.during("plan"):
-            step = step_entries(tree, branches, self._work.step_size, self._work.memory_limit_bytes)
+            beside_bytes = self._coupling.companion_bytes_per_event
+            step = step_entries(tree, branches, self._work.step_size, self._work.memory_limit_bytes, beside_bytes)
         opened.files = opened.files[position + 1 :]
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)

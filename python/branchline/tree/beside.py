@@ -154,6 +154,11 @@ class BesideRange:
             joined = whole[0] if len(whole) == 1 else ak.concatenate(whole, highlevel=False)
             self._flat[path] = joined
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of what was read."""
+        return sum(int(ak.Array(layout).nbytes) for layout in self._flat.values())
+
     def _only(self) -> list[Any]:
         count = self.beside.whole.entries_count
         return [self.beside.whole.source(min(self._start, count), min(self._stop, count))]
