@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import ssl
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.stores.conftest import Served
 from tests.stores.scripted_xrootd import AUTH, LOGIN, OK, answer, xrootd_script
-from tests.stores.servers import Folder, Xrootd, XrootdCluster, xrootd_with_tls
+from tests.stores.servers import Folder, Xrootd, XrootdCluster, hand_over, program, xrootd_with_tls
 
 import branchline
 from branchline._core import Store
@@ -145,6 +146,31 @@ def test_another_replica_is_read_when_a_data_server_dies(served: Served, own_fol
 def test_a_login_by_unix_name(start: StartXrootd, served: Served) -> None:
     server = start(AUTHENTICATED.format(protocol="unix", name="unix"))
     assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+
+
+def test_a_login_by_a_shared_secret(
+    start: StartXrootd, served: Served, own_folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = own_folder.path / "sss.keytab"
+    make = [program("xrdsssadmin"), "-k", "test", "-u", "me", "-g", "us", "add", str(table)]
+    subprocess.run(make, input=b"y\n", check=True, capture_output=True)
+    own_table = tmp_path / "keys"
+    shutil.copy(table, own_table)
+    own_table.chmod(0o600)
+    table.chmod(0o600)
+    hand_over(table)
+    server = start(AUTHENTICATED.format(protocol=f"sss -s {table}", name="sss"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(StorageError, match="there is no key table; XrdSecSSSKT"):
+        Store(url(server))
+    monkeypatch.setenv("XrdSecSSSKT", str(own_table))
+    assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+    text = own_table.read_text().strip()
+    own_table.write_text(f"{text[:-8]}00000000\n")
+    with pytest.raises(StorageError, match="sss: ") as raised:
+        # Another name, or the connection that is there would be used.
+        Store(url(server).replace("root://", "root://other@"))
+    assert text[-50:-8] not in str(raised.value)
 
 
 def test_ways_to_log_in_that_are_not_there_are_named() -> None:

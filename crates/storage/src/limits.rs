@@ -74,3 +74,5 @@ pub(crate) const ANSWER_BYTES_MAX: u32 = 256 * 1024;
 pub(crate) const ATTENTIONS_MAX: usize = 1000;
 /// How long a server may make us wait by saying so, as when a file comes from tape.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(600);
+/// A table of keys for XRootD's `sss`; a key takes 200 bytes.
+pub(crate) const KEYS_BYTES_MAX: u64 = 1024 * 1024;

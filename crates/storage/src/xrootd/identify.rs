@@ -1,10 +1,11 @@
-//! Says who we are where a server wants to know: `unix`, `host` and tokens (`ztn`).
+//! Says who we are where a server wants to know: `unix`, `host`, a shared secret (`sss`) and tokens (`ztn`).
 
 use std::fs;
 use std::time::Instant;
 
 use super::pool::Server;
 use super::session::{Answer, Session};
+use super::shared_secret::{self, Speaker};
 use super::wire::Request;
 use crate::fault::{Fault, Result};
 use crate::url::quoted;
@@ -44,7 +45,8 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
     for one in wanted.trim_end_matches('\0').split("&P=").filter(|one| !one.is_empty()) {
         let name = one.split(',').next().unwrap_or_default();
         offered.push(quoted(name.as_bytes()));
-        let credentials = match credentials(name, server, session.link.is_secure()) {
+        let arguments = one.split_once(',').map_or("", |(_, arguments)| arguments);
+        let credentials = match credentials(name, arguments, server, session) {
             None => continue,
             Some(Err(fault)) => {
                 refused.push(fault.reason);
@@ -61,7 +63,7 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
     }
     let mut reason = format!("{} wants to know who you are, by {}", session.link.server, offered.join(" or "));
     if refused.is_empty() {
-        reason += "; this client can say it by unix, host and ztn (a token, over roots://)";
+        reason += "; this client can say it by unix, host, sss and ztn (a token, over roots://)";
     } else {
         reason += &format!("; tried were {}", refused.join("; "));
     }
@@ -69,11 +71,15 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
 }
 
 /// What is said by a protocol; None for one that is not known here.
-fn credentials(name: &str, server: &Server, is_secure: bool) -> Option<Result<Vec<u8>>> {
+fn credentials(name: &str, arguments: &str, server: &Server, session: &Session) -> Option<Result<Vec<u8>>> {
     match name {
         "host" => Some(Ok(b"host\0".to_vec())),
         "unix" => Some(Ok(format!("unix\0{} {}\0", user_name(server), own_group()).into_bytes())),
-        "ztn" => Some(token_credentials(is_secure)),
+        "ztn" => Some(token_credentials(session.link.is_secure())),
+        "sss" => Some(session.link.own_address().and_then(|address| {
+            let speaker = Speaker { user: &own_name(), group: &own_group(), address };
+            shared_secret::credentials(arguments, &speaker)
+        })),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! A connection: bytes in and out, plain or secure, each wait with its deadline.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,16 @@ impl Link {
             self.silence = silence;
         }
         Ok(())
+    }
+
+    /// The address that the server sees us at, unless something between changes it.
+    pub(super) fn own_address(&self) -> Result<SocketAddr> {
+        let stream = match &self.wire {
+            Some(Wire::Plain(stream)) => stream,
+            Some(Wire::Secure(secure)) => secure.get_ref(),
+            None => return Err(self.lost()),
+        };
+        stream.local_addr().map_err(|error| Fault::connection(&self.server, "while logging in", &error))
     }
 
     pub(super) fn is_secure(&self) -> bool {

@@ -10,6 +10,7 @@ mod link;
 mod plan;
 mod pool;
 mod session;
+mod shared_secret;
 mod transfer;
 mod wire;
 
