@@ -145,6 +145,10 @@ impl Program {
     /// bytes is as new, since fields that are added to an RNTuple later have such objects before.
     pub fn decode_streamed(&self, bytes: &[u8], offsets: &[i64]) -> Result<Column> {
         let slots = self.filled(bytes, 0, |reader| {
+            if let Some(block) = reader.as_blocks(offsets) {
+                reader.blocks(&block, bytes);
+                return Ok(());
+            }
             for (index, pair) in offsets.windows(2).enumerate() {
                 // References count from where the object begins.
                 reader.data = bytes.get(pair[0] as usize..pair[1] as usize).unwrap_or_default();
@@ -197,15 +201,15 @@ impl<'a> Reader<'a> {
     }
 
     /// The block that all of these entries are, if their sizes and bytes say so.
-    fn as_blocks(&self, bounds: &[u32]) -> Option<Block> {
+    fn as_blocks<T: Copy + Into<i64>>(&self, bounds: &[T]) -> Option<Block> {
         let [Step::Block(block)] = self.steps.as_slice() else { return None };
-        let (first, last) = (*bounds.first()? as usize, *bounds.last()? as usize);
+        let (first, last) = ((*bounds.first()?).into() as usize, (*bounds.last()?).into() as usize);
         let count = bounds.len() - 1;
         let is_even = self.parts.elements.is_none()
             && block.size > 0
             && last - first == block.size.checked_mul(count)?
-            && bounds.windows(2).all(|pair| (pair[1] - pair[0]) as usize == block.size)
-            && block.agrees(&self.data[first..last], count);
+            && bounds.windows(2).all(|pair| (pair[1].into() - pair[0].into()) as usize == block.size)
+            && block.agrees(self.data.get(first..last)?, count);
         is_even.then(|| block.clone())
     }
 
