@@ -8,7 +8,7 @@ use crate::streamer::ClassInfos;
 
 use super::block::fuse;
 use super::compile::{Compiler, Piece};
-use super::form::Form;
+use super::form::{Form, Slot};
 use super::program::{Object, Step};
 
 /// The member that an object has in place of its own if these cannot be read: why not.
@@ -73,12 +73,25 @@ pub(crate) struct ClassProgram {
     pub(crate) unread: Option<String>,
     source: Vec<Step>,
     fused: Mutex<Arc<Vec<Step>>>,
+    /// Bytes and offsets in each slot after the last basket: the next one will need about as much room.
+    room: Mutex<Vec<(usize, usize)>>,
 }
+
+/// So many times the bytes of a basket are made room for at most, whatever the one before needed.
+const ROOM_FACTOR_MAX: usize = 16;
 
 impl ClassProgram {
     pub(crate) fn new(name: &str, piece: Piece, has_offsets: Vec<bool>) -> Self {
         let fused = Mutex::new(Arc::new(fuse(&piece.steps)));
-        Self { name: name.to_string(), form: piece.form, has_offsets, unread: None, source: piece.steps, fused }
+        Self {
+            name: name.to_string(),
+            form: piece.form,
+            has_offsets,
+            unread: None,
+            source: piece.steps,
+            fused,
+            room: Mutex::default(),
+        }
     }
 
     /// A class whose objects cannot be read.
@@ -97,6 +110,24 @@ impl ClassProgram {
     /// Fuses the steps anew, as it is known better now what headers are like.
     pub(crate) fn fuse_again(&self) {
         *lock(&self.fused) = Arc::new(fuse(&self.source));
+    }
+
+    /// Makes room in the slots for what data of so many bytes will probably need.
+    pub(crate) fn make_room(&self, slots: &mut [Slot], data_bytes: usize) {
+        let room = lock(&self.room);
+        let sum: usize = room.iter().map(|(bytes, offsets)| bytes + offsets * size_of::<i64>()).sum();
+        if sum <= data_bytes.saturating_mul(ROOM_FACTOR_MAX) {
+            for (slot, (bytes, offsets)) in slots.iter_mut().zip(room.iter()) {
+                slot.bytes.reserve(*bytes);
+                slot.offsets.reserve(*offsets);
+            }
+        }
+    }
+
+    /// Takes note of how much room was needed.
+    pub(crate) fn remember(&self, slots: &[Slot]) {
+        let used = slots.iter().take(self.has_offsets.len()).map(|slot| (slot.bytes.len(), slot.offsets.len()));
+        *lock(&self.room) = used.collect();
     }
 
     /// The class, if its objects may be streamed memberwise.

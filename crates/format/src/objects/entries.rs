@@ -171,6 +171,7 @@ impl Program {
             Some(bounds) => reader.bounded_entries(bounds, entries.clone()),
             None => reader.unbounded_entries(plain, entries.clone(), counts),
         })?;
+        self.0.class.remember(&slots);
         Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, entries.len())
     }
 }
@@ -197,6 +198,7 @@ impl<'a> Reader<'a> {
         let parts = &*program.0;
         let mut machine = Machine::new(data, key_size, &parts.classes);
         add_slots(&mut machine.slots, &parts.class.has_offsets);
+        parts.class.make_room(&mut machine.slots, data.len());
         Self { machine, parts, steps: parts.class.steps(), data, fused_again: 0 }
     }
 
@@ -215,8 +217,8 @@ impl<'a> Reader<'a> {
 
     /// Entries that were found to be a block each.
     fn blocks(&mut self, block: &Block, data: &[u8]) {
-        if !data.is_empty() {
-            block.take(data, &mut self.machine.slots);
+        if let Some(count) = data.len().checked_div(block.size).filter(|count| *count > 0) {
+            block.take(data, count, &mut self.machine.slots);
         }
     }
 

@@ -198,28 +198,34 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
+    #[inline]
     fn block(&mut self, block: &Block, base: usize, count: usize) -> Result<usize> {
-        let remaining = self.cursor.remaining();
-        let is_even = block.size > 0 && remaining.is_multiple_of(block.size);
         let blocks = match count {
-            REST if is_even => remaining / block.size,
-            count => count,
+            REST => self.blocks_left(block),
+            count => Some(count),
         };
-        let size = block.size.saturating_mul(blocks);
+        let size = blocks.map(|blocks| block.size.saturating_mul(blocks));
         if !block.fallback.is_empty() {
-            let data = self.rest();
-            if data.len() < size || !block.agrees(&data[..size], blocks) {
+            let data = size.and_then(|size| self.rest().get(..size));
+            if !data.is_some_and(|data| block.agrees(data, blocks.unwrap_or(0))) {
                 return self.each(count, |machine| machine.run(&block.fallback, base, 1));
             }
         }
-        if blocks == REST {
+        let (Some(blocks), Some(size)) = (blocks, size) else {
+            let remaining = self.cursor.remaining();
             return Err(self.damaged(format!("{remaining} bytes are no whole number of {}", block.size)));
-        }
+        };
         let data = self.cursor.take(size)?;
         if blocks > 0 {
-            block.take(data, &mut self.slots[base..]);
+            block.take(data, blocks, &mut self.slots[base..]);
         }
         Ok(blocks)
+    }
+
+    /// How many blocks fill the rest of the entry; none if they do not end where it does.
+    fn blocks_left(&self, block: &Block) -> Option<usize> {
+        let remaining = self.cursor.remaining();
+        remaining.is_multiple_of(block.size).then(|| remaining.checked_div(block.size)).flatten()
     }
 
     pub(super) fn push_text(&mut self, slot: usize, text: &[u8]) {
@@ -438,6 +444,7 @@ impl<'a> Machine<'a> {
         let elements = self.count(1)?;
         self.push_list(base + collection.list, elements);
         match collection.steps.as_slice() {
+            [Step::Block(block)] => self.block(block, base, elements).map(|_| ()),
             [step] => self.deeper(|machine| machine.step(step, base, elements).map(|_| ())),
             steps => self.times(elements, |machine| machine.run(steps, base, 1)),
         }
