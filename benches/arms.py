@@ -81,7 +81,8 @@ def split_object_arms() -> list[Arm]:
 
 def arms_of_objects() -> list[Arm]:
     """The readers of objects and containers, on one core."""
-    return [arm for arm in split_object_arms() if arm.cores == 1]
+    limit = Arm("limit: decompression alone", LIMIT, "limit")
+    return [*(arm for arm in split_object_arms() if arm.cores == 1), limit]
 
 
 def arms_of_opening() -> list[Arm]:

@@ -196,7 +196,7 @@ inline long long WriteKind(const std::string &path, const std::string &kind, int
    if (kind == "TH1F") {
       TH1F histogram("h", "", 100, -3, 3);
       histogram.SetDirectory(nullptr);
-      return WriteTree(*file, histogram, 0, n / 20, [](TH1F &h, TRandom &r) { h.Fill(r.Gaus()); });
+      return WriteTree(*file, histogram, 0, n / 4, [](TH1F &h, TRandom &r) { h.Fill(r.Gaus()); });
    }
    if (kind == "TClonesArray, unsplit" || kind == "TObjArray")
       return WritePointers(*file, kind, n);
