@@ -11,6 +11,7 @@ class Buffer:
 class File:
     path: str
     store: str
+    recovered_count: int
     size_bytes: int
     root_version: int
     def __init__(self, path: str) -> None: ...
@@ -69,6 +70,7 @@ class Chunk:
     source_index: int
     path: str
     tree_path: str
+    recovered_count: int
     tree_entries: int
     entry_start: int
     entry_stop: int

@@ -104,6 +104,10 @@ class SkippedFileWarning(BranchlineWarning):
     """A file was left out, as was asked for."""
 
 
+class RecoveredFileWarning(BranchlineWarning):
+    """A file was never closed; what it held when its trees were last saved was found again."""
+
+
 def warn(message: str, category: type[BranchlineWarning]) -> None:
     """Warns at the line that called into Branchline, whatever is between."""
     level = 1

@@ -44,6 +44,12 @@ impl File {
         self.0.size_bytes()
     }
 
+    /// How many of its keys had to be found again, as it was never closed.
+    #[getter]
+    fn recovered_count(&self) -> usize {
+        self.0.recovered_count()
+    }
+
     #[getter]
     fn root_version(&self) -> i32 {
         self.0.root_version()

@@ -136,6 +136,12 @@ impl Chunk {
         self.chunk.tree.file().path()
     }
 
+    /// How many keys of its file had to be found again, as it was never closed.
+    #[getter]
+    fn recovered_count(&self) -> usize {
+        self.chunk.tree.file().recovered_count()
+    }
+
     #[getter]
     fn tree_path(&self) -> &str {
         self.chunk.tree.path()

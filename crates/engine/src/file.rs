@@ -14,6 +14,7 @@ use branchline_format::layout::kind_of;
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::objects::Classes;
+use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::limits::MAX_JOINED_BYTES;
@@ -37,6 +38,8 @@ pub struct File {
     class_infos: Arc<ClassInfos>,
     classes: Arc<Classes>,
     whole_classes: OnceLock<Arc<Classes>>,
+    /// Keys that were found again; 0 for a file that was closed.
+    recovered_count: usize,
 }
 
 impl std::fmt::Debug for File {
@@ -65,14 +68,35 @@ impl File {
         reader.read_first(size, whole_bytes_max)?;
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
-        reader.until_known(|held| directories.keys_in("", held))?;
-        let class_infos = reader.class_infos(&header)?;
+        let keys = reader.until_known(|held| directories.keys_in("", held))?;
+        let mut recovered_count = 0;
+        let mut infos_at = if header.info_size == 0 { 0 } else { header.seek_info };
+        if keys.is_empty() {
+            let recovery = reader.recover(&header)?;
+            if !recovery.keys.is_empty() {
+                recovered_count = recovery.keys.len();
+                infos_at = recovery.streamer_infos.map_or(infos_at, |key| key.seek);
+                directories = Directories::recovered(recovery.keys, size);
+            }
+        }
+        let class_infos = reader.class_infos(infos_at)?;
         let classes = Arc::new(Classes::new(Arc::clone(&class_infos)));
         let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
         add_open_time(&counters, &watch, 0);
         let path = path.to_string();
         let whole_classes = OnceLock::new();
-        Ok(Arc::new(Self { path, store, counters, held, header, directories, class_infos, classes, whole_classes }))
+        Ok(Arc::new(Self {
+            path,
+            store,
+            counters,
+            held,
+            header,
+            directories,
+            class_infos,
+            classes,
+            whole_classes,
+            recovered_count,
+        }))
     }
 
     /// The path or URL as it was given.
@@ -99,6 +123,11 @@ impl File {
     pub(crate) fn whole_bytes(&self) -> u64 {
         let size = self.size_bytes();
         self.held(0, size).map_or(0, |_| size)
+    }
+
+    /// How many of its keys had to be found again, as it was never closed; 0 for a file that was.
+    pub fn recovered_count(&self) -> usize {
+        self.recovered_count
     }
 
     /// What reading it has cost so far.
@@ -340,12 +369,34 @@ impl MetadataReader<'_> {
         }
     }
 
-    fn class_infos(&mut self, header: &FileHeader) -> Result<Arc<ClassInfos>> {
-        if header.seek_info == 0 || header.info_size == 0 {
+    /// Walks through all records of a file without keys. Of what is read nothing is kept but the keys.
+    fn recover(&mut self, header: &FileHeader) -> Result<Recovery> {
+        let mut recovery = Recovery::new(header);
+        let size = self.held.file_size();
+        let mut window = self.held.clone();
+        loop {
+            match recovery.walk(&window) {
+                Ok(()) => return Ok(recovery),
+                Err(Need::Nothing(error)) => return Err(ReadError::from_format(self.path, &error)),
+                Err(Need::Bytes { offset, .. }) => {
+                    let length = limits::RECOVERY_PIECE_BYTES.min(size.saturating_sub(offset));
+                    let mut reads = [RangeRead::new(ByteRange::new(offset, length))];
+                    self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
+                    window = Held::new(size);
+                    for read in reads {
+                        window.add(offset, read_buffers::share(read, None));
+                    }
+                }
+            }
+        }
+    }
+
+    fn class_infos(&mut self, offset: u64) -> Result<Arc<ClassInfos>> {
+        if offset == 0 {
             return Ok(Arc::new(ClassInfos::default()));
         }
         let path = self.path;
-        let key = self.until_known(|held| read_key_at(held, header.seek_info))?;
+        let key = self.until_known(|held| read_key_at(held, offset))?;
         let record = self.until_known(|held| held.get(key.seek, key.size).map(<[u8]>::to_vec))?;
         let stored = record.get(key.key_size as usize..).unwrap_or_default();
         if let Some(known) = KnownClassInfos::find(stored) {

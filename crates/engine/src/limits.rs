@@ -9,6 +9,8 @@ pub const HEAD_BYTES: u64 = 16 << 10;
 pub const TAIL_BYTES: u64 = 1 << 20;
 /// Metadata that is asked for piece by piece comes in pieces of at least this size.
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
+/// Records of a file that was never closed are looked at in pieces of this size, which hold several small ones.
+pub const RECOVERY_PIECE_BYTES: u64 = 16 << 10;
 /// A file whose metadata takes more pieces than this lies about itself.
 pub const METADATA_PIECES_MAX: usize = 4096;
 /// Directories that are read in one request: of 20 000 they would else be a request of any size.

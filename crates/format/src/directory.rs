@@ -161,6 +161,11 @@ impl Directories {
         Self { known: HashMap::new(), reading, file_size }
     }
 
+    /// The keys of the top directory, found again where it has no list of them.
+    pub fn recovered(keys: Vec<TKey>, file_size: u64) -> Self {
+        Self { known: HashMap::from([(TOP, Directory::new(keys))]), reading: HashMap::new(), file_size }
+    }
+
     /// Reads the directories with this path (the top one is `""`) and all below them as far as the bytes at hand allow;
     /// answers with ranges that are missing, none when it is done.
     pub fn read_below(&mut self, path: &str, held: &Held) -> Result<Vec<(u64, u64)>> {

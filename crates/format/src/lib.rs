@@ -16,6 +16,7 @@ pub mod layout;
 pub mod ntuple;
 pub mod objects;
 pub mod range;
+pub mod recover;
 pub mod scalar;
 pub mod streamer;
 pub mod tree;

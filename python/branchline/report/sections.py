@@ -165,7 +165,8 @@ class Problem(NamedTuple):
 
 
 def _problems(job: Job) -> list[Problem]:
-    return [*_missing_events(job), *_job_errors(job), *_wagon_errors(job), *_skipped_files(job)]
+    problems = [_missing_events, _job_errors, _wagon_errors, _skipped_files, _recovered_files]
+    return [one for of_kind in problems for one in of_kind(job)]
 
 
 def _missing_events(job: Job) -> Iterable[Problem]:
@@ -218,6 +219,21 @@ def _skipped_files(job: Job) -> Iterable[Problem]:
     if len(skipped) > SKIPPED_SHOWN_MAX:
         lines.append(f"and {counted(len(skipped) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
     yield Problem("Skipped files", f"{text}.", lines, "")
+
+
+def _recovered_files(job: Job) -> Iterable[Problem]:
+    recovered = job.get("recovered") or []
+    if not recovered:
+        return
+    files_count = max(len(job.get("dataset") or []), len(recovered))
+    text = (
+        f"{count(len(recovered))} of {counted(files_count, 'file')} never closed, as those of a job that was killed. "
+        "They were read as they were when their trees were last saved; what came after is lost."
+    )
+    lines = [f"{file['path']}: {counted(file['keys'], 'key')} found again" for file in recovered[:SKIPPED_SHOWN_MAX]]
+    if len(recovered) > SKIPPED_SHOWN_MAX:
+        lines.append(f"and {counted(len(recovered) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
+    yield Problem("Recovered files", text, lines, "")
 
 
 def _without_path(file: Mapping[str, Any]) -> str:

@@ -84,6 +84,7 @@ class JobRecord:
             "storage_elements": storage_elements(files),
             "skipped": skipped,
             "companions_missing": companions_missing(merged.companions_missing),
+            "recovered": [{"path": path, "keys": count} for path, count in merged.recovered.items()],
             "misses": _misses(merged),
             "timeline": self.timeline,
             "totals": {field: merged.files.total(field) for field in TOTALS},

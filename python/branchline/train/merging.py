@@ -23,6 +23,7 @@ class Merged:
     branches: RecordTable = field(default_factory=lambda: RecordTable("name"))
     skipped: list[dict[str, Any]] = field(default_factory=list)
     companions_missing: list[dict[str, Any]] = field(default_factory=list)
+    recovered: dict[str, int] = field(default_factory=dict)
     events: int = 0
     subjobs_done: int = 0
     error: JobError | None = None
@@ -66,6 +67,7 @@ class Merger:
         merged.branches.add(result.branches)
         merged.skipped += result.skipped
         merged.companions_missing += result.companions_missing
+        merged.recovered |= result.recovered
         merged.events += result.events
         merged.subjobs_done += result.is_whole
         merged.error = merged.error or result.error

@@ -32,6 +32,7 @@ class ShareRecords:
         self._branches = RecordTable("name")
         self._skipped: list[dict[str, Any]] = []
         self._missing: list[dict[str, Any]] = []
+        self._recovered: dict[str, int] = {}
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
         self._entries: dict[str, int] = {}
@@ -40,6 +41,8 @@ class ShareRecords:
         """A chunk was waited for since ``begin_s`` and is worked through now."""
         path = chunk.path
         self._entries[path] = chunk.tree_entries
+        if chunk.recovered_count:
+            self._recovered[path] = chunk.recovered_count
         self._events[path] = self._events.get(path, 0) + len(chunk)
         self._wall_s[path] = self._wall_s.get(path, 0.0) + time.monotonic() - begin_s
 
@@ -75,3 +78,4 @@ class ShareRecords:
         result.branches = self._branches.as_list()
         result.skipped = self._skipped
         result.companions_missing = self._missing
+        result.recovered = self._recovered

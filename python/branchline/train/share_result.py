@@ -72,6 +72,8 @@ class ShareResult:
     branches: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)
     companions_missing: list[dict[str, Any]] = field(default_factory=list)
+    # Files that were never closed, with how many keys were found again.
+    recovered: dict[str, int] = field(default_factory=dict)
     events: int = 0
     is_whole: bool = True
     interrupted: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from branchline import _core
-from branchline.errors import OptionError
+from branchline.errors import OptionError, RecoveredFileWarning, warn
 from branchline.locations import split_location
 from branchline.tree.directory import Directory
 from branchline.tree.entries import Entries, Entry
@@ -20,7 +20,8 @@ def open(location: Any, **options: Any) -> Any:  # noqa: A001 - uproot's name, s
     """Opens ``file.root`` (a File), or ``file.root:tree`` or ``{"file.root": "tree"}`` (a Tree).
 
     The options of uproot that say how it reads and what it keeps are accepted and not used. Raises MissingFileError,
-    BadFileError, StorageError, NoSuchKeyError, OptionError.
+    BadFileError, StorageError, NoSuchKeyError, OptionError. A file that was never closed is recovered, with a
+    RecoveredFileWarning.
     """
     check_opening_options(options)
     if isinstance(location, Mapping) and len(location) == 1:
@@ -34,7 +35,14 @@ def open(location: Any, **options: Any) -> Any:  # noqa: A001 - uproot's name, s
             hint='give a path, "file.root:tree", or {"file.root": "tree"}',
         )
     file = File(path)
+    if file.recovered_count:
+        warn(recovered(file.path, file.recovered_count), RecoveredFileWarning)
     return file if tree is None else file[tree]
+
+
+def recovered(path: str, keys_count: int) -> str:
+    """The warning that a file was never closed."""
+    return f"{path} was never closed: {keys_count} of its keys were found again, with what was saved until then"
 
 
 class File(Directory):
@@ -47,6 +55,8 @@ class File(Directory):
         self._is_closed = False
         self.path: str = self._core.path
         self.size_bytes: int = self._core.size_bytes
+        # Keys that had to be found again, as the file was never closed.
+        self.recovered_count: int = self._core.recovered_count
 
     def __repr__(self) -> str:
         return f"<File {self.path}: {', '.join(self.trees()) or 'no trees'}>"

@@ -13,6 +13,7 @@ from branchline.errors import (
     DatasetError,
     NoSuchKeyError,
     OptionError,
+    RecoveredFileWarning,
     SkippedFileWarning,
     UnreadableBranchWarning,
     warn,
@@ -20,7 +21,7 @@ from branchline.errors import (
 from branchline.locations import files_matching, is_pattern, split_location
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches, BranchFilter
-from branchline.tree.file import File
+from branchline.tree.file import File, recovered
 from branchline.tree.libraries import NESTED, check_how, library_of
 from branchline.tree.options import check_opening_options, check_reading_options
 from branchline.tree.reading import Together, columns_of
@@ -206,6 +207,8 @@ class Steps:
             offset, source, entries_of_source = 0, None, 0
             for chunk in stream:
                 telling.catch_up()
+                if chunk.source_index != source and chunk.recovered_count and self._is_new(chunk.source_index):
+                    warn(recovered(chunk.path, chunk.recovered_count), RecoveredFileWarning)
                 if chunk.source_index != source:
                     offset += entries_of_source
                     source, entries_of_source = chunk.source_index, chunk.tree_entries
@@ -213,6 +216,10 @@ class Steps:
                 told = Report(chunk.path, chunk.tree_name, chunk.entry_start, chunk.entry_stop, offset)
                 yield selection, selection.of(columns_of(chunk)), told
                 del chunk
+
+    def _is_new(self, source_index: int) -> bool:
+        """Whether the tree of a source was opened for these steps, and nothing was told of its file before."""
+        return self._sources[source_index].open_tree is None
 
     def _all_of(self, chunk: Chunk) -> Selection:
         """All branches that were read of a chunk, with one warning of those that cannot be."""

@@ -54,6 +54,8 @@ class Chunk:
         self._shape = shape
         self.source_index: int = core.source_index
         self.path: str = core.path
+        # Keys of the file that had to be found again, as it was never closed.
+        self.recovered_count: int = core.recovered_count
         self.tree_name: str = core.tree_path
         self.tree_entries: int = core.tree_entries
         self.entry_start: int = core.entry_start
