@@ -170,7 +170,8 @@ def read_all(path: Path, step_size: int | str, outcomes: Counter[str]) -> None:
     file.keys()
     for name in file.trees():
         try:
-            tree = file[name]
+            # A directory may have the same name.
+            tree = file.tree(name)
             tree.show(stream=io.StringIO())
             readable = [branch.path for branch in tree.values() if branch.readable]
         except BranchlineError as error:
