@@ -120,12 +120,14 @@ def records_of(shape: Shape, facts: Mapping[str, tuple[str, str, str]]) -> dict[
     outline = shape.outline
     if outline.nests:
         return {}
+    shape.learn_types(shape.readable)
+    whole = {path for path in shape.readable if _has_values(shape.empty(path).form)}
     records: dict[str, Group] = {}
     for index in reversed(range(len(outline.paths))):
         path, children = outline.paths[index], outline.children(index)
         is_record = outline.kinds[index] == "group" or facts[path][2] not in ("", "TClonesArray")
         below = {outline.names[child]: outline.paths[child] for child in children}
-        if below and is_record and all(one in records or one in shape.readable_set for one in below.values()):
+        if below and is_record and all(one in records or one in whole for one in below.values()):
             records[path] = Group({name: records.get(one, one) for name, one in below.items()})
     return records
 
@@ -143,7 +145,14 @@ def forms_of(shape: Shape, records: Mapping[str, Group]) -> dict[str, ak.forms.F
             forms[path] = nested_layout(records[path], shape.empty, 0).form
         elif path in shape.readable_set and not (outline.nests and path.startswith(IMPORTED)):
             forms[path] = without_blocks(shape.empty(path)).form
-    return forms
+    return {path: form for path, form in forms.items() if _has_values(form)}
+
+
+def _has_values(form: ak.forms.Form) -> bool:
+    """Whether there is more to a form than records without members, which coffea takes for what it is not."""
+    if form.is_record:
+        return any(_has_values(content) for content in form.contents)
+    return _has_values(form.content) if form.is_list or form.is_option else True
 
 
 def _column(
