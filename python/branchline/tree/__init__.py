@@ -5,6 +5,7 @@ from branchline.tree.branch import Branch
 from branchline.tree.directory import Directory
 from branchline.tree.file import File, open
 from branchline.tree.iteration import Report, concatenate, iterate, num_entries
+from branchline.tree.lazy import LazyRecord
 from branchline.tree.nanoevents import NanoEventsMaker, nanoevents
 from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source, entries_in
 from branchline.tree.tree import Tree
@@ -17,6 +18,7 @@ __all__ = [
     "ChunkStream",
     "Directory",
     "File",
+    "LazyRecord",
     "NanoEventsMaker",
     "Report",
     "SkippedFile",

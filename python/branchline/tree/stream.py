@@ -135,11 +135,6 @@ class Chunk:
             self._arrays[key] = array_of(layout_of(self.column(name)), library)
         return self._arrays[key]
 
-    def no_entries(self, names: Sequence[str]) -> dict[str, Any]:
-        """Awkward arrays of no entries, for the types of branches, whether they were read or not; nothing is read."""
-        columns = self._core.tree().empty_columns(list(names))
-        return {name: array_of(layout_of(one), "ak") for name, one in zip(names, columns, strict=True)}
-
     def arrays(self, library: str = "ak", names: Sequence[str] | None = None) -> Any:
         """Several branches together (those that were read, if none are named)."""
         wanted = self.branches if names is None else names
