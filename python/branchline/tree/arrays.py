@@ -65,12 +65,22 @@ def _option(column: Any) -> ak.contents.Content:
 
 
 def _union(column: Any) -> ak.contents.Content:
-    tags = np.frombuffer(column[1], dtype="i1")
-    index = np.empty(len(tags), dtype="i8")
-    for tag in range(len(column[2])):
-        of_tag = tags == tag
-        index[of_tag] = np.arange(np.count_nonzero(of_tag))
-    contents = [layout_of(content) for content in column[2]]
+    """A variant of variants has all their alternatives: awkward has no unions right within unions."""
+    outer = np.frombuffer(column[1], dtype="i1")
+    tags, index = np.empty(len(outer), dtype="i1"), np.empty(len(outer), dtype="i8")
+    contents: list[ak.contents.Content] = []
+    for tag, inner in enumerate(map(layout_of, column[2])):
+        of_tag = outer == tag
+        if inner.is_union:
+            tags[of_tag] = len(contents) + inner.tags.data
+            index[of_tag] = inner.index.data
+            contents += inner.contents
+        else:
+            tags[of_tag] = len(contents)
+            index[of_tag] = np.arange(np.count_nonzero(of_tag))
+            contents.append(inner)
+    if len(contents) == 1:
+        return contents[0]
     return ak.contents.UnionArray(ak.index.Index8(tags), ak.index.Index64(index), contents)
 
 

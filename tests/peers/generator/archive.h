@@ -305,7 +305,8 @@ template <class A, class... Ts> void passVariant(A& archive, std::variant<Ts...>
     std::uint8_t i = 0;
     ((i++ == number ? void(value = Ts{}) : void()), ...);
   }
-  std::visit([&](auto& held) { pass(archive, held); }, value);
+  // ROOT leaves a variant valueless where its field came later than the entry.
+  if (!value.valueless_by_exception()) std::visit([&](auto& held) { pass(archive, held); }, value);
 }
 
 template <class A, class T> void pass(A& archive, T& value) {

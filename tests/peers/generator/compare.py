@@ -86,6 +86,8 @@ def _(kind: Maybe, got: Any, wanted: Any, place: str = "") -> str | None:
 
 @difference.register
 def _(kind: Variant, got: Any, wanted: Any, place: str = "") -> str | None:
+    if wanted is None and not fits(kind, None):
+        return None if got is None else f"{place or 'value'} is {got!r}, not nothing"
     # The value does not say which alternative it is of.
     found = [difference(one, got, wanted, place) for one in kind.kinds if fits(one, wanted)]
     return None if None in found else found[0]

@@ -70,7 +70,9 @@ class FieldMaker:
         if draw < 0.62:
             return FixedArray(self.kind(depth - 1), (self.rng.randint(1, 4),), is_std=True)
         if draw < 0.68:
-            return Maybe(self.kind(depth - 1), "std::optional")
+            held = self.kind(depth - 1)
+            # ROOT has no optional of a variant.
+            return held if isinstance(held, Variant) else Maybe(held, "std::optional")
         if draw < 0.74:
             return Variant(self.alternatives(depth - 1))
         if draw < 0.82 and self.family.classes:
