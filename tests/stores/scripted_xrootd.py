@@ -68,9 +68,12 @@ class XrootdScript:
         self.flags = flags | (TLS_THERE_AND_NOW if tls else 0)
         self.tls = tls
         self.open_handles = 0
+        # By the numbers of the connections.
+        self.connections: dict[int, socket.socket] = {}
         self.requests: list[int] = []
 
     def __call__(self, number: int, connection: socket.socket) -> None:
+        self.connections[number] = connection
         if len(receive(connection, 20)) < 20:
             return
         connection.sendall(answer(b"\0\0", OK, struct.pack(">II", 0x520, 1)))

@@ -149,8 +149,8 @@ class Folder:
 
 
 def certificates(folder: Path) -> None:
-    """An authority `ca.pem` and a certificate `cert.pem` with its key `key.pem` for localhost; the authority also
-    in the folder `authorities`, as grids have theirs.
+    """An authority `ca.pem` and a certificate `cert.pem` with its key `key.pem` for localhost, and `user.pem` with
+    `user-key.pem` for a user; the authority also in the folder `authorities`, as grids have theirs.
     """
     openssl = program("openssl")
 
@@ -164,6 +164,8 @@ def certificates(folder: Path) -> None:
     run("req", *new_key, "-keyout", "key.pem", "-out", "cert.csr", "-subj", "/CN=localhost")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names.txt")
     run("x509", "-req", "-in", "cert.csr", *signed, "-out", "cert.pem")
+    run("req", *new_key, "-keyout", "user-key.pem", "-out", "user.csr", "-subj", "/CN=A user")
+    run("x509", "-req", "-in", "user.csr", *signed[:-2], "-out", "user.pem")
     (folder / "authorities").mkdir()
     shutil.copy(folder / "ca.pem", folder / "authorities")
     run("rehash", "authorities")
@@ -189,6 +191,8 @@ http {{
         listen 127.0.0.1:{tls_port} ssl;
         ssl_certificate {certificates}/cert.pem;
         ssl_certificate_key {certificates}/key.pem;
+        ssl_client_certificate {certificates}/ca.pem;
+        ssl_verify_client optional;
         root {data};
         location /one-range/ {{ alias {data}/; max_ranges 1; }}
         location /no-ranges/ {{ alias {data}/; max_ranges 0; }}
@@ -196,6 +200,10 @@ http {{
         location /round/ {{ rewrite ^ /round/ redirect; }}
         location /guarded/ {{
             if ($http_authorization != "Bearer {token}") {{ return 403; }}
+            alias {data}/;
+        }}
+        location /for-known-users/ {{
+            if ($ssl_client_verify != SUCCESS) {{ return 403; }}
             alias {data}/;
         }}
         location /guarded-and-moved/ {{

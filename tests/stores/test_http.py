@@ -113,6 +113,26 @@ def test_no_error_tells_a_secret(served: Served, monkeypatch: pytest.MonkeyPatch
     assert "very.secret" not in str(raised.value)
 
 
+def test_a_certificate_of_the_user_opens_a_file(
+    served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("X509_CERT_DIR", str(served.certificates / "authorities"))
+    url = f"davs://localhost:{served.nginx.tls_port}/for-known-users/random.bin"
+    with pytest.raises(StorageError, match="X509_USER_PROXY"):
+        Store(url)
+    proxy = tmp_path / "proxy"
+    proxy.write_text((served.certificates / "user.pem").read_text())
+    monkeypatch.setenv("X509_USER_PROXY", str(proxy))
+    with pytest.raises(StorageError, match="holds no key"):
+        Store(url)
+    proxy.write_text(proxy.read_text() + (served.certificates / "user-key.pem").read_text())
+    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+    monkeypatch.delenv("X509_USER_PROXY")
+    monkeypatch.setenv("X509_USER_CERT", str(served.certificates / "user.pem"))
+    monkeypatch.setenv("X509_USER_KEY", str(served.certificates / "user-key.pem"))
+    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+
+
 def test_an_authority_that_is_not_trusted_is_named_as_the_reason(served: Served) -> None:
     with pytest.raises(StorageError, match="X509_CERT_DIR") as raised:
         Store(f"https://localhost:{served.nginx.tls_port}/random.bin")

@@ -220,6 +220,26 @@ def test_a_connection_that_breaks_is_replaced() -> None:
         assert server.connections == 2
 
 
+@pytest.mark.parametrize("at", [PROTOCOL, OPEN, PGREAD])
+def test_bytes_that_trickle_end_at_the_deadline(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+
+    def trickle(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code != at:
+            return None
+        for byte in script.good(stream, code, arguments, payload)[:200] + bytes(100):
+            connections[number].sendall(bytes([byte]))
+            time.sleep(0.1)
+        return b""
+
+    with xrootd_script(CONTENT, trickle) as (url, script, _):
+        connections = script.connections
+        started_s = time.monotonic()
+        with pytest.raises(StorageError, match="did not answer in time"):
+            Store(url).read([(4000, 9000)])
+        assert time.monotonic() - started_s < 5
+
+
 SECRET = "very.secret"
 
 

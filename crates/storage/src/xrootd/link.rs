@@ -18,8 +18,10 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 enum Wire {
     Plain(TcpStream),
-    Secure(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Secure(Box<Secure>),
 }
+
+type Secure = StreamOwned<ClientConnection, TcpStream>;
 
 /// A connection to a server.
 pub(super) struct Link {
@@ -89,7 +91,7 @@ impl Link {
     }
 
     /// Goes on in TLS, from the next byte in both directions.
-    pub(super) fn secure(&mut self, host: &str) -> Result<()> {
+    pub(super) fn secure(&mut self, host: &str, deadline: Instant) -> Result<()> {
         let refused = |reason: String| {
             Fault::new(StorageErrorKind::Refused, format!("no secure connection to {}: {reason}", self.server))
         };
@@ -100,11 +102,16 @@ impl Link {
         let connection = ClientConnection::new(configuration()?, name).map_err(|error| refused(error.to_string()))?;
         let Some(Wire::Plain(stream)) = self.wire.take() else { return Err(self.lost()) };
         let mut secure = StreamOwned::new(connection, stream);
-        while secure.conn.is_handshaking() {
-            if let Err(error) = secure.conn.complete_io(&mut secure.sock) {
-                return Err(self.tls_fault(&error));
+        let mut shake_hands = || {
+            while secure.conn.is_handshaking() {
+                send_tls(&mut secure)?;
+                if secure.conn.is_handshaking() {
+                    receive_tls(&mut secure, deadline)?;
+                }
             }
-        }
+            send_tls(&mut secure)
+        };
+        shake_hands().map_err(|error| self.tls_fault(&error))?;
         self.wire = Some(Wire::Secure(Box::new(secure)));
         Ok(())
     }
@@ -160,13 +167,49 @@ fn receive_some(wire: &mut Option<Wire>, room: &mut [u8], deadline: Instant) -> 
     }
     let count = match wire {
         Some(Wire::Plain(stream)) => retry_interrupted(|| stream.read(room))?,
-        Some(Wire::Secure(secure)) => retry_interrupted(|| secure.read(room))?,
+        Some(Wire::Secure(secure)) => receive_secure(secure, room, deadline)?,
         None => 0,
     };
     if count == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(count)
+}
+
+/// What rustls would do by itself, but then without a deadline.
+fn receive_secure(secure: &mut Secure, room: &mut [u8], deadline: Instant) -> io::Result<usize> {
+    loop {
+        match secure.conn.reader().read(room) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return done,
+        }
+        receive_tls(secure, deadline)?;
+        send_tls(secure)?;
+    }
+}
+
+fn receive_tls(secure: &mut Secure, deadline: Instant) -> io::Result<()> {
+    if Instant::now() >= deadline {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    if retry_interrupted(|| secure.conn.read_tls(&mut secure.sock))? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    match secure.conn.process_new_packets() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            // Tells the server why, if it still listens.
+            let _ = send_tls(secure);
+            Err(io::Error::new(io::ErrorKind::InvalidData, error))
+        }
+    }
+}
+
+fn send_tls(secure: &mut Secure) -> io::Result<()> {
+    while secure.conn.wants_write() {
+        retry_interrupted(|| secure.conn.write_tls(&mut secure.sock))?;
+    }
+    Ok(())
 }
 
 fn retry_interrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {

@@ -80,11 +80,11 @@ impl Session {
             return Err(Fault::new(StorageErrorKind::Refused, reason));
         }
         if can & flags::TLS_NOW != 0 || server.secure {
-            session.link.secure(&server.host)?;
+            session.link.secure(&server.host, deadline)?;
         }
         let login = session.done(Request::login(&user_name(server)), deadline)?;
         if can & flags::TLS_AFTER_LOGIN != 0 && !session.link.is_secure() {
-            session.link.secure(&server.host)?;
+            session.link.secure(&server.host, deadline)?;
         }
         // A session's number of 16 bytes, and what the server wants to know of us.
         let wanted = login.get(16..).unwrap_or_default();

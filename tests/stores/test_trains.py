@@ -1,0 +1,49 @@
+"""A train over files at servers gives what it gives over the same files on the local disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import awkward as ak
+import hist
+import pytest
+from tests.stores.conftest import Served
+
+import branchline
+from branchline.errors import MissingFileError
+
+
+class Spectra:
+    name = "spectra"
+
+    def process(self, events: ak.Array) -> hist.Hist:
+        return hist.Hist.new.Reg(50, 0, 1, name="pt").Weight().fill(ak.flatten(events.pt), weight=0.1)
+
+
+def places(served: Served) -> dict[str, str]:
+    return {
+        "root": f"root://127.0.0.1:{served.cluster.redirector.port}/",
+        "http": f"http://127.0.0.1:{served.nginx.port}",
+    }
+
+
+@pytest.mark.parametrize("kind", ["root", "http"])
+def test_results_are_the_same_bit_for_bit(kind: str, served: Served, tmp_path: Path) -> None:
+    base = places(served)[kind]
+    names = ("events.root", "small.root")
+    expected = branchline.run([Spectra()], [f"{served.data}/{name}:events" for name in names], tmp_path / "local")
+    found = branchline.run([Spectra()], [f"{base}/{name}:events" for name in names], tmp_path / kind, workers=2)
+    assert found.outputs["spectra"] == expected.outputs["spectra"]
+    job = json.loads((tmp_path / kind / "job.json").read_text())
+    assert [one["name"] for one in job["storage_elements"]] == [base.rstrip("/")]
+
+
+@pytest.mark.parametrize("kind", ["root", "http"])
+def test_a_file_that_is_not_there_is_skipped_if_that_was_asked_for(kind: str, served: Served, tmp_path: Path) -> None:
+    base = places(served)[kind]
+    files = [f"{base}/small.root:events", f"{base}/absent.root:events"]
+    with pytest.raises(MissingFileError, match=r"absent\.root"):
+        branchline.run([Spectra()], files, tmp_path / "strict")
+    result = branchline.run([Spectra()], files, tmp_path / "lax", skip_bad_files=True)
+    assert result.outputs["spectra"].sum().value > 0
