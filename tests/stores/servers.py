@@ -165,10 +165,36 @@ def certificates(folder: Path) -> None:
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names.txt")
     run("x509", "-req", "-in", "cert.csr", *signed, "-out", "cert.pem")
     run("req", *new_key, "-keyout", "user-key.pem", "-out", "user.csr", "-subj", "/CN=A user")
-    run("x509", "-req", "-in", "user.csr", *signed[:-2], "-out", "user.pem")
+    (folder / "user.txt").write_text("basicConstraints=CA:FALSE\n")
+    run("x509", "-req", "-in", "user.csr", *signed[:-1], "user.txt", "-out", "user.pem")
     (folder / "authorities").mkdir()
     shutil.copy(folder / "ca.pem", folder / "authorities")
     run("rehash", "authorities")
+
+
+def grid_proxy(folder: Path, certificates: Path) -> Path:
+    """A proxy of the user (RFC 3820) with its key and the user's certificate, as grids' tools leave it."""
+
+    def run(*arguments: object) -> None:
+        subprocess.run([program("openssl"), *map(str, arguments)], cwd=folder, check=True, capture_output=True)
+
+    (folder / "proxy.txt").write_text("proxyCertInfo=critical,language:id-ppl-inheritAll\n")
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    run("req", *new_key, "-keyout", "key.pem", "-out", "proxy.csr", "-subj", "/CN=A user/CN=1")
+    signed = (
+        "-CA",
+        certificates / "user.pem",
+        "-CAkey",
+        certificates / "user-key.pem",
+        "-CAcreateserial",
+        "-days",
+        "1",
+    )
+    run("x509", "-req", "-in", "proxy.csr", *signed, "-extfile", "proxy.txt", "-out", "proxy.pem")
+    parts = (folder / "proxy.pem", folder / "key.pem", certificates / "user.pem")
+    proxy = folder / "x509up"
+    proxy.write_text("".join(part.read_text() for part in parts))
+    return proxy
 
 
 NGINX_TOKEN = "a.good-token"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.stores.conftest import Served
 from tests.stores.scripted import Script, http_request, scripted
-from tests.stores.servers import NGINX_TOKEN, Folder, Nginx
+from tests.stores.servers import NGINX_TOKEN, Folder, Nginx, grid_proxy
 
 import branchline
 from branchline._core import Store
@@ -118,19 +118,31 @@ def test_a_certificate_of_the_user_opens_a_file(
 ) -> None:
     monkeypatch.setenv("X509_CERT_DIR", str(served.certificates / "authorities"))
     url = f"davs://localhost:{served.nginx.tls_port}/for-known-users/random.bin"
-    with pytest.raises(StorageError, match="X509_USER_PROXY"):
+    with pytest.raises(StorageError, match="X509_USER_CERT"):
         Store(url)
     proxy = tmp_path / "proxy"
     proxy.write_text((served.certificates / "user.pem").read_text())
     monkeypatch.setenv("X509_USER_PROXY", str(proxy))
-    with pytest.raises(StorageError, match="holds no key"):
+    with pytest.raises(StorageError, match=r"your certificate could not be shown: .* holds no key"):
         Store(url)
+    assert Store(url.replace("for-known-users/", "")).size_bytes, "nobody asks for it"
     proxy.write_text(proxy.read_text() + (served.certificates / "user-key.pem").read_text())
     assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
     monkeypatch.delenv("X509_USER_PROXY")
     monkeypatch.setenv("X509_USER_CERT", str(served.certificates / "user.pem"))
     monkeypatch.setenv("X509_USER_KEY", str(served.certificates / "user-key.pem"))
     assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+
+
+def test_a_proxy_of_the_grid_is_no_hindrance_where_nobody_asks_for_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
+    monkeypatch.setenv("X509_USER_PROXY", str(grid_proxy(tmp_path, served.certificates)))
+    base = f"https://localhost:{served.nginx.tls_port}"
+    assert Store(f"{base}/random.bin").size_bytes == len(served.content)
+    with pytest.raises(StorageError, match="proxies are not taken here, use a token"):
+        Store(f"{base}/for-known-users/random.bin")
 
 
 def test_an_authority_that_is_not_trusted_is_named_as_the_reason(served: Served) -> None:

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 
 use crate::fault::{Fault, Result};
 use crate::url::quoted;
@@ -70,24 +71,30 @@ fn default_proxy() -> PathBuf {
     Path::new("/tmp").join(format!("x509up_u{}", rustix::process::geteuid().as_raw()))
 }
 
+/// The certificate of the user, or why it is not shown to servers. Most do not ask for one.
+pub(crate) struct Own {
+    pub(crate) identity: Option<Identity>,
+    pub(crate) why_not: Option<String>,
+}
+
 /// The user's proxy or certificate: of `X509_USER_PROXY`, of `X509_USER_CERT` and `X509_USER_KEY`, or the proxy at its
-/// usual place; None if there is none.
-pub(crate) fn identity() -> Result<Option<Identity>> {
+/// usual place.
+pub(crate) fn own() -> Own {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(proxy) = named("X509_USER_PROXY") {
-        return read_identity(&proxy, &proxy).map(Some);
+    let usual = Some(default_proxy()).filter(|proxy| proxy.exists());
+    let pair = named("X509_USER_CERT").zip(named("X509_USER_KEY"));
+    let proxy = named("X509_USER_PROXY").or_else(|| if pair.is_none() { usual } else { None });
+    let files = proxy.map(|proxy| (proxy.clone(), proxy)).or(pair);
+    match files.map(|(certificate, key)| read_identity(&certificate, &key)) {
+        None => Own { identity: None, why_not: None },
+        Some(Ok(identity)) => Own { identity: Some(identity), why_not: None },
+        Some(Err(fault)) => Own { identity: None, why_not: Some(fault.reason) },
     }
-    if let (Some(certificate), Some(key)) = (named("X509_USER_CERT"), named("X509_USER_KEY")) {
-        return read_identity(&certificate, &key).map(Some);
-    }
-    let proxy = default_proxy();
-    // Nobody asked for this one: if it is of no use, the server is asked without.
-    Ok(if proxy.exists() { read_identity(&proxy, &proxy).ok() } else { None })
 }
 
 fn read_identity(certificate: &Path, key: &Path) -> Result<Identity> {
     let unusable = |path: &Path, reason: &dyn std::fmt::Display| {
-        let reason = format!("the certificate of the user cannot be used: {}: {reason}", path.display());
+        let reason = format!("your certificate could not be shown: {}: {reason}", path.display());
         Fault::new(StorageErrorKind::Permission, reason)
     };
     let pem = fs::read(certificate).map_err(|error| unusable(certificate, &error))?;
@@ -96,10 +103,16 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<Identity> {
         return Err(unusable(certificate, &"it holds no certificate"));
     }
     let key_pem = fs::read(key).map_err(|error| unusable(key, &error))?;
-    match PrivateKeyDer::from_pem_slice(&key_pem) {
-        Ok(_) => Ok(Identity { chain, key_pem }),
-        Err(_) => Err(unusable(key, &"it holds no key without a password")),
-    }
+    let parsed = PrivateKeyDer::from_pem_slice(&key_pem);
+    let parsed = parsed.map_err(|_| unusable(key, &"it holds no key without a password"))?;
+    // Here, because some who take it expect that it is right. Proxies of grids (RFC 3820) have an extension that is
+    // critical and unknown to rustls.
+    let made = CertifiedKey::from_der(chain.clone(), parsed, &provider());
+    made.map_err(|error| match error {
+        rustls::Error::InvalidCertificate(_) => unusable(certificate, &"proxies are not taken here, use a token"),
+        other => unusable(certificate, &other),
+    })?;
+    Ok(Identity { chain, key_pem })
 }
 
 impl Identity {
@@ -120,5 +133,5 @@ pub(crate) fn fault_of(server: &str, error: &rustls::Error) -> Fault {
 
 /// The key of the user's certificate is of no kind that TLS knows.
 pub(crate) fn no_key() -> Fault {
-    Fault::new(StorageErrorKind::Permission, "the certificate of the user cannot be used: its key is of another kind")
+    Fault::new(StorageErrorKind::Permission, "your certificate could not be shown: its key is of another kind")
 }

@@ -16,6 +16,8 @@ use crate::{limits, tls, token, StorageErrorKind};
 /// The connections of this process.
 pub(super) struct Client {
     agent: Agent,
+    /// Why the user's certificate is not shown, if there is one.
+    certificate_note: Option<String>,
     /// Servers that answer a request for several ranges with something else.
     one_range_only: Mutex<HashSet<String>>,
 }
@@ -36,7 +38,9 @@ pub(super) fn client() -> Result<Arc<Client>> {
     if let Some(one) = kept.as_ref().filter(|one| one.process == process && one.fingerprint == fingerprint) {
         return Ok(Arc::clone(&one.client));
     }
-    let client = Arc::new(Client { agent: new_agent()?, one_range_only: Mutex::default() });
+    let own = tls::own();
+    let (agent, certificate_note) = (new_agent(own.identity)?, own.why_not);
+    let client = Arc::new(Client { agent, certificate_note, one_range_only: Mutex::default() });
     let new = Kept { process, fingerprint, client: Arc::clone(&client) };
     if let Some(old) = kept.replace(new).filter(|old| old.process != process) {
         // After a fork its connections are the parent's: to close them here would say goodbye in its name.
@@ -45,8 +49,8 @@ pub(super) fn client() -> Result<Arc<Client>> {
     Ok(client)
 }
 
-fn new_agent() -> Result<Agent> {
-    let own = match tls::identity()? {
+fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
+    let own = match identity {
         None => None,
         Some(identity) => {
             let chain: Vec<_> = identity.chain.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
@@ -77,6 +81,7 @@ fn new_agent() -> Result<Agent> {
 pub(super) struct Answer {
     pub(super) response: Response<Body>,
     server: String,
+    certificate_note: Option<String>,
 }
 
 impl Client {
@@ -112,7 +117,7 @@ impl Client {
             }
         }
         let response = request.call().map_err(|error| from_ureq(&server, error))?;
-        Ok(Answer { response, server })
+        Ok(Answer { response, server, certificate_note: self.certificate_note.clone() })
     }
 
     /// Whether this server is known to do one range at a time.
@@ -159,13 +164,16 @@ impl Answer {
             StatusCode::NOT_FOUND | StatusCode::GONE => {
                 Fault::new(StorageErrorKind::NotFound, format!("there is no such file at {server}"))
             }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Fault::new(
-                StorageErrorKind::Permission,
-                format!(
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let mut reason = format!(
                     "{server} does not let you read it ({status}); it may want a token (BEARER_TOKEN or \
-                     BEARER_TOKEN_FILE, sent over https only) or a certificate (X509_USER_PROXY), or yours has expired"
-                ),
-            ),
+                     BEARER_TOKEN_FILE, sent over https only) or a certificate (X509_USER_CERT), or yours has expired"
+                );
+                if let Some(note) = &self.certificate_note {
+                    reason += &format!("; {note}");
+                }
+                Fault::new(StorageErrorKind::Permission, reason)
+            }
             _ => {
                 let passes = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
                 let kind = if passes { StorageErrorKind::Unreachable } else { StorageErrorKind::Refused };

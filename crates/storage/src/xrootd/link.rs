@@ -227,7 +227,7 @@ fn configuration() -> Result<Arc<ClientConfig>> {
     roots.add_parsable_certificates(tls::authorities());
     let builder = ClientConfig::builder_with_provider(tls::provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(refused)?.with_root_certificates(roots);
-    Ok(Arc::new(match tls::identity()? {
+    Ok(Arc::new(match tls::own().identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
             let key = identity.key()?;
