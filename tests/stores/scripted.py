@@ -39,10 +39,6 @@ class Scripted:
         with connection, suppress(OSError):
             self._script(number, connection)
 
-    def wait_for_the_end(self) -> None:
-        """For scripts that stall: returns when the test is over."""
-        self._closed.wait(30)
-
     def close(self) -> None:
         self._closed.set()
         self._listener.close()

@@ -233,6 +233,13 @@ def test_roots_is_refused_by_a_server_without_tls(served: Served) -> None:
         Store(url(served.xrootd, scheme="roots"))
 
 
+def test_a_host_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    with pytest.raises(StorageError, match=r"the host of no-such-host\.invalid:1094 is not known") as raised:
+        Store("root://no-such-host.invalid//f.root")
+    assert raised.value.retry
+
+
 def test_something_else_than_xrootd_is_an_error(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.5")
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")

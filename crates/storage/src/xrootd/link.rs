@@ -1,8 +1,8 @@
 //! A connection: bytes in and out, plain or secure, each wait with its deadline.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
@@ -40,7 +40,7 @@ impl Link {
         let unknown = |error: io::Error| {
             Fault::new(StorageErrorKind::Unreachable, format!("the host of {name} is not known: {error}"))
         };
-        let addresses = (server.host.as_str(), server.port).to_socket_addrs().map_err(unknown)?;
+        let addresses = addresses_of(server, settings.connect_timeout).map_err(unknown)?;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
             match TcpStream::connect_timeout(&address, settings.connect_timeout) {
@@ -158,6 +158,21 @@ impl Link {
             None => Fault::connection(&self.server, "while an answer was due", error),
         }
     }
+}
+
+/// The addresses of a host. The system looks names up for as long as it likes, so it does that in a thread of its own.
+fn addresses_of(server: &Server, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = server.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, server.port)]);
+    }
+    let (found, addresses) = mpsc::channel();
+    let name = (server.host.clone(), server.port);
+    let look_up = move || {
+        // Nobody listens any more if it took too long.
+        let _ = found.send(name.to_socket_addrs().map(Iterator::collect));
+    };
+    std::thread::Builder::new().name("branchline-lookup".to_owned()).spawn(look_up)?;
+    addresses.recv_timeout(timeout).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// At least one byte, or an error.
