@@ -30,7 +30,7 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
         Layout::Run { scalar, dimensions, header, .. } => match (plain.bounds()?, counts) {
             (Some(bounds), _) => decode_run(plain, &bounds, entries, *scalar, dimensions, *header, &mut column)?,
             (None, Some(Counts::Entries(counts))) => match header {
-                RunHeader::Pointer => decode_pointed(plain, counts, entries, *scalar, &mut column)?,
+                RunHeader::Pointer => decode_pointed(plain, counts, entries, *scalar, dimensions, &mut column)?,
                 _ => decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?,
             },
             _ if plain.entries_count == 0 => {}
@@ -130,6 +130,7 @@ fn decode_pointed(
     counts: &[i64],
     entries: Range<usize>,
     scalar: Scalar,
+    dimensions: &[usize],
     column: &mut Column,
 ) -> Result<()> {
     let misfit = || FormatError::damaged(0, "the counts of the entries do not fit the data of the basket");
@@ -137,12 +138,13 @@ fn decode_pointed(
     if counts.len() != plain.entries_count {
         return Err(misfit());
     }
+    let element_size = entry_size(scalar, dimensions);
     let mut cursor = Cursor::new(plain.data);
     let mut end = 0;
     for (entry, count) in counts.iter().enumerate() {
         let is_there = cursor.u8()? != 0;
-        let count = if is_there { cursor.checked_count((*count).max(0), scalar.stored_size())? } else { 0 };
-        let stored = cursor.take(count * scalar.stored_size())?;
+        let count = if is_there { cursor.checked_count((*count).max(0), element_size)? } else { 0 };
+        let stored = cursor.take(count * element_size)?;
         if entries.contains(&entry) {
             append_values(scalar, stored, content);
             end += count as i64;
@@ -209,4 +211,26 @@ fn each_entry(
         visit(&mut cursor, index, index >= entries.start).map_err(|error| error.in_object(format!("entry {index}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::tree::embedded::EmbeddedBasket;
+
+    #[test]
+    fn pointed_elements_may_be_arrays() {
+        // An entry of one array of two numbers, and a null pointer.
+        let data = Arc::new(vec![1, 0, 7, 0, 8, 0]);
+        let basket = EmbeddedBasket { has_data: true, key_size: 0, entries_count: 2, data, offsets: None };
+        let header = RunHeader::Pointer;
+        let layout = Layout::Run { scalar: Scalar::I16, dimensions: vec![2], header, count: Some(0) };
+        let counts = Counts::Entries(vec![1, 3]);
+        let column = decode(&layout, &Plain::embedded(&basket), 0..2, Some(&counts)).unwrap();
+        let values = Column::Flat { dtype: "i2", values: [7i16, 8].map(i16::to_ne_bytes).concat() };
+        let arrays = Column::Regular { size: 2, content: Box::new(values) };
+        assert_eq!(column, Column::List { offsets: vec![0, 1, 1], content: Box::new(arrays) });
+    }
 }
