@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import NotHereError, UnsupportedBranchError
-from branchline.objects.histogram import Histogram
+from branchline.objects.histogram import Histogram, refused
 from branchline.objects.record import Record
 
 # TEfficiency's ways to an interval by their numbers (EStatOption).
@@ -39,6 +39,8 @@ class Efficiency:
         self.title: str = record.raw("fTitle")
         self.passed: Histogram = record["fPassedHistogram"]
         self.total: Histogram = record["fTotalHistogram"]
+        if not isinstance(self.passed, Histogram) or not isinstance(self.total, Histogram):
+            raise refused(record, "its two histograms are not there, or cannot be read")
         self.confidence_level: float = record.raw("fConfLevel")
         option = record.raw("fStatisticOption")
         self.statistics = STATISTICS[option] if 0 <= option < len(STATISTICS) else str(option)

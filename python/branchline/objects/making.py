@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from branchline.errors import UnsupportedBranchError
+from branchline.errors import NoSuchKeyError, UnsupportedBranchError
 from branchline.objects.efficiency import Efficiency
 from branchline.objects.graph import MultiGraph, graph_of
 from branchline.objects.histogram import histogram_of
@@ -29,6 +29,9 @@ def _text_of(record: Record) -> str:
     text: str = record.raw("fString")
     return text
 
+
+# What members of other types than their class has, as in a damaged file, may raise.
+DAMAGED = (AttributeError, LookupError, OverflowError, TypeError, ValueError, NoSuchKeyError)
 
 MAKERS: dict[str, Callable[[Record], Any]] = {
     "TProfile": lambda record: profile_of(record, 1),
@@ -68,5 +71,8 @@ def made(value: Any) -> Any:
                 return MAKERS[name](value)
             except UnsupportedBranchError as error:
                 value.refusal = error.what
+                return value
+            except DAMAGED as error:
+                value.refusal = f"its members are not those of a {name}: {error}"
                 return value
     return value

@@ -13,7 +13,7 @@ Job = Mapping[str, Any]
 
 
 def summary(job: Job) -> list[str]:
-    """Return how the job ended with its events, time and rates, and, if it had events, what limits it."""
+    """Return how the job ended with its events, time and rates, what limits it, and which events companions lack."""
     events, expected, wall_s = number(job, "events"), number(job, "events_expected"), number(job, "wall_s")
     of_all = f" of {count(expected)}" if expected > events else ""
     ended = f"{job.get('status') or 'failed'}: {count(events)}{of_all} events in {duration(wall_s)}"
@@ -21,4 +21,12 @@ def summary(job: Job) -> list[str]:
         ended += (
             f", {significant(events / wall_s)} events/s, {rate(total(job, 'bytes_read'), wall_s)} read from storage"
         )
-    return [ended, diagnosis(job)] if events else [ended]
+    lines = [ended, diagnosis(job)] if events else [ended]
+    return [*lines, *map(_missing_in, job.get("companions_missing") or [])]
+
+
+def _missing_in(companion: Mapping[str, Any]) -> str:
+    """Return which events had nothing in a companion."""
+    missing, first = number(companion, "events_missing"), companion.get("first") or []
+    more = ", ..." if missing > len(first) else ""
+    return f"{count(missing)} events have nothing in {companion['name']}: {', '.join(first)}{more}"

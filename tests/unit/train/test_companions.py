@@ -11,6 +11,7 @@ import pytest
 import uproot
 
 import branchline
+from branchline.report import summary
 
 FILES, EVENTS = 3, 12
 SHORT = 9  # entries of the tree that ends early
@@ -96,6 +97,7 @@ def test_every_event_finds_what_is_its_own(
     assert missing["Kinematics"]["events_missing"] == 1
     assert missing["Kinematics"]["first"] == [f"{sets / '1' / 'Kinematics.root'}: entry 4"]
     assert missing["header"]["events_missing"] == EVENTS - SHORT
+    assert f"1 events have nothing in Kinematics: {sets / '1' / 'Kinematics.root'}: entry 4" in summary(result.job)
     assert {"x", "Kinematics:pt", "header:weight"} <= set(result.job["wagons"][0]["branches"])
 
 
