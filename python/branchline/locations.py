@@ -31,6 +31,31 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
+# Parts of a query that give access to whoever knows them: by the ends of their names, or by the whole of them. The same
+# are hidden where files are read (`crates/storage/src/url.rs`), so that both show the same name of a file.
+SECRET_ENDS = ("authz", "access_token", "token", "signature", "password", "credential", "macaroon", "xrd.ztn")
+SECRET_NAMES = ("key", "sig")
+
+
+def without_secrets(location: str) -> str:
+    """What may be shown of a URL: passwords and the values of secret parameters become ``***``."""
+    if not is_url(location):
+        return location
+    scheme, rest = location.split("://", 1)
+    end = min((rest.index(mark) for mark in "/?" if mark in rest), default=len(rest))
+    who, at, address = rest[:end].rpartition("@")
+    if ":" in who:
+        who = who.split(":", 1)[0] + ":***"
+    head, mark, query = (who + at + address + rest[end:]).partition("?")
+    return f"{scheme}://{head}{mark}{'&'.join(map(_without_value, query.split('&')))}"
+
+
+def _without_value(parameter: str) -> str:
+    key, _, value = parameter.partition("=")
+    is_secret = key.lower().endswith(SECRET_ENDS) or key.lower() in SECRET_NAMES
+    return f"{key}=***" if is_secret and value else parameter
+
+
 def is_pattern(path: str) -> bool:
     """True for what stands for the files that match it, and is not itself the name of one."""
     return not is_url(path) and glob.has_magic(path) and not os.path.exists(path)

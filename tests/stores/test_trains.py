@@ -49,3 +49,11 @@ def test_a_file_that_is_not_there_is_skipped_if_that_was_asked_for(kind: str, se
     with pytest.warns(UserWarning, match=r"skipped .*absent\.root"):
         result = branchline.run([Spectra()], files, tmp_path / "lax", skip_bad_files=True, workers=1)
     assert result.outputs["spectra"].sum() > 0
+
+
+def test_a_secret_in_a_url_is_written_nowhere(served: Served, tmp_path: Path) -> None:
+    url = f"{places(served)['http']}/small.root?x=1&authz=Bearer%20very.secret"
+    result = branchline.run([Spectra()], [url], tmp_path / "out", workers=1, tree="events")
+    assert result.outputs["spectra"].sum() > 0
+    assert json.loads((tmp_path / "out" / "job.json").read_text())["dataset"][0]["entries"] == 1000
+    assert not [one for one in (tmp_path / "out").rglob("*") if one.is_file() and b"very.secret" in one.read_bytes()]

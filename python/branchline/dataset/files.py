@@ -20,7 +20,8 @@ class DataFile:
     """A file, or an entry range of it, that belongs to a dataset.
 
     ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
-    ``size_bytes`` is None for a file that is missing or not local.
+    ``size_bytes`` is None for a file that is missing or not local. ``path`` is what is shown and written down;
+    ``location`` is what is opened, where that is a URL with secrets in it.
     """
 
     path: str
@@ -31,12 +32,18 @@ class DataFile:
     entry_stop: int | None = None
     size_bytes: int | None = None
     companions: tuple[Companion, ...] = ()
+    location: str = field(default="", repr=False)
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
         """What makes two files of a dataset the same input."""
         path = self.path if is_url(self.path) else os.path.abspath(self.path)
         return (self.dataset, path, self.tree, self.entry_start, self.entry_stop)
+
+    @property
+    def opens(self) -> str:
+        """The path or URL to open."""
+        return self.location or self.path
 
     @property
     def is_missing(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
-from branchline.locations import files_matching, is_pattern, is_url, split_location
+from branchline.locations import files_matching, is_pattern, is_url, split_location, without_secrets
 
 ROOT_SUFFIX = ".root"
 
@@ -21,7 +21,12 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
     path, tree = split_location(location)
     path = os.path.expanduser(path)
     paths = _paths_of(path, location)
-    return [replace(template, path=one, tree=tree or template.tree) for one in paths]
+    return [_file_at(one, replace(template, tree=tree or template.tree)) for one in paths]
+
+
+def _file_at(location: str, template: DataFile) -> DataFile:
+    path = without_secrets(location)
+    return replace(template, path=path, location="" if path == location else location)
 
 
 def _paths_of(path: str, location: str) -> list[str]:

@@ -90,7 +90,7 @@ def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int])
 
 def open_tree(one: DataFile) -> Tree:
     """The tree of a file, the only one if the dataset names none. Raises what the reading raises."""
-    return File(one.path).tree(one.tree)
+    return File(one.opens).tree(one.tree)
 
 
 def step_entries(

@@ -115,7 +115,7 @@ class _Trying:
         self._trial.sizes.clear()
 
     def _through(self, files: list[DataFile], branches: Sequence[str], step: int) -> None:
-        sources = [Source(one.path, one.tree, one.entry_start, one.entry_stop) for one in files]
+        sources = [Source(one.opens, one.tree, one.entry_start, one.entry_stop) for one in files]
         stream = ChunkStream(sources, list(branches), step_size=step, memory_limit=self._work.memory_limit_bytes)
         chunks = iter(stream)
         try:

@@ -286,7 +286,7 @@ class Worker:
 
 
 def _source_of(file: DataFile) -> Source:
-    return Source(file.path, file.tree, file.entry_start, file.entry_stop)
+    return Source(file.opens, file.tree, file.entry_start, file.entry_stop)
 
 
 def _with_bytes(progress: Progress, read: dict[str, Any]) -> Progress:

@@ -38,7 +38,7 @@ def test_a_tree_may_follow_the_path(folder: Path) -> None:
     assert Dataset.of("a.root:events", tree="other").files[0].tree == "events"
     assert Dataset.of("a.root", tree="other").files[0].tree == "other"
     assert Dataset.of("*.root:events").files[1].tree == "events"
-    for location in ("https://host:1094/x", "http://host:8000", "https://host/x.root?authz=a:b", "root://[::1]:1//x"):
+    for location in ("https://host:1094/x", "http://host:8000", "https://host/x.root?v=a:b", "root://[::1]:1//x"):
         url = Dataset.of(location).files[0]
         assert (url.path, url.tree) == (location, None)
     url = Dataset.of("https://host:1094/x.data:events").files[0]
@@ -148,3 +148,14 @@ def test_the_storage_element_is_a_mount_point_or_a_server(folder: Path) -> None:
         line.split()[1:3] == [mount, kind.split()[0].rstrip(")")]
         for line in Path("/proc/mounts").read_text().splitlines()
     )
+
+
+def test_secrets_of_a_url_are_for_opening_alone() -> None:
+    for location, shown in (
+        ("https://me:secret@host/f.root?a=1&authz=Bearer%20secret", "https://me:***@host/f.root?a=1&authz=***"),
+        ("https://host/f.root?X-Amz-Signature=secret&b=2", "https://host/f.root?X-Amz-Signature=***&b=2"),
+        ("root://me@host//f.root?token=", "root://me@host//f.root?token="),
+    ):
+        (one,) = Dataset.of(location)
+        assert (one.path, one.opens) == (shown, location)
+        assert "secret" not in repr(one)
