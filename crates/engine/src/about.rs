@@ -77,7 +77,7 @@ impl Tree {
     /// What is known of a branch.
     pub fn about(&self, index: usize) -> About {
         match self.content() {
-            Content::Tree { meta, kinds } => about_branch(&meta.branches[index], &kinds[index]),
+            Content::Tree { meta, kinds, .. } => about_branch(&meta.branches[index], &kinds[index]),
             Content::Ntuple(ntuple) => self.about_field(ntuple, index),
         }
     }

@@ -38,7 +38,10 @@ impl Tree {
     pub(crate) fn basket_name(&self, index: usize, basket: usize) -> String {
         match self.content() {
             Content::Tree { meta, .. } => match &meta.branches[index].baskets[basket].place {
-                Place::File { seek, .. } => format!("basket {basket} at {seek}"),
+                Place::File { seek, .. } => match meta.branches[index].file_name.as_str() {
+                    "" => format!("basket {basket} at {seek}"),
+                    _ => format!("basket {basket} at {seek} of {}", self.home(index).path()),
+                },
                 Place::Embedded(_) => format!("basket {basket}, which came with the tree"),
             },
             // Of its pages the error tells where they are.
@@ -135,7 +138,7 @@ impl Tree {
         let (mut sum, mut largest): (f64, f64) = (0.0, 0.0);
         for column in columns {
             let (values, is_whole) = match self.content() {
-                Content::Tree { meta, kinds } => {
+                Content::Tree { meta, kinds, .. } => {
                     values_per_entry(&kinds[*column], meta.branches[*column].plain_bytes as f64 / entries)
                 }
                 Content::Ntuple(ntuple) => {
@@ -179,7 +182,7 @@ impl Tree {
     pub(crate) fn fetched_bytes(&self, index: usize, basket: usize, entries: &Range<u64>) -> u64 {
         match self.content() {
             Content::Tree { meta, .. } => match meta.branches[index].baskets[basket].place {
-                Place::File { seek, size } if self.file().held(seek, size).is_none() => size,
+                Place::File { seek, size } if self.home(index).held(seek, size).is_none() => size,
                 _ => 0,
             },
             Content::Ntuple(ntuple) => {

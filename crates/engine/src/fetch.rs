@@ -1,5 +1,6 @@
 //! From the baskets that a chunk needs to bytes in memory: what is not held is planned, joined and read.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::basket_source::{BasketSource, Carried};
 use crate::budget::{Budget, Lease};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
 use crate::page_fetch::fetch_pages;
 use crate::read_buffers::{buffer_bytes, read_of, share};
 use crate::tree::Content;
@@ -148,31 +150,39 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<
         }
     };
     let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
-    let mut wanted = Vec::new();
-    for one in needed {
-        let basket = &meta.branches[chunk.columns[one.column]].baskets[one.basket];
-        sources.push(match &basket.place {
+    // By file: a branch may have its baskets in another one.
+    let mut wanted: BTreeMap<&str, (Vec<usize>, Vec<ByteRange>)> = BTreeMap::new();
+    for (position, one) in needed.iter().enumerate() {
+        let index = chunk.columns[one.column];
+        let branch = &meta.branches[index];
+        sources.push(match &branch.baskets[one.basket].place {
             Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
-            Place::File { seek, size } => match file.held(*seek, *size) {
+            Place::File { seek, size } => match chunk.tree.home(index).held(*seek, *size) {
                 Some(bytes) => Some(BasketSource::Record(bytes)),
                 None => {
-                    wanted.push(ByteRange::new(*seek, *size));
+                    let (positions, ranges) = wanted.entry(&branch.file_name).or_default();
+                    positions.push(position);
+                    ranges.push(ByteRange::new(*seek, *size));
                     None
                 }
             },
         });
     }
-    let mut read = read_joined(chunk, &wanted, room)?.into_iter().map(BasketSource::Record);
+    for (positions, ranges) in wanted.into_values() {
+        let home = chunk.tree.home(chunk.columns[needed[positions[0]].column]);
+        for (position, bytes) in positions.into_iter().zip(read_joined(home, &ranges, room)?) {
+            sources[position] = Some(BasketSource::Record(bytes));
+        }
+    }
     let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a basket was not fetched");
-    sources.into_iter().map(|source| source.or_else(|| read.next()).ok_or_else(missing)).collect()
+    sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
 }
 
 /// The bytes of these ranges; near ones are read together.
-pub(crate) fn read_joined(chunk: &Chunk, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
+pub(crate) fn read_joined(file: &File, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let file = chunk.tree.file();
     let sizes = |plan: &Plan| -> Vec<u64> { plan.ranges.iter().map(|range| buffer_bytes(range.length)).collect() };
     let leased = |plan: &Plan| room.lease(sizes(plan).into_iter().fold(0, u64::saturating_add));
     let mut plan = coalesce(wanted, file.gap_bytes(), MAX_JOINED_BYTES);

@@ -107,6 +107,7 @@ impl Fetcher {
                 (file.tree(tree.as_deref())?, Some(Arc::new(lease)))
             }
         };
+        tree.other_files().into_iter().for_each(|file| self.records.add_other_file(source_index, file));
         let columns = select(&tree, &self.options)?;
         if columns.is_empty() {
             tree.check_entries_count()?;

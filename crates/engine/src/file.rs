@@ -22,6 +22,7 @@ use branchline_storage::{coalesce, ByteRange, Counted, RangeRead, Store};
 use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::external::Externals;
 use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::read_buffers;
@@ -213,8 +214,9 @@ impl File {
         let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
         let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
         let meta = read_tree(&plain, key.key_size, &key.class_name, &self.class_infos).map_err(named)?;
-        let kinds = meta.branches.iter().map(|branch| kind_of(branch, &self.classes)).collect();
-        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds });
+        let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, &self.classes)).collect();
+        let externals = Externals::open(self, &meta.branches, &mut kinds);
+        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds, externals });
         add_open_time(&self.counters, &watch, before);
         Ok(Arc::new(tree))
     }

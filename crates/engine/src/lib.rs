@@ -10,6 +10,7 @@ mod counts;
 pub mod decompress_limit;
 pub mod error;
 mod extents;
+mod external;
 mod fetch;
 mod fetcher;
 pub mod file;

@@ -119,7 +119,7 @@ fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried, room: Room<
         }
         found.push(bytes);
     }
-    let mut read = read_joined(chunk, &wanted, room)?.into_iter();
+    let mut read = read_joined(file, &wanted, room)?.into_iter();
     let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a page was not fetched");
     found.into_iter().map(|bytes| bytes.or_else(|| read.next()).ok_or_else(missing)).collect()
 }

@@ -69,6 +69,20 @@ pub struct FileRecord {
     pub codec: Option<Codec>,
 }
 
+impl FileRecord {
+    fn new(source_index: usize, file: &Arc<File>) -> Self {
+        Self {
+            source_index,
+            path: file.path().to_string(),
+            store: file.store_name().to_string(),
+            size_bytes: file.size_bytes(),
+            counters: Arc::clone(file.counters()),
+            entries: 0,
+            codec: None,
+        }
+    }
+}
+
 /// How many decoders are at work, and how long at least one of them was.
 #[derive(Debug, Default)]
 struct AtWork {
@@ -187,15 +201,14 @@ impl Records {
     }
 
     pub(crate) fn add_file(&self, source_index: usize, file: &Arc<File>) {
-        lock(&self.files).push(FileRecord {
-            source_index,
-            path: file.path().to_string(),
-            store: file.store_name().to_string(),
-            size_bytes: file.size_bytes(),
-            counters: Arc::clone(file.counters()),
-            entries: 0,
-            codec: None,
-        });
+        lock(&self.files).push(FileRecord::new(source_index, file));
+    }
+
+    /// Another file that holds a part of the tree of the last one, which stays the one that chunks are counted for.
+    pub(crate) fn add_other_file(&self, source_index: usize, file: &Arc<File>) {
+        let mut files = lock(&self.files);
+        let last = files.len().saturating_sub(1);
+        files.insert(last, FileRecord::new(source_index, file));
     }
 
     pub(crate) fn add_chunk(&self, chunk: &Chunk) {

@@ -11,6 +11,7 @@ use branchline_format::ntuple::form::Form;
 use branchline_format::tree::TTree;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::external::Externals;
 use crate::file::File;
 use crate::names;
 use crate::ntuple::Ntuple;
@@ -31,7 +32,7 @@ pub struct Tree {
 #[derive(Debug)]
 pub(crate) enum Content {
     /// A TTree, and what each of its branches holds.
-    Tree { meta: TTree, kinds: Vec<Kind> },
+    Tree { meta: TTree, kinds: Vec<Kind>, externals: Externals },
     /// An RNTuple, whose fields are the branches and whose clusters are the baskets of each of them.
     Ntuple(Box<Ntuple>),
 }
@@ -229,6 +230,23 @@ impl Tree {
 
     pub(crate) fn error(&self, kind: ReadErrorKind, message: impl Into<String>) -> ReadError {
         ReadError::new(kind, self.file.path(), message)
+    }
+
+    /// The file that holds the baskets of a branch.
+    pub(crate) fn home(&self, index: usize) -> &Arc<File> {
+        let named = match &self.content {
+            Content::Tree { meta, externals, .. } => externals.get(&meta.branches[index].file_name),
+            Content::Ntuple(_) => None,
+        };
+        named.unwrap_or(&self.file)
+    }
+
+    /// Other files that hold baskets of its branches.
+    pub(crate) fn other_files(&self) -> Vec<&Arc<File>> {
+        match &self.content {
+            Content::Tree { externals, .. } => externals.files().collect(),
+            Content::Ntuple(_) => Vec::new(),
+        }
     }
 
     /// What the tree says in one place contradicts what it says in another.

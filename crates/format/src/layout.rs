@@ -132,9 +132,6 @@ fn kind_said(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     if branch.has_children && branch.baskets.is_empty() && branch.element.as_ref().is_none_or(is_group) {
         return Kind::Group;
     }
-    if !branch.file_name.is_empty() {
-        return unsupported(&declared_class(branch), &format!("its baskets are in another file, {}", branch.file_name));
-    }
     let kind = match (&branch.element, branch.class_name.as_str()) {
         (Some(element), "TBranchElement") => kind_of_element(branch, element, classes),
         (Some(element), "TBranchObject") => named_objects(element, classes),

@@ -209,6 +209,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree.Fill()
     file.Write()
     file.Close()
+    path.with_name("other.root").unlink(missing_ok=True)
     return path
 
 
