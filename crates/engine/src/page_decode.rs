@@ -8,7 +8,7 @@ use crate::basket_source::{BasketSource, ClusterPages};
 use crate::chunk::{Effort, Target};
 use crate::clock::Clock;
 use crate::tree::{Content, Tree};
-use crate::worker::Task;
+use crate::worker::{Task, Tools};
 
 fn mistaken() -> FormatError {
     FormatError::unsupported("pages without a cluster")
@@ -22,14 +22,10 @@ fn reader_of<'a>(tree: &'a Tree, branch: usize, pages: &'a ClusterPages) -> Form
 }
 
 /// Decodes the entries of a task to its target and tells what it took.
-pub(crate) fn decode_cluster(
-    task: &mut Task,
-    decompressor: &mut Decompressor,
-    scratch: &mut Scratch,
-) -> FormatResult<Effort> {
+pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<Effort> {
+    let Tools { decompressor, scratch, clock } = tools;
     let BasketSource::Pages(pages) = &task.source else { return Err(mistaken()) };
     let reader = reader_of(&task.chunk.tree, task.chunk.columns[task.column], pages)?;
-    let mut clock = Clock::start();
     let mut decompress_ns = 0;
     let mut decompress = |from: &[u8], to: &mut [u8]| {
         let mut clock = Clock::start();

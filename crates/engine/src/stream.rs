@@ -255,6 +255,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
     for bundle in tasks {
         let _at_work = records.decoder_at_work();
+        worker.begin();
         for task in bundle {
             if stop.load(Ordering::Acquire) {
                 return; // nobody waits for these any more

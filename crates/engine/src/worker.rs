@@ -60,18 +60,33 @@ pub(crate) struct Worker {
     /// Larger baskets are decompressed to memory that all decoders share.
     own_max: u64,
     shared: Arc<SharedScratch>,
+    /// It runs on from basket to basket: looking at a clock takes as long as decoding a small one.
+    clock: Clock,
 }
 
 /// What a basket is decompressed with.
-struct Tools<'a> {
-    decompressor: &'a mut Decompressor,
-    scratch: &'a mut Scratch,
+pub(crate) struct Tools<'a> {
+    pub(crate) decompressor: &'a mut Decompressor,
+    pub(crate) scratch: &'a mut Scratch,
+    /// What it shows when a basket comes is for that one.
+    pub(crate) clock: &'a mut Clock,
 }
 
 impl Worker {
     /// One of several decoders.
     pub(crate) fn new(own_max: u64, shared: &Arc<SharedScratch>) -> Self {
-        Self { decompressor: Decompressor::new(), own: Scratch::default(), own_max, shared: Arc::clone(shared) }
+        Self {
+            decompressor: Decompressor::new(),
+            own: Scratch::default(),
+            own_max,
+            shared: Arc::clone(shared),
+            clock: Clock::start(),
+        }
+    }
+
+    /// Some baskets come: what was before is not for them.
+    pub(crate) fn begin(&mut self) {
+        self.clock = Clock::start();
     }
 
     /// The only one, for a few baskets.
@@ -117,12 +132,13 @@ impl Worker {
             let (known, effort) = counted_by.counts(self)?;
             (counts, counted) = (Some(known), effort);
         }
-        let decompressor = &mut self.decompressor;
+        let (decompressor, clock) = (&mut self.decompressor, &mut self.clock);
         let mut effort = if task.scratch.sum() <= self.own_max {
-            decode_task(task, counts, Tools { decompressor, scratch: &mut self.own })
+            decode_task(task, counts, Tools { decompressor, scratch: &mut self.own, clock })
         } else {
             let mut scratch = self.shared.take(task.scratch.kept, task.scratch.passing);
-            decode_task(task, counts, Tools { decompressor, scratch: &mut scratch })
+            clock.lap_ns(); // others were waited for
+            decode_task(task, counts, Tools { decompressor, scratch: &mut scratch, clock })
         }?;
         if let Some(counted) = counted {
             effort.include(&counted);
@@ -136,7 +152,7 @@ fn decode_task(task: &mut Task, counts: Option<&Counts>, mut tools: Tools<'_>) -
     let shape = tree.shape(task.chunk.columns[task.column]);
     let layout = match shape.map_err(|error| FormatError::unsupported(error.message))? {
         Shape::Baskets(layout) => layout,
-        Shape::Clusters(_) => return decode_cluster(task, tools.decompressor, tools.scratch),
+        Shape::Clusters(_) => return decode_cluster(task, tools),
     };
     let entries = task.entries.clone();
     let chunk = &task.chunk;
@@ -168,7 +184,6 @@ impl Tools<'_> {
         entries_count: u64,
         work: impl FnOnce(&Plain<'_>) -> FormatResult<T>,
     ) -> FormatResult<(T, Effort)> {
-        let mut clock = Clock::start();
         let mut effort = Effort {
             baskets: 1,
             compressed: source.stored().len(),
@@ -186,7 +201,7 @@ impl Tools<'_> {
             BasketSource::Record(_) => {
                 let record = BasketRecord::parse(source.stored(), entries_count)?;
                 let bytes = record.decompress(self.decompressor, &mut self.scratch.plain)?;
-                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), clock.lap_ns());
+                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), self.clock.lap_ns());
                 work(&record.plain(bytes))?
             }
             BasketSource::Shared(basket) => {
@@ -199,14 +214,14 @@ impl Tools<'_> {
                     Ok(room)
                 });
                 let bytes = bytes.as_ref().map_err(Clone::clone)?;
-                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), clock.lap_ns());
+                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), self.clock.lap_ns());
                 if !is_first {
                     (effort.baskets, effort.compressed, effort.plain) = (0, 0, 0);
                 }
                 work(&record.plain(bytes))?
             }
         };
-        effort.decode_ns = clock.lap_ns();
+        effort.decode_ns = self.clock.lap_ns();
         Ok((result, effort))
     }
 }
