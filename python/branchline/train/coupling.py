@@ -118,7 +118,7 @@ class Coupling:
     ) -> None:
         columns.wagon = wagon.name
         seconds_before = self._clock.spent("wagons")
-        cpu_before_s, core_wait_before_s = self._clock.cpu_spent("wagons"), core_wait_s()
+        cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), core_wait_s()
         try:
             with self._clock.during("wagons"), self._interruption.allowed():
                 if wagon.is_processor:
@@ -136,7 +136,7 @@ class Coupling:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything and stops alone
             faults[wagon.name] = fault_of(error, wagon, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
-        share.cpu_s += self._clock.cpu_spent("wagons") - cpu_before_s
+        share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
         share.core_wait_s += core_wait_s() - core_wait_before_s
 
     def _refuse_same_object(self, name: str, output: Any) -> None:
