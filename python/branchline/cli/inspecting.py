@@ -18,6 +18,7 @@ from branchline.layout.drawing import draw
 from branchline.layout.files import PAGE_BYTES
 from branchline.layout.places import Spread
 from branchline.report.quantities import count, counted, percent, significant, size
+from branchline.train.result import EXIT_INCOMPLETE
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60
@@ -43,7 +44,10 @@ def inspect(
         if len(location) > 1 or len(tuple(Dataset.of(location))) > 1:
             if branches or picture:
                 raise typer.BadParameter("--branches and --picture are for one file")
-            _print_dataset(inspect_dataset(location), as_json=as_json)
+            dataset = inspect_dataset(location)
+            _print_dataset(dataset, as_json=as_json)
+            if dataset.bad:
+                raise typer.Exit(EXIT_INCOMPLETE if dataset.files else 1)
             return
         layout = inspect_file(location[0], branches.split(",") if branches else None, page_bytes=page_bytes)
         if picture is not None:

@@ -173,7 +173,7 @@ def _facts_or_reason(one: DataFile) -> FileFacts | str:
     try:
         return _facts(one)
     except (*FILE_ERRORS, NoSuchKeyError) as error:
-        return str(error)
+        return error.reason
 
 
 def _facts(one: DataFile) -> FileFacts:

@@ -28,9 +28,11 @@ LEAST_PART = 1 / 800
 
 
 def draw(layout: FileLayout, path: Path) -> None:
-    """Writes the picture as SVG or PNG. Raises OptionError for another ending."""
+    """Writes the picture as SVG or PNG. Raises OptionError for another ending, or a directory that is not there."""
     if path.suffix.lower() not in FORMATS:
         raise OptionError(f"a picture cannot be written to {path}", hint="let its name end with .svg or .png")
+    if not path.parent.is_dir():
+        raise OptionError(f"a picture cannot be written to {path}", hint=f"there is no directory {path.parent}")
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

@@ -116,6 +116,25 @@ def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
     assert told["entries"] == 400
 
 
+def test_files_that_cannot_be_read_show_in_the_exit_code(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.root", [10])
+    bad = [tmp_path / name for name in ("g.root", "h.root")]
+    for one in bad:
+        one.write_bytes(b"nothing")
+    other = write(tmp_path / "e.root", [10])
+    for files, code in (((path, other), 0), ((path, bad[0]), 3), (bad, 1)):
+        done = CliRunner().invoke(app, ["inspect", *(f"{one}:events" for one in files)])
+        assert done.exit_code == code, done.output
+        assert done.output.count("g.root: ") <= 2  # in the list, and in the sentence
+
+
+def test_a_picture_needs_a_directory_that_is_there(tmp_path: Path) -> None:
+    layout = inspect_file(f"{write(tmp_path / 'f.root', [100])}:events")
+    with pytest.raises(branchline.OptionError, match="no directory"):
+        draw(layout, tmp_path / "none" / "a.png")
+    assert not (tmp_path / "none").exists()
+
+
 def test_the_same_file_gives_the_same_picture(tmp_path: Path) -> None:
     layout = inspect_file(f"{write(tmp_path / 'f.root', [100])}:events")
     for name in ("a.png", "b.png"):
