@@ -21,3 +21,4 @@ pub mod scalar;
 pub mod streamer;
 pub mod tree;
 pub mod type_name;
+pub mod write;

@@ -1,6 +1,6 @@
 //! TTree and its branches, leaves and baskets (ROOT's "TTree" format description).
 
-mod builtin;
+pub(crate) mod builtin;
 pub mod embedded;
 mod late;
 mod legacy;
@@ -10,3 +10,4 @@ mod program;
 mod walk;
 
 pub use meta::{read_tree, Basket, ElementBranch, Place, TBranch, TLeaf, TTree};
+pub use program::Basic;

@@ -1,0 +1,192 @@
+//! An object that was taken apart, put together again at another place and with some of its members replaced.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::error::{FormatError, Result};
+use crate::tree::Basic;
+
+use super::record::{KeptKind, Recording, Token};
+
+/// Set in a byte count (TBufferFile's kByteCountMask); a count must be smaller.
+const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+/// A class name follows (kNewClassTag).
+const NEW_CLASS_TAG: u32 = 0xffff_ffff;
+/// The tag refers to a class that was named before (kClassMask).
+const CLASS_MASK: u32 = 0x8000_0000;
+/// Added to offsets that are used as references (kMapOffset).
+const MAP_OFFSET: u64 = 2;
+/// By which an object refers to the outermost one, whatever the size of its key.
+const OUTERMOST: u64 = 1;
+
+/// What members are replaced with.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    bytes: HashMap<usize, Vec<u8>>,
+}
+
+impl Changes {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces a number. A member that a class of this version does not have is left out.
+    pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &str, value: i64) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        let KeptKind::Number(basic) = kept.kind else { return Err(mismatch(name)) };
+        let mut bytes = Vec::new();
+        push_number(&mut bytes, basic, value).ok_or_else(|| too_large(name, value))?;
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
+    /// Replaces a variable array; its counter is another member.
+    pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &str, values: &[i64]) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        let KeptKind::Array(basic) = kept.kind else { return Err(mismatch(name)) };
+        let mut bytes = vec![u8::from(!values.is_empty())];
+        for value in values {
+            push_number(&mut bytes, basic, *value).ok_or_else(|| too_large(name, *value))?;
+        }
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
+    /// Empties a TObjArray.
+    pub fn no_pointers(&mut self, recording: &Recording<'_>, owner: usize, name: &str) -> Result<()> {
+        /// Byte count, version 3, a TObject on the heap, an empty name, no pointers, lower bound 0.
+        const EMPTY: [u8; 25] = [0x40, 0, 0, 21, 0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        if kept.kind != KeptKind::Pointers {
+            return Err(mismatch(name));
+        }
+        self.bytes.insert(index, EMPTY.to_vec());
+        Ok(())
+    }
+
+    /// Makes a pointer null.
+    pub fn no_link(&mut self, recording: &Recording<'_>, owner: usize, name: &str) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        if kept.kind != KeptKind::Link {
+            return Err(mismatch(name));
+        }
+        self.bytes.insert(index, vec![0; 4]);
+        Ok(())
+    }
+}
+
+fn mismatch(name: &str) -> FormatError {
+    FormatError::unsupported(format!("member {name} is stored in another way than expected"))
+}
+
+fn too_large(name: &str, value: i64) -> FormatError {
+    FormatError::unsupported(format!("member {name} has no room for {value}"))
+}
+
+fn push_number(bytes: &mut Vec<u8>, basic: Basic, value: i64) -> Option<()> {
+    match basic {
+        Basic::I8 => bytes.extend(i8::try_from(value).ok()?.to_be_bytes()),
+        Basic::U8 => bytes.extend(u8::try_from(value).ok()?.to_be_bytes()),
+        Basic::I16 => bytes.extend(i16::try_from(value).ok()?.to_be_bytes()),
+        Basic::U16 => bytes.extend(u16::try_from(value).ok()?.to_be_bytes()),
+        Basic::I32 => bytes.extend(i32::try_from(value).ok()?.to_be_bytes()),
+        Basic::U32 => bytes.extend(u32::try_from(value).ok()?.to_be_bytes()),
+        Basic::I64 => bytes.extend(value.to_be_bytes()),
+        Basic::F32 => bytes.extend((value as f32).to_be_bytes()),
+        Basic::F64 => bytes.extend((value as f64).to_be_bytes()),
+    }
+    Some(())
+}
+
+impl Recording<'_> {
+    /// The plain bytes of the object behind a key of `key_size` bytes.
+    pub fn emit(&self, key_size: u64, changes: &Changes) -> Result<Vec<u8>> {
+        let mut emitter = Emitter { key_size, out: Vec::with_capacity(self.bytes.len()), ..Emitter::default() };
+        let mut next = 0;
+        while let Some(token) = self.tokens.get(next) {
+            next += 1;
+            match token {
+                Token::Kept(number) => {
+                    if let Some(bytes) = changes.bytes.get(number) {
+                        emitter.out.extend_from_slice(bytes);
+                        next = self.kept[*number].tokens.end;
+                    }
+                }
+                Token::Bytes(range) => emitter.out.extend_from_slice(&self.bytes[range.clone()]),
+                Token::Begin => emitter.begin(),
+                Token::Object { id, class_name, is_counted } => emitter.object(*id, class_name, *is_counted)?,
+                Token::End => emitter.end()?,
+                Token::Seen(id) => emitter.seen(*id)?,
+            }
+        }
+        Ok(emitter.out)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Emitter {
+    key_size: u64,
+    out: Vec<u8>,
+    /// Where the byte counts of what is open are, if they are counted.
+    open: Vec<Option<usize>>,
+    classes: HashMap<Rc<str>, u32>,
+    /// Old to new.
+    references: HashMap<u64, u32>,
+}
+
+impl Emitter {
+    /// By what something that comes next is referred to.
+    fn reference(&self) -> Result<u32> {
+        let reference = self.out.len() as u64 + self.key_size + MAP_OFFSET;
+        u32::try_from(reference).ok().filter(|reference| *reference < BYTE_COUNT_MASK).ok_or_else(too_long)
+    }
+
+    fn begin(&mut self) {
+        self.open.push(Some(self.out.len()));
+        self.out.extend([0; 4]);
+    }
+
+    fn object(&mut self, id: u64, class_name: &Rc<str>, is_counted: bool) -> Result<()> {
+        self.references.insert(id, self.reference()?);
+        if is_counted {
+            self.begin();
+        } else {
+            self.open.push(None);
+        }
+        if let Some(class) = self.classes.get(class_name) {
+            self.out.extend((CLASS_MASK | class).to_be_bytes());
+            return Ok(());
+        }
+        self.classes.insert(Rc::clone(class_name), self.reference()?);
+        self.out.extend(NEW_CLASS_TAG.to_be_bytes());
+        self.out.extend_from_slice(class_name.as_bytes());
+        self.out.push(0);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(Some(start)) = self.open.pop() else { return Ok(()) };
+        let counted = self.out.len() - start - 4;
+        let count = u32::try_from(counted).ok().filter(|count| *count < BYTE_COUNT_MASK).ok_or_else(too_long)?;
+        self.out[start..start + 4].copy_from_slice(&(BYTE_COUNT_MASK | count).to_be_bytes());
+        Ok(())
+    }
+
+    fn seen(&mut self, id: u64) -> Result<()> {
+        let reference = match self.references.get(&id) {
+            Some(reference) => *reference,
+            None if id == OUTERMOST => OUTERMOST as u32,
+            None => {
+                let message = format!("a reference to object {id}, which is not kept");
+                return Err(FormatError::damaged(self.out.len() as u64, message));
+            }
+        };
+        self.out.extend(reference.to_be_bytes());
+        Ok(())
+    }
+}
+
+fn too_long() -> FormatError {
+    FormatError::unsupported("the record of the tree would be longer than 1 GiB, which ROOT cannot read")
+}

@@ -1,0 +1,276 @@
+//! The record of a tree (or any object of described classes) taken apart: what is copied as it is, and what depends
+//! on where it lies - byte counts, class tags, references between objects - or may be replaced.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::buffer::{ObjectBuffer, Pointer};
+use crate::cursor::VersionHeader;
+use crate::error::{FormatError, Result};
+use crate::streamer::ClassInfos;
+use crate::tree::Basic;
+
+/// Objects within objects deeper than this are taken for a loop.
+const DEPTH_MAX: usize = 200;
+
+/// A piece of an object's plain bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    /// Copied as they are.
+    Bytes(Range<usize>),
+    /// The byte count of a version header; what it counts ends at [`Token::End`].
+    Begin,
+    /// The byte count, if there is one, and the class tag of an object behind a pointer, up to [`Token::End`].
+    Object {
+        /// By what it is referred to in the bytes that were taken apart.
+        id: u64,
+        class_name: Rc<str>,
+        is_counted: bool,
+    },
+    /// The end of the innermost object or version header.
+    End,
+    /// A pointer to an object that came before.
+    Seen(u64),
+    /// What may be replaced begins here: its number among [`Recording::kept`].
+    Kept(usize),
+}
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum OwnerKind {
+    Tree,
+    Branch,
+    Leaf,
+}
+
+/// An object whose members may be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// What it is.
+    pub kind: OwnerKind,
+    /// Its class.
+    pub class_name: Rc<str>,
+    /// By what it is referred to in the bytes that were taken apart; 0 for the outermost object.
+    pub id: u64,
+}
+
+/// How a member is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeptKind {
+    /// A number.
+    Number(Basic),
+    /// A byte that says whether there are any, and so many numbers.
+    Array(Basic),
+    /// A TObjArray.
+    Pointers,
+    /// A pointer.
+    Link,
+}
+
+/// A member that may be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Whose it is: a number among [`Recording::owners`].
+    pub owner: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// How it is stored.
+    pub kind: KeptKind,
+    /// Its value, if it is a number (what is in front of a fraction); of a pointer what it refers to.
+    pub value: i64,
+    /// Which of the tokens are its.
+    pub(super) tokens: Range<usize>,
+}
+
+/// An object taken apart.
+#[derive(Debug, Clone)]
+pub struct Recording<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) tokens: Vec<Token>,
+    /// Trees, branches and leaves in the order of the bytes.
+    pub owners: Vec<Owner>,
+    /// Members of these that may be replaced, in the order of the bytes.
+    pub kept: Vec<Kept>,
+}
+
+impl<'a> Recording<'a> {
+    /// Takes the plain bytes of a TTree's record apart.
+    ///
+    /// Everything in it must be of a class that is described, or that ROOT always streams alike: what is not known
+    /// might refer to objects that will lie elsewhere.
+    pub fn of_tree(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
+        let mut recorder = Recorder::new(bytes, key_size, infos);
+        recorder.owned(OwnerKind::Tree, class_name.into(), 0)?;
+        recorder.copy_up_to(bytes.len());
+        let Recorder { tokens, owners, kept, .. } = recorder;
+        Ok(Self { bytes, tokens, owners, kept })
+    }
+
+    /// A member of an object.
+    pub fn find(&self, owner: usize, name: &str) -> Option<(usize, &Kept)> {
+        // They lie in the order of the buffer, and those of an object's parts between its own.
+        self.kept.iter().enumerate().find(|(_, kept)| kept.owner == owner && kept.name == name)
+    }
+}
+
+/// Bytes that are being taken apart.
+pub(super) struct Recorder<'a, 'i> {
+    pub(super) buffer: ObjectBuffer<'a>,
+    pub(super) infos: &'i ClassInfos,
+    pub(super) tokens: Vec<Token>,
+    owners: Vec<Owner>,
+    pub(super) kept: Vec<Kept>,
+    /// The object whose members are read now.
+    pub(super) owner: Option<usize>,
+    /// Up to where there are tokens.
+    copied: usize,
+    depth: usize,
+}
+
+impl<'a, 'i> Recorder<'a, 'i> {
+    fn new(bytes: &'a [u8], key_size: u64, infos: &'i ClassInfos) -> Self {
+        Self {
+            buffer: ObjectBuffer::new(bytes, key_size),
+            infos,
+            tokens: Vec::new(),
+            owners: Vec::new(),
+            kept: Vec::new(),
+            owner: None,
+            copied: 0,
+            depth: 0,
+        }
+    }
+
+    /// Where the reading is.
+    pub(super) fn position(&self) -> usize {
+        self.buffer.cursor.position()
+    }
+
+    /// Has the bytes up to a position copied.
+    pub(super) fn copy_up_to(&mut self, position: usize) {
+        if position > self.copied {
+            self.tokens.push(Token::Bytes(self.copied..position));
+            self.copied = position;
+        }
+    }
+
+    /// Reads a version header.
+    pub(super) fn begin(&mut self) -> Result<VersionHeader> {
+        let start = self.position();
+        self.copy_up_to(start);
+        let header = self.buffer.cursor.version_header()?;
+        if header.end.is_some() {
+            self.tokens.push(Token::Begin);
+            self.copied = start + BYTE_COUNT_BYTES;
+        }
+        Ok(header)
+    }
+
+    /// Ends what began with a version header. All its members were read; nothing else may be in it unless
+    /// `has_more`.
+    pub(super) fn end(&mut self, header: VersionHeader, has_more: bool) -> Result<()> {
+        let Some(end) = header.end else { return Ok(()) };
+        let position = self.position();
+        if position != end && !has_more {
+            let message = format!("its members end at {position}, the object at {end}");
+            return Err(FormatError::damaged(position as u64, message));
+        }
+        self.buffer.cursor.skip_to(end)?;
+        self.copy_up_to(end);
+        self.tokens.push(Token::End);
+        Ok(())
+    }
+
+    /// Runs a step deeper.
+    pub(super) fn deeper<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH_MAX {
+            return Err(FormatError::damaged(self.position() as u64, "objects are nested in a loop"));
+        }
+        self.depth += 1;
+        let result = step(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Reads a pointer and, if it is new, its object. Answers with what it refers to; 0 for nothing.
+    pub(super) fn pointer(&mut self) -> Result<u64> {
+        let start = self.position();
+        self.copy_up_to(start);
+        match self.buffer.pointer()? {
+            Pointer::Null => Ok(0),
+            Pointer::Seen(id) if self.position() == start + BYTE_COUNT_BYTES => {
+                self.tokens.push(Token::Seen(id));
+                self.copied = self.position();
+                Ok(id)
+            }
+            Pointer::Seen(_) => Err(FormatError::unsupported("a reference with a byte count")),
+            Pointer::New { id, class_name, end } => {
+                self.copied = self.position();
+                let is_counted = end.is_some();
+                self.tokens.push(Token::Object { id, class_name: Rc::clone(&class_name), is_counted });
+                self.deeper(|recorder| recorder.pointed(&class_name, id, end))?;
+                let position = self.position();
+                if end.is_some_and(|end| end != position) {
+                    let message = format!("an object of class {class_name} ends elsewhere than its byte count says");
+                    return Err(FormatError::damaged(position as u64, message));
+                }
+                self.copy_up_to(position);
+                self.tokens.push(Token::End);
+                Ok(id)
+            }
+        }
+    }
+
+    fn pointed(&mut self, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
+        let kind = match &**class_name {
+            // They have no pointers.
+            "TBasket" | "TTreeIndex" => {
+                let at = self.position() as u64;
+                let end = end.ok_or_else(|| FormatError::damaged(at, format!("a {class_name} without its length")))?;
+                return self.buffer.cursor.skip_to(end);
+            }
+            name if name.starts_with("TBranch") => OwnerKind::Branch,
+            name if name.starts_with("TLeaf") => OwnerKind::Leaf,
+            name => {
+                let before = self.owner.take();
+                let result = self.object(name);
+                self.owner = before;
+                return result;
+            }
+        };
+        self.owned(kind, Rc::clone(class_name), id)
+    }
+
+    /// Reads an object whose members may be replaced.
+    fn owned(&mut self, kind: OwnerKind, class_name: Rc<str>, id: u64) -> Result<()> {
+        let owner = self.owners.len();
+        self.owners.push(Owner { kind, class_name: Rc::clone(&class_name), id });
+        let before = self.owner.replace(owner);
+        let result = self.object(&class_name);
+        self.owner = before;
+        result
+    }
+
+    /// Notes a member that may be replaced, which `read` reads.
+    pub(super) fn keep(
+        &mut self,
+        (owner, name, kind): (usize, &'static str, KeptKind),
+        read: impl FnOnce(&mut Self) -> Result<i64>,
+    ) -> Result<i64> {
+        self.copy_up_to(self.position());
+        let number = self.kept.len();
+        let first = self.tokens.len();
+        self.tokens.push(Token::Kept(number));
+        self.kept.push(Kept { owner, name, kind, value: 0, tokens: first..first });
+        let value = read(self)?;
+        self.copy_up_to(self.position());
+        let kept = &mut self.kept[number];
+        kept.value = value;
+        kept.tokens.end = self.tokens.len();
+        Ok(value)
+    }
+}
+
+/// Bytes of a byte count, and of a reference.
+const BYTE_COUNT_BYTES: usize = 4;

@@ -1,0 +1,249 @@
+//! Takes objects apart by the streamer infos of their classes.
+
+use crate::error::{FormatError, Result};
+use crate::objects::special::tarray;
+use crate::range::FloatRange;
+use crate::streamer::{ClassInfo, Element};
+use crate::tree::{builtin, Basic};
+
+use super::record::{KeptKind, Recorder};
+
+/// Members of trees, branches and leaves that change when a tree is written again.
+const KEPT: [&str; 24] = [
+    "fEntries",
+    "fTotBytes",
+    "fZipBytes",
+    "fSavedBytes",
+    "fFlushedBytes",
+    "fAutoFlush",
+    "fAutoSave",
+    "fNClusterRange",
+    "fClusterRangeEnd",
+    "fClusterSize",
+    "fTreeIndex",
+    "fIndexValues",
+    "fFriends",
+    "fWriteBasket",
+    "fEntryNumber",
+    "fFirstEntry",
+    "fMaxBaskets",
+    "fBaskets",
+    "fBasketBytes",
+    "fBasketEntry",
+    "fBasketSeek",
+    "fMinimum",
+    "fMaximum",
+    "fLeafCount",
+];
+
+/// Type codes of TVirtualStreamerInfo::EReadWrite.
+mod code {
+    pub const BASE: i32 = 0;
+    pub const CHAR_STAR: i32 = 7;
+    /// Fixed arrays have this added, variable ones twice this.
+    pub const ARRAY_STEP: i32 = 20;
+    pub const STL: i32 = 300;
+}
+
+/// Numbers that were read of an object and its base classes, which may count arrays.
+type Counters = Vec<(String, i64)>;
+
+impl Recorder<'_, '_> {
+    /// Takes an object of this class apart.
+    pub(super) fn object(&mut self, class_name: &str) -> Result<()> {
+        self.class(class_name, &mut Counters::new())
+    }
+
+    fn class(&mut self, name: &str, counters: &mut Counters) -> Result<()> {
+        match name {
+            "TObject" => self.buffer.skip_tobject(),
+            "TString" => self.buffer.cursor.string_bytes().map(|_| ()),
+            "TDatime" => self.buffer.cursor.skip(4),
+            "TList" | "THashList" | "TSortedList" => self.list(),
+            "TObjArray" => self.pointer_array(),
+            _ => match tarray(name) {
+                Some(scalar) => self.numbers(scalar.stored_size()),
+                None => self.deeper(|recorder| recorder.described(name, counters)),
+            },
+        }
+    }
+
+    fn numbers(&mut self, size: usize) -> Result<()> {
+        let count = i64::from(self.buffer.cursor.i32()?);
+        let count = self.buffer.cursor.checked_count(count, size)?;
+        self.buffer.cursor.skip(count * size)
+    }
+
+    /// TList::Streamer: a TObject, a name, and pointers with an option each.
+    fn list(&mut self) -> Result<()> {
+        let header = self.begin()?;
+        if header.version <= 3 {
+            return Err(FormatError::unsupported(format!("TList version {}", header.version)));
+        }
+        self.buffer.skip_tobject()?;
+        self.buffer.cursor.string_bytes()?;
+        let count = i64::from(self.buffer.cursor.i32()?);
+        for _ in 0..self.buffer.cursor.checked_count(count, 5)? {
+            self.pointer()?;
+            self.buffer.cursor.string_bytes()?;
+        }
+        self.end(header, false)
+    }
+
+    /// TObjArray::Streamer.
+    fn pointer_array(&mut self) -> Result<()> {
+        let header = self.begin()?;
+        if header.version > 2 {
+            self.buffer.skip_tobject()?;
+        }
+        if header.version > 1 {
+            self.buffer.cursor.string_bytes()?;
+        }
+        let count = i64::from(self.buffer.cursor.i32()?);
+        let _lower_bound = self.buffer.cursor.i32()?;
+        for _ in 0..self.buffer.cursor.checked_count(count, 4)? {
+            self.pointer()?;
+        }
+        self.end(header, false)
+    }
+
+    fn described(&mut self, name: &str, counters: &mut Counters) -> Result<()> {
+        let header = self.begin()?;
+        let version = i32::from(header.version);
+        if matches!((name, version), ("TBranch", ..=9) | ("TTree", ..=4)) {
+            return Err(FormatError::unsupported(format!("{name} version {version}, from before ROOT 5")));
+        }
+        let mut checksum = 0;
+        if version <= 0 && header.end.is_some() {
+            checksum = self.buffer.cursor.u32()?;
+        }
+        let infos = self.infos;
+        let found = match version {
+            ..=0 => infos.find(name, version, checksum),
+            _ => infos.get(name, version),
+        };
+        if let Some(info) = found {
+            self.members(info, counters)?;
+            return self.end(header, false).map_err(|error| error.in_object(format!("class {name}")));
+        }
+        let Some(info) = builtin::class_info(name).filter(|_| header.end.is_some()) else {
+            let message = format!("class {name} version {version} is not described in the file");
+            return Err(FormatError::unsupported(message));
+        };
+        self.members(&info, counters)?;
+        // Leaves have two numbers more.
+        self.end(header, name.starts_with("TLeaf"))
+    }
+
+    fn members(&mut self, info: &ClassInfo, counters: &mut Counters) -> Result<()> {
+        for element in &info.elements {
+            let kept = self.owner.zip(KEPT.iter().find(|name| **name == element.name));
+            let named = |error: FormatError| error.in_object(format!("{}::{}", info.name, element.name));
+            match (kept, kept_kind(element)) {
+                (Some((owner, name)), Some(kind)) => {
+                    let value = self.keep((owner, name, kind), |recorder| recorder.member(element, counters));
+                    value.map_err(named)?;
+                }
+                _ => {
+                    self.member(element, counters).map_err(named)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a member. Answers with its value, if it is a number, or with what it refers to.
+    fn member(&mut self, element: &Element, counters: &mut Counters) -> Result<i64> {
+        let unknown = || FormatError::unsupported(format!("a member of type code {}", element.type_code));
+        let type_name = element.type_name.trim_end_matches('*');
+        match element.type_code {
+            // Bases share the counters, and may be those of a branch.
+            code::BASE if element.name == "TObject" => self.buffer.skip_tobject()?,
+            code::BASE => self.class(&element.name, counters)?,
+            code::CHAR_STAR => {
+                let size = i64::from(self.buffer.cursor.i32()?);
+                let size = self.buffer.cursor.checked_count(size, 1)?;
+                self.buffer.cursor.skip(size)?;
+            }
+            9 | 19 if element.float_range().is_some() => {
+                self.buffer.cursor.skip(element.float_range().map_or(4, FloatRange::stored_size))?;
+            }
+            1..=19 => {
+                let basic = Basic::of_type_code(element.type_code).ok_or_else(unknown)?;
+                let value = basic.read(&mut self.buffer.cursor)?;
+                counters.push((element.name.clone(), value));
+                return Ok(value);
+            }
+            21..=39 => {
+                let size = number_size(element, element.type_code - code::ARRAY_STEP).ok_or_else(unknown)?;
+                self.buffer.cursor.skip(size.saturating_mul(element.array_length))?;
+            }
+            41..=59 => {
+                let size = number_size(element, element.type_code - 2 * code::ARRAY_STEP).ok_or_else(unknown)?;
+                let counter = counters.iter().rev().find(|(name, _)| *name == element.count_name);
+                let (_, count) = counter.ok_or_else(unknown)?;
+                if self.buffer.cursor.u8()? != 0 {
+                    let count = self.buffer.cursor.checked_count(*count, size)?;
+                    self.buffer.cursor.skip(count.saturating_mul(size))?;
+                }
+            }
+            61..=63 | 68 => self.apart(type_name)?,
+            64 | 69 | 70 => return self.pointer().map(|id| id as i64),
+            81..=83 | 88 => (0..element.array_length).try_for_each(|_| self.apart(type_name))?,
+            84 | 89 | 90 => (0..element.array_length).try_for_each(|_| self.pointer().map(|_| ()))?,
+            65 => self.buffer.cursor.string_bytes().map(|_| ())?,
+            66 => self.buffer.skip_tobject()?,
+            67 => self.class("TNamed", counters)?,
+            code::STL | 365 | 71 | 500 => self.container(element)?,
+            _ => return Err(unknown()),
+        }
+        Ok(0)
+    }
+
+    /// Reads an object that is a member and not a base, so that its own members do not count as those around it.
+    fn apart(&mut self, class_name: &str) -> Result<()> {
+        let before = self.owner.take();
+        let result = self.object(class_name);
+        self.owner = before;
+        result
+    }
+
+    /// A container of the standard library, whose elements must have no pointers, or be none.
+    fn container(&mut self, element: &Element) -> Result<()> {
+        let is_plain = (1..=19).contains(&element.content_type) || element.content_type == 365;
+        let is_plain = is_plain || matches!(element.type_name.as_str(), "string" | "std::string");
+        let header = self.begin()?;
+        let Some(end) = header.end else {
+            // A string that stands alone.
+            if matches!(element.type_name.as_str(), "string" | "std::string") {
+                return Err(FormatError::unsupported("a string with a header without its length"));
+            }
+            return Err(FormatError::unsupported(format!("a {} without its length", element.type_name)));
+        };
+        let is_empty = end.checked_sub(self.position() + 4).is_some_and(|rest| {
+            rest == 0 && self.buffer.cursor.clone().i32().is_ok_and(|count| count == 0)
+        });
+        if !is_plain && !is_empty {
+            return Err(FormatError::unsupported(format!("a {}, which may hold pointers", element.type_name)));
+        }
+        self.end(header, true)
+    }
+}
+
+/// Bytes of a number of this type code.
+fn number_size(element: &Element, type_code: i32) -> Option<usize> {
+    let basic = Basic::of_type_code(type_code)?.size();
+    let has_range = matches!(type_code, 9 | 19);
+    Some(element.float_range().filter(|_| has_range).map_or(basic, FloatRange::stored_size))
+}
+
+/// How a member that may be replaced is stored; none for kinds that are never replaced.
+fn kept_kind(element: &Element) -> Option<KeptKind> {
+    Some(match element.type_code {
+        code @ 1..=19 => KeptKind::Number(Basic::of_type_code(code)?),
+        code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * code::ARRAY_STEP)?),
+        61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
+        64 => KeptKind::Link,
+        _ => return None,
+    })
+}
