@@ -34,6 +34,8 @@ pub struct TTree {
 /// A TBranch or one of its kinds.
 #[derive(Debug, Clone)]
 pub struct TBranch {
+    /// By what it is referred to in the record of the tree.
+    pub object_id: u64,
     /// Names of the branches that lead here and its own, joined with `/`; repeated ones end in `#2`, `#3`.
     pub path: String,
     /// Its own name.
@@ -177,6 +179,7 @@ impl Builder {
         let children = members.take_pointers(Pointers::Branches);
         let leaf_ids = members.take_pointers(Pointers::Leaves);
         let mut branch = new_branch(members)?;
+        branch.object_id = id;
         branch.parent = parent;
         branch.has_children = !children.is_empty();
         branch.path = match parent {
@@ -257,6 +260,7 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         count2: None,
     });
     let mut branch = TBranch {
+        object_id: 0,
         path: String::new(),
         name: members.text(Text::Name),
         title: members.text(Text::Title),

@@ -32,7 +32,7 @@ impl Changes {
     }
 
     /// Replaces a number. A member that a class of this version does not have is left out.
-    pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &str, value: i64) -> Result<()> {
+    pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, value: i64) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
         let KeptKind::Number(basic) = kept.kind else { return Err(mismatch(name)) };
         let mut bytes = Vec::new();
@@ -42,7 +42,7 @@ impl Changes {
     }
 
     /// Replaces a variable array; its counter is another member.
-    pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &str, values: &[i64]) -> Result<()> {
+    pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, values: &[i64]) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
         let KeptKind::Array(basic) = kept.kind else { return Err(mismatch(name)) };
         let mut bytes = vec![u8::from(!values.is_empty())];
@@ -54,7 +54,7 @@ impl Changes {
     }
 
     /// Empties a TObjArray.
-    pub fn no_pointers(&mut self, recording: &Recording<'_>, owner: usize, name: &str) -> Result<()> {
+    pub fn no_pointers(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
         /// Byte count, version 3, a TObject on the heap, an empty name, no pointers, lower bound 0.
         const EMPTY: [u8; 25] = [0x40, 0, 0, 21, 0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
@@ -66,7 +66,7 @@ impl Changes {
     }
 
     /// Makes a pointer null.
-    pub fn no_link(&mut self, recording: &Recording<'_>, owner: usize, name: &str) -> Result<()> {
+    pub fn no_link(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
         if kept.kind != KeptKind::Link {
             return Err(mismatch(name));
@@ -117,7 +117,7 @@ impl Recording<'_> {
                 Token::Begin => emitter.begin(),
                 Token::Object { id, class_name, is_counted } => emitter.object(*id, class_name, *is_counted)?,
                 Token::End => emitter.end()?,
-                Token::Seen(id) => emitter.seen(*id)?,
+                Token::Seen { id, is_counted } => emitter.seen(*id, *is_counted)?,
             }
         }
         Ok(emitter.out)
@@ -173,7 +173,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn seen(&mut self, id: u64) -> Result<()> {
+    fn seen(&mut self, id: u64, is_counted: bool) -> Result<()> {
         let reference = match self.references.get(&id) {
             Some(reference) => *reference,
             None if id == OUTERMOST => OUTERMOST as u32,
@@ -182,6 +182,9 @@ impl Emitter {
                 return Err(FormatError::damaged(self.out.len() as u64, message));
             }
         };
+        if is_counted {
+            self.out.extend((BYTE_COUNT_MASK | 4).to_be_bytes());
+        }
         self.out.extend(reference.to_be_bytes());
         Ok(())
     }

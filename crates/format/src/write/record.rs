@@ -1,11 +1,12 @@
 //! The record of a tree (or any object of described classes) taken apart: what is copied as it is, and what depends
 //! on where it lies - byte counts, class tags, references between objects - or may be replaced.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
 use crate::buffer::{ObjectBuffer, Pointer};
-use crate::cursor::VersionHeader;
+use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 use crate::tree::Basic;
@@ -29,8 +30,8 @@ pub(super) enum Token {
     },
     /// The end of the innermost object or version header.
     End,
-    /// A pointer to an object that came before.
-    Seen(u64),
+    /// A pointer to an object that came before, which some writers count the bytes of.
+    Seen { id: u64, is_counted: bool },
     /// What may be replaced begins here: its number among [`Recording::kept`].
     Kept(usize),
 }
@@ -92,6 +93,7 @@ pub struct Recording<'a> {
     pub owners: Vec<Owner>,
     /// Members of these that may be replaced, in the order of the bytes.
     pub kept: Vec<Kept>,
+    by_name: HashMap<(usize, &'static str), usize>,
 }
 
 impl<'a> Recording<'a> {
@@ -104,13 +106,31 @@ impl<'a> Recording<'a> {
         recorder.owned(OwnerKind::Tree, class_name.into(), 0)?;
         recorder.copy_up_to(bytes.len());
         let Recorder { tokens, owners, kept, .. } = recorder;
-        Ok(Self { bytes, tokens, owners, kept })
+        let by_name = kept.iter().enumerate().map(|(index, kept)| ((kept.owner, kept.name), index)).collect();
+        Ok(Self { bytes, tokens, owners, kept, by_name })
     }
 
-    /// A member of an object.
-    pub fn find(&self, owner: usize, name: &str) -> Option<(usize, &Kept)> {
-        // They lie in the order of the buffer, and those of an object's parts between its own.
-        self.kept.iter().enumerate().find(|(_, kept)| kept.owner == owner && kept.name == name)
+    /// A member of an object: its number among those that may be replaced.
+    pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &Kept)> {
+        let index = *self.by_name.get(&(owner, name))?;
+        Some((index, &self.kept[index]))
+    }
+
+    /// The value of a number, or what a pointer refers to; 0 where there is no such member.
+    pub fn value(&self, owner: usize, name: &'static str) -> i64 {
+        self.find(owner, name).map_or(0, |(_, kept)| kept.value)
+    }
+
+    /// The numbers of a variable array.
+    pub fn values(&self, owner: usize, name: &'static str) -> Result<Vec<i64>> {
+        let Some((_, Kept { kind: KeptKind::Array(basic), tokens, .. })) = self.find(owner, name) else {
+            return Ok(Vec::new());
+        };
+        let Some(Token::Bytes(range)) = self.tokens.get(tokens.end.wrapping_sub(1)) else { return Ok(Vec::new()) };
+        let mut cursor = Cursor::new(&self.bytes[range.clone()]);
+        let _is_there = cursor.u8()?;
+        let count = cursor.remaining() / basic.size();
+        (0..count).map(|_| basic.read(&mut cursor)).collect()
     }
 }
 
@@ -198,13 +218,13 @@ impl<'a, 'i> Recorder<'a, 'i> {
         let start = self.position();
         self.copy_up_to(start);
         match self.buffer.pointer()? {
+            // A byte count, if there was one, is copied with it.
             Pointer::Null => Ok(0),
-            Pointer::Seen(id) if self.position() == start + BYTE_COUNT_BYTES => {
-                self.tokens.push(Token::Seen(id));
+            Pointer::Seen(id) => {
                 self.copied = self.position();
+                self.tokens.push(Token::Seen { id, is_counted: self.copied > start + BYTE_COUNT_BYTES });
                 Ok(id)
             }
-            Pointer::Seen(_) => Err(FormatError::unsupported("a reference with a byte count")),
             Pointer::New { id, class_name, end } => {
                 self.copied = self.position();
                 let is_counted = end.is_some();

@@ -61,6 +61,8 @@ impl Recorder<'_, '_> {
             "TDatime" => self.buffer.cursor.skip(4),
             "TList" | "THashList" | "TSortedList" => self.list(),
             "TObjArray" => self.pointer_array(),
+            "TMap" => self.map(),
+            "TClonesArray" => self.clones(),
             _ => match tarray(name) {
                 Some(scalar) => self.numbers(scalar.stored_size()),
                 None => self.deeper(|recorder| recorder.described(name, counters)),
@@ -107,17 +109,55 @@ impl Recorder<'_, '_> {
         self.end(header, false)
     }
 
+    /// TMap::Streamer: pairs of pointers.
+    fn map(&mut self) -> Result<()> {
+        let header = self.begin()?;
+        if header.version > 2 {
+            self.buffer.skip_tobject()?;
+        }
+        if header.version > 1 {
+            self.buffer.cursor.string_bytes()?;
+        }
+        let count = i64::from(self.buffer.cursor.i32()?);
+        for _ in 0..2 * self.buffer.cursor.checked_count(count, 8)? {
+            self.pointer()?;
+        }
+        self.end(header, false)
+    }
+
+    /// TClonesArray::Streamer, as far as its head: those that are met here are empty.
+    fn clones(&mut self) -> Result<()> {
+        let header = self.begin()?;
+        if header.version > 2 {
+            self.buffer.skip_tobject()?;
+        }
+        if header.version > 1 {
+            self.buffer.cursor.string_bytes()?;
+        }
+        self.buffer.cursor.string_bytes()?; // class and version
+        let count = self.buffer.cursor.i32()?;
+        let _lower_bound = self.buffer.cursor.i32()?;
+        if count != 0 {
+            return Err(FormatError::unsupported("a TClonesArray with objects in it"));
+        }
+        self.end(header, false)
+    }
+
     fn described(&mut self, name: &str, counters: &mut Counters) -> Result<()> {
         let header = self.begin()?;
         let version = i32::from(header.version);
         if matches!((name, version), ("TBranch", ..=9) | ("TTree", ..=4)) {
             return Err(FormatError::unsupported(format!("{name} version {version}, from before ROOT 5")));
         }
+        let infos = self.infos;
         let mut checksum = 0;
         if version <= 0 && header.end.is_some() {
-            checksum = self.buffer.cursor.u32()?;
+            // A foreign class has a checksum in place of a version; one that is declared with version 0 has none.
+            checksum = self.buffer.cursor.clone().u32().unwrap_or(0);
+            if infos.all(name).any(|info| info.checksum == checksum) || infos.get(name, 0).is_none() {
+                self.buffer.cursor.skip(4)?;
+            }
         }
-        let infos = self.infos;
         let found = match version {
             ..=0 => infos.find(name, version, checksum),
             _ => infos.get(name, version),
@@ -165,8 +205,9 @@ impl Recorder<'_, '_> {
                 let size = self.buffer.cursor.checked_count(size, 1)?;
                 self.buffer.cursor.skip(size)?;
             }
-            9 | 19 if element.float_range().is_some() => {
-                self.buffer.cursor.skip(element.float_range().map_or(4, FloatRange::stored_size))?;
+            9 | 19 => {
+                let size = number_size(element, element.type_code).ok_or_else(unknown)?;
+                self.buffer.cursor.skip(size)?;
             }
             1..=19 => {
                 let basic = Basic::of_type_code(element.type_code).ok_or_else(unknown)?;
@@ -232,14 +273,18 @@ impl Recorder<'_, '_> {
 
 /// Bytes of a number of this type code.
 fn number_size(element: &Element, type_code: i32) -> Option<usize> {
-    let basic = Basic::of_type_code(type_code)?.size();
-    let has_range = matches!(type_code, 9 | 19);
-    Some(element.float_range().filter(|_| has_range).map_or(basic, FloatRange::stored_size))
+    Some(match type_code {
+        9 => element.float_range().map_or(4, FloatRange::stored_size),
+        // Without a range a Float16_t has an exponent and a mantissa of 12 bits.
+        19 => element.float_range().map_or(3, FloatRange::stored_size),
+        _ => Basic::of_type_code(type_code)?.size(),
+    })
 }
 
 /// How a member that may be replaced is stored; none for kinds that are never replaced.
 fn kept_kind(element: &Element) -> Option<KeptKind> {
     Some(match element.type_code {
+        9 | 19 | 49 | 59 => return None,
         code @ 1..=19 => KeptKind::Number(Basic::of_type_code(code)?),
         code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * code::ARRAY_STEP)?),
         61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
