@@ -11,7 +11,7 @@ use branchline_format::file::{read_header, read_key_at, read_object};
 use branchline_format::held::{Held, Need};
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
-use branchline_format::write::{Changes, Recording};
+use branchline_format::write::{join_infos, Changes, Recording};
 
 fn files() -> Vec<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -111,4 +111,23 @@ fn a_tree_behind_another_key_says_the_same() {
             assert_eq!(before.map(without_ids), after.map(without_ids), "{}:{}", path.display(), tree.name);
         }
     }
+}
+
+#[test]
+fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
+    let mut same = 0;
+    for path in files() {
+        let held = Held::whole(std::fs::read(&path).unwrap().into());
+        let Ok(header) = read_header(&held) else { continue };
+        let Ok(key) = read_key_at(&held, header.seek_info) else { continue };
+        let Ok(plain) = read_object(&held, &key, &mut Decompressor::new()) else { continue };
+        let joined = join_infos(&[(&plain, key.key_size); 2], key.key_size);
+        let Ok(joined) = joined else { println!("{}: {:?}", path.display(), joined); continue };
+        same += usize::from(joined == plain);
+        if joined != plain { println!("{}: differs", path.display()); }
+        let names = |bytes: &[u8]| format!("{:?}", ClassInfos::read(bytes, key.key_size).map(|infos| infos.newest("TTree").cloned()));
+        assert_eq!(names(&joined), names(&plain), "{}", path.display());
+    }
+    println!("{same} lists are the same");
+    assert!(same > 0);
 }

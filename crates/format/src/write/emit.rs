@@ -102,32 +102,29 @@ fn push_number(bytes: &mut Vec<u8>, basic: Basic, value: i64) -> Option<()> {
 impl Recording<'_> {
     /// The plain bytes of the object behind a key of `key_size` bytes.
     pub fn emit(&self, key_size: u64, changes: &Changes) -> Result<Vec<u8>> {
-        let mut emitter = Emitter { key_size, out: Vec::with_capacity(self.bytes.len()), ..Emitter::default() };
+        let mut emitter = Emitter::new(key_size);
+        emitter.out.reserve(self.bytes.len());
         let mut next = 0;
         while let Some(token) = self.tokens.get(next) {
             next += 1;
-            match token {
-                Token::Kept(number) => {
-                    if let Some(bytes) = changes.bytes.get(number) {
-                        emitter.out.extend_from_slice(bytes);
-                        next = self.kept[*number].tokens.end;
-                    }
+            if let Token::Kept(number) = token {
+                if let Some(bytes) = changes.bytes.get(number) {
+                    emitter.out.extend_from_slice(bytes);
+                    next = self.kept[*number].tokens.end;
                 }
-                Token::Bytes(range) => emitter.out.extend_from_slice(&self.bytes[range.clone()]),
-                Token::Begin => emitter.begin(),
-                Token::Object { id, class_name, is_counted } => emitter.object(*id, class_name, *is_counted)?,
-                Token::End => emitter.end()?,
-                Token::Seen { id, is_counted } => emitter.seen(*id, *is_counted)?,
+            } else {
+                emitter.token(token, self.bytes)?;
             }
         }
         Ok(emitter.out)
     }
 }
 
+/// Puts together what was taken apart.
 #[derive(Debug, Default)]
-struct Emitter {
+pub(super) struct Emitter {
     key_size: u64,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// Where the byte counts of what is open are, if they are counted.
     open: Vec<Option<usize>>,
     classes: HashMap<Rc<str>, u32>,
@@ -136,13 +133,40 @@ struct Emitter {
 }
 
 impl Emitter {
+    /// Nothing yet behind a key of so many bytes.
+    pub(super) fn new(key_size: u64) -> Self {
+        Self { key_size, ..Self::default() }
+    }
+
+    /// Adds tokens of these bytes.
+    pub(super) fn tokens(&mut self, tokens: &[Token], bytes: &[u8]) -> Result<()> {
+        tokens.iter().try_for_each(|token| self.token(token, bytes))
+    }
+
+    fn token(&mut self, token: &Token, bytes: &[u8]) -> Result<()> {
+        match token {
+            Token::Kept(_) => {}
+            Token::Bytes(range) => self.out.extend_from_slice(&bytes[range.clone()]),
+            Token::Begin => self.begin(),
+            Token::Object { id, class_name, is_counted } => self.object(*id, class_name, *is_counted)?,
+            Token::End => self.end()?,
+            Token::Seen { id, is_counted } => self.seen(*id, *is_counted)?,
+        }
+        Ok(())
+    }
+
+    /// What comes next refers to none of the objects before, but to their classes.
+    pub(super) fn forget_objects(&mut self) {
+        self.references.clear();
+    }
+
     /// By what something that comes next is referred to.
     fn reference(&self) -> Result<u32> {
         let reference = self.out.len() as u64 + self.key_size + MAP_OFFSET;
         u32::try_from(reference).ok().filter(|reference| *reference < BYTE_COUNT_MASK).ok_or_else(too_long)
     }
 
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.open.push(Some(self.out.len()));
         self.out.extend([0; 4]);
     }
@@ -165,7 +189,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<()> {
+    pub(super) fn end(&mut self) -> Result<()> {
         let Some(Some(start)) = self.open.pop() else { return Ok(()) };
         let counted = self.out.len() - start - 4;
         let count = u32::try_from(counted).ok().filter(|count| *count < BYTE_COUNT_MASK).ok_or_else(too_long)?;

@@ -11,6 +11,8 @@ use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 use crate::tree::Basic;
 
+use super::infos::is_element;
+
 /// Objects within objects deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
 
@@ -146,10 +148,13 @@ pub(super) struct Recorder<'a, 'i> {
     /// Up to where there are tokens.
     copied: usize,
     depth: usize,
+    /// What tells the streamer info that was read last from others.
+    pub(super) identity: Option<Vec<u8>>,
+    bytes: &'a [u8],
 }
 
 impl<'a, 'i> Recorder<'a, 'i> {
-    fn new(bytes: &'a [u8], key_size: u64, infos: &'i ClassInfos) -> Self {
+    pub(super) fn new(bytes: &'a [u8], key_size: u64, infos: &'i ClassInfos) -> Self {
         Self {
             buffer: ObjectBuffer::new(bytes, key_size),
             infos,
@@ -159,6 +164,8 @@ impl<'a, 'i> Recorder<'a, 'i> {
             owner: None,
             copied: 0,
             depth: 0,
+            identity: None,
+            bytes,
         }
     }
 
@@ -173,6 +180,16 @@ impl<'a, 'i> Recorder<'a, 'i> {
             self.tokens.push(Token::Bytes(self.copied..position));
             self.copied = position;
         }
+    }
+
+    /// Has what was read up to now not copied.
+    pub(super) fn skip_copying(&mut self) {
+        self.copied = self.position();
+    }
+
+    /// What was read since a position.
+    pub(super) fn bytes_from(&self, start: usize) -> &'a [u8] {
+        self.bytes.get(start..self.position()).unwrap_or_default()
     }
 
     /// Reads a version header.
@@ -244,8 +261,9 @@ impl<'a, 'i> Recorder<'a, 'i> {
 
     fn pointed(&mut self, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
         let kind = match &**class_name {
+            "TStreamerInfo" => return self.streamer_info(),
             // They have no pointers.
-            "TBasket" | "TTreeIndex" => {
+            name if matches!(name, "TBasket" | "TTreeIndex") || is_element(name) => {
                 let at = self.position() as u64;
                 let end = end.ok_or_else(|| FormatError::damaged(at, format!("a {class_name} without its length")))?;
                 return self.buffer.cursor.skip_to(end);

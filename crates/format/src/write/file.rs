@@ -1,0 +1,132 @@
+//! What stands around the records of a file: its header, the top directory, the list of keys and the free space.
+
+use crate::error::Result;
+
+use super::key::{push_i32, push_seek, push_string, string_size, NewKey, BIG_FILE_BYTES};
+
+/// Where the first record lies (TFile::fBEGIN); the header is shorter.
+pub const BEGIN: u64 = 100;
+/// Bytes of a directory's record, with room for large places.
+const DIRECTORY_SIZE: u64 = 60;
+/// TDirectoryFile's class version; the large form has 1000 added.
+const DIRECTORY_VERSION: i16 = 5;
+/// Added to the version of ROOT in the header of a large file.
+const BIG_FILE_VERSION: i32 = 1_000_000;
+/// Free space behind the end is said to reach up to a multiple of this.
+const FREE_STEP: u64 = 1_000_000_000;
+
+/// What is the same for all parts of a file.
+#[derive(Debug, Clone)]
+pub struct FileFrame {
+    /// Its name, without its folder.
+    pub name: String,
+    /// When it was made, as TDatime packs it.
+    pub date: u32,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Version of ROOT that its records are like, e.g. 62206.
+    pub root_version: i32,
+    /// Compression setting, 100 * algorithm + level.
+    pub compress: i32,
+}
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// Where it begins.
+    pub seek: u64,
+    /// Its bytes.
+    pub size: u64,
+}
+
+impl FileFrame {
+    fn key(&self, seek: u64, size: u64) -> NewKey<'_> {
+        NewKey {
+            class_name: "TFile",
+            name: self.name.as_bytes(),
+            title: b"",
+            object_size: size,
+            stored_size: size,
+            date: self.date,
+            seek,
+            seek_directory: BEGIN,
+        }
+    }
+
+    /// Bytes of the key, name and title in front of the top directory (TFile::fNbytesName).
+    fn name_size(&self) -> u64 {
+        self.key(BEGIN, 0).size() + string_size(self.name.as_bytes()) + string_size(b"")
+    }
+
+    /// Bytes of the record of the top directory, which begins at [`BEGIN`].
+    pub fn top_size(&self) -> u64 {
+        self.name_size() + DIRECTORY_SIZE
+    }
+
+    /// The record of the top directory.
+    pub fn top(&self, keys: RecordPlace) -> Result<Vec<u8>> {
+        let size = string_size(self.name.as_bytes()) + string_size(b"") + DIRECTORY_SIZE;
+        let mut key = self.key(BEGIN, size);
+        key.seek_directory = 0;
+        let mut out = key.bytes()?;
+        push_string(&mut out, self.name.as_bytes())?;
+        push_string(&mut out, b"")?;
+        let is_big = keys.seek > BIG_FILE_BYTES;
+        out.extend((DIRECTORY_VERSION + if is_big { 1000 } else { 0 }).to_be_bytes());
+        out.extend(self.date.to_be_bytes()); // made
+        out.extend(self.date.to_be_bytes()); // changed
+        push_i32(&mut out, keys.size)?;
+        push_i32(&mut out, self.name_size())?;
+        for seek in [BEGIN, 0, keys.seek] {
+            push_seek(&mut out, seek, is_big)?;
+        }
+        self.push_uuid(&mut out);
+        out.resize(self.top_size() as usize, 0);
+        Ok(out)
+    }
+
+    /// The record of the list of keys.
+    pub fn key_list(&self, seek: u64, keys: &[Vec<u8>]) -> Result<Vec<u8>> {
+        let size = 4 + keys.iter().map(|key| key.len() as u64).sum::<u64>();
+        let mut out = self.key(seek, size).bytes()?;
+        push_i32(&mut out, keys.len() as u64)?;
+        keys.iter().for_each(|key| out.extend_from_slice(key));
+        Ok(out)
+    }
+
+    /// The record of the free space: all behind itself, with which the file ends.
+    pub fn free_list(&self, seek: u64) -> Result<Vec<u8>> {
+        let is_big = seek > BIG_FILE_BYTES - (BEGIN + self.top_size());
+        let mut out = self.key(seek, if is_big { 18 } else { 10 }).bytes()?;
+        let end = seek + out.len() as u64 + if is_big { 18 } else { 10 };
+        out.extend((1i16 + if is_big { 1000 } else { 0 }).to_be_bytes());
+        push_seek(&mut out, end, is_big)?;
+        push_seek(&mut out, if is_big { (end / FREE_STEP + 1) * FREE_STEP } else { BIG_FILE_BYTES }, is_big)?;
+        Ok(out)
+    }
+
+    /// The header.
+    pub fn header(&self, end: u64, free: RecordPlace, infos: RecordPlace) -> Result<Vec<u8>> {
+        let is_big = end > BIG_FILE_BYTES;
+        let mut out = b"root".to_vec();
+        out.extend((self.root_version + if is_big { BIG_FILE_VERSION } else { 0 }).to_be_bytes());
+        push_i32(&mut out, BEGIN)?;
+        push_seek(&mut out, end, is_big)?;
+        push_seek(&mut out, free.seek, is_big)?;
+        push_i32(&mut out, free.size)?;
+        push_i32(&mut out, 1)?; // stretches of free space
+        push_i32(&mut out, self.name_size())?;
+        out.push(if is_big { 8 } else { 4 });
+        out.extend(self.compress.to_be_bytes());
+        push_seek(&mut out, infos.seek, is_big)?;
+        push_i32(&mut out, infos.size)?;
+        self.push_uuid(&mut out);
+        out.resize(BEGIN as usize, 0);
+        Ok(out)
+    }
+
+    fn push_uuid(&self, out: &mut Vec<u8>) {
+        out.extend(1i16.to_be_bytes()); // TUUID's version
+        out.extend_from_slice(&self.uuid);
+    }
+}

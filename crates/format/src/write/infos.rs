@@ -1,0 +1,97 @@
+//! The list of streamer infos of a file that is made from several: each class in each version once.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use crate::cursor::VersionHeader;
+use crate::error::{FormatError, Result};
+use crate::streamer::ClassInfos;
+
+use super::emit::Emitter;
+use super::record::Recorder;
+
+/// The plain bytes of a file's list of streamer infos, and the size of the key in front of it.
+pub type InfoList<'a> = (&'a [u8], u64);
+
+/// Joins lists of streamer infos for a key of `key_size` bytes: all of the first, of others what those before lack.
+pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
+    let nothing = ClassInfos::default();
+    let mut emitter = Emitter::new(key_size);
+    let mut seen = HashSet::new();
+    let (mut items_count, mut count_at) = (0u32, 0);
+    for (number, (bytes, old_key_size)) in lists.iter().enumerate() {
+        let mut recorder = Recorder::new(bytes, *old_key_size, &nothing);
+        let (header, items) = recorder.info_list()?;
+        if number == 0 {
+            emitter.begin();
+            emitter.out.extend_from_slice(&bytes[header]);
+            count_at = emitter.out.len() - 4;
+        }
+        emitter.forget_objects();
+        for item in items {
+            if seen.insert(item.identity) {
+                emitter.tokens(&recorder.tokens[item.tokens], bytes)?;
+                items_count += 1;
+            }
+        }
+    }
+    if lists.is_empty() {
+        return Err(FormatError::unsupported("no list of streamer infos to join"));
+    }
+    emitter.end()?;
+    emitter.out[count_at..count_at + 4].copy_from_slice(&items_count.to_be_bytes());
+    Ok(emitter.out)
+}
+
+/// One of the list.
+struct Item {
+    /// What tells it from others: the name and the bytes with version and checksum; of what is no class all bytes.
+    identity: Vec<u8>,
+    tokens: Range<usize>,
+}
+
+impl Recorder<'_, '_> {
+    /// Takes a list of streamer infos apart: its head from the version to the number of items, and these.
+    fn info_list(&mut self) -> Result<(Range<usize>, Vec<Item>)> {
+        let header: VersionHeader = self.buffer.cursor.version_header()?;
+        let start = self.position() - 2;
+        if header.version <= 3 || header.end.is_none() {
+            return Err(FormatError::unsupported(format!("a list of streamer infos of version {}", header.version)));
+        }
+        self.buffer.skip_tobject()?;
+        self.buffer.cursor.string_bytes()?;
+        let count = i64::from(self.buffer.cursor.i32()?);
+        let count = self.buffer.cursor.checked_count(count, 5)?;
+        let head = start..self.position();
+        self.skip_copying();
+        let mut items = Vec::new();
+        for _ in 0..count {
+            let (first_token, first_byte) = (self.tokens.len(), self.position());
+            self.identity = None;
+            self.pointer()?;
+            let identity = self.identity.take();
+            let identity = identity.unwrap_or_else(|| self.bytes_from(first_byte).to_vec());
+            self.buffer.cursor.string_bytes()?; // the option of a TList's link
+            self.copy_up_to(self.position());
+            items.push(Item { identity, tokens: first_token..self.tokens.len() });
+        }
+        Ok((head, items))
+    }
+
+    /// TStreamerInfo::Streamer.
+    pub(super) fn streamer_info(&mut self) -> Result<()> {
+        let header = self.begin()?;
+        let start = self.position();
+        self.object("TNamed")?;
+        self.buffer.cursor.skip(8)?; // checksum and version of the class
+        // A second list of rules would be told by its bytes; of classes those up to here tell which it is.
+        self.identity = Some(self.bytes_from(start).to_vec());
+        self.pointer()?;
+        self.end(header, false)
+    }
+}
+
+/// Whether tokens say that something is an element of a streamer info, which has no pointers.
+pub(super) fn is_element(class_name: &str) -> bool {
+    class_name.starts_with("TStreamer") && class_name != "TStreamerInfo"
+}
