@@ -165,6 +165,16 @@ impl File {
         self.metadata_reader().until_known(|held| directories.find(path, held))
     }
 
+    /// Its header.
+    pub(crate) fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The classes that it describes.
+    pub(crate) fn class_infos(&self) -> &Arc<ClassInfos> {
+        &self.class_infos
+    }
+
     /// Version of ROOT that wrote it, e.g. 62206.
     pub fn root_version(&self) -> i32 {
         self.header.version
@@ -231,7 +241,8 @@ impl File {
         self.class_infos.lineage(class_name).into_iter().map(str::to_string).collect()
     }
 
-    fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
+    /// The key of the tree with this path, or of the only one.
+    pub(crate) fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
         let Some(path) = path else {
             return match self.tree_paths()?.as_slice() {
                 [only] => self.find_tree(Some(only)),
@@ -280,7 +291,7 @@ impl File {
 }
 
 /// The first of many names, and how many there are more.
-fn some_of(names: &[String]) -> String {
+pub(crate) fn some_of(names: &[String]) -> String {
     let shown = names.iter().take(limits::NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(limits::NAMES_SHOWN) {
         0 => shown,

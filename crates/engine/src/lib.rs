@@ -17,6 +17,7 @@ pub mod file;
 mod guard;
 pub mod limits;
 mod memory_plan;
+pub mod merge;
 mod names;
 mod ntuple;
 pub mod object;

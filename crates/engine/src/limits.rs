@@ -58,3 +58,5 @@ pub const BUNDLES_WAITING: usize = 1 << 16;
 pub const PLAUSIBLE_FACTOR: usize = 4096;
 /// Who waits for memory looks at least this often whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+/// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
+pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;

@@ -48,6 +48,8 @@ pub struct TKey {
     pub key_size: u64,
     /// Version number of this name.
     pub cycle: i16,
+    /// When it was made, as TDatime packs it.
+    pub date: u32,
     /// Where the record lies.
     pub seek: u64,
     /// Class of the object.
@@ -144,6 +146,7 @@ pub fn parse_detached_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
         object_size: sizes.object_size,
         key_size: sizes.key_size,
         cycle: sizes.cycle,
+        date: sizes.date,
         seek: sizes.seek,
         class_name,
         name,
@@ -162,6 +165,8 @@ pub struct KeySizes {
     pub key_size: u64,
     /// Version number of its name.
     pub cycle: i16,
+    /// When it was made, as TDatime packs it.
+    pub date: u32,
     /// Where the record lies.
     pub seek: u64,
 }
@@ -172,7 +177,7 @@ pub fn parse_key_sizes(cursor: &mut Cursor<'_>) -> Result<KeySizes> {
     let size = cursor.i32()?;
     let version = cursor.i16()?;
     let object_size = cursor.i32()?;
-    let _date = cursor.u32()?;
+    let date = cursor.u32()?;
     let key_size = u64::from(cursor.u16()?);
     let cycle = cursor.i16()?;
     let big = version > BIG_VERSION;
@@ -181,7 +186,7 @@ pub fn parse_key_sizes(cursor: &mut Cursor<'_>) -> Result<KeySizes> {
     let (Ok(size), Ok(object_size)) = (u64::try_from(size), u64::try_from(object_size)) else {
         return Err(FormatError::damaged(start, format!("a record of {size} bytes is impossible")));
     };
-    Ok(KeySizes { size, object_size, key_size, cycle, seek: seek_key })
+    Ok(KeySizes { size, object_size, key_size, cycle, date, seek: seek_key })
 }
 
 impl KeySizes {
@@ -214,6 +219,7 @@ impl TKey {
             object_size: self.object_size,
             key_size: self.key_size,
             cycle: self.cycle,
+            date: self.date,
             seek: self.seek,
         }
     }

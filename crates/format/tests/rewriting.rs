@@ -121,7 +121,7 @@ fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
         let Ok(header) = read_header(&held) else { continue };
         let Ok(key) = read_key_at(&held, header.seek_info) else { continue };
         let Ok(plain) = read_object(&held, &key, &mut Decompressor::new()) else { continue };
-        let joined = join_infos(&[(&plain, key.key_size); 2], key.key_size);
+        let joined = join_infos(&[(plain.as_slice(), key.key_size); 2], key.key_size);
         let Ok(joined) = joined else { println!("{}: {:?}", path.display(), joined); continue };
         same += usize::from(joined == plain);
         if joined != plain { println!("{}: differs", path.display()); }

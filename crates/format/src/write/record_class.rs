@@ -9,20 +9,17 @@ use crate::tree::{builtin, Basic};
 use super::record::{KeptKind, Recorder};
 
 /// Members of trees, branches and leaves that change when a tree is written again.
-const KEPT: [&str; 24] = [
+const KEPT: [&str; 19] = [
     "fEntries",
     "fTotBytes",
     "fZipBytes",
     "fSavedBytes",
     "fFlushedBytes",
     "fAutoFlush",
-    "fAutoSave",
     "fNClusterRange",
     "fClusterRangeEnd",
     "fClusterSize",
     "fTreeIndex",
-    "fIndexValues",
-    "fFriends",
     "fWriteBasket",
     "fEntryNumber",
     "fFirstEntry",
@@ -31,9 +28,7 @@ const KEPT: [&str; 24] = [
     "fBasketBytes",
     "fBasketEntry",
     "fBasketSeek",
-    "fMinimum",
     "fMaximum",
-    "fLeafCount",
 ];
 
 /// Type codes of TVirtualStreamerInfo::EReadWrite.

@@ -1,0 +1,120 @@
+//! Copies the baskets of a file behind what was written already.
+
+use branchline_format::cursor::Cursor;
+use branchline_format::error::FormatError;
+use branchline_format::tree::embedded::read_basket_head;
+use branchline_format::tree::Place;
+use branchline_format::write::file::BEGIN;
+use branchline_format::write::move_record;
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead};
+use bytes::Bytes;
+
+use crate::error::{ReadError, Result};
+use crate::limits;
+use crate::read_buffers;
+
+use super::input::Input;
+use super::output::Output;
+use super::Order;
+
+/// A basket to copy.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    branch: usize,
+    basket: usize,
+    entry_start: u64,
+    entries_count: u64,
+    seek: u64,
+    size: u64,
+}
+
+/// Where the baskets of each branch lie in the output.
+pub(super) type Places = Vec<Vec<u64>>;
+
+/// Copies all baskets of an input. `copied` is told how many bytes were, and may end the merge.
+pub(super) fn copy_baskets(
+    input: &Input,
+    order: Order,
+    output: &mut Output,
+    copied: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Places> {
+    let baskets = in_order(input, order);
+    let mut places: Places = input.tree.branches.iter().map(|branch| vec![0; branch.baskets.len()]).collect();
+    let mut rest = baskets.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let bundle = rest.iter().take_while(|basket| {
+            let is_first = bytes == 0;
+            bytes += basket.size;
+            is_first || bytes <= limits::COPIED_AT_ONCE_BYTES
+        });
+        let (bundle, after) = rest.split_at(bundle.count());
+        let records = read(input, bundle)?;
+        let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
+        for (basket, record) in bundle.iter().zip(records) {
+            let start = joined.len();
+            joined.extend_from_slice(&record);
+            let seek = output.end() + start as u64;
+            moved(basket, &mut joined[start..], seek).map_err(|error| {
+                let name = format!("branch {}: basket {}", input.tree.branches[basket.branch].path, basket.basket);
+                ReadError::from_format(input.file.path(), &error.in_object(name))
+            })?;
+            places[basket.branch][basket.basket] = seek;
+        }
+        output.write(&joined)?;
+        copied(joined.len() as u64)?;
+        rest = after;
+    }
+    Ok(places)
+}
+
+fn in_order(input: &Input, order: Order) -> Vec<Wanted> {
+    let mut baskets = Vec::new();
+    for (branch, about) in input.tree.branches.iter().enumerate() {
+        for (basket, one) in about.baskets.iter().enumerate() {
+            let Place::File { seek, size } = one.place else { continue };
+            let (entry_start, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
+            baskets.push(Wanted { branch, basket, entry_start, entries_count, seek, size });
+        }
+    }
+    match order {
+        Order::Offset => baskets.sort_by_key(|basket| basket.seek),
+        Order::Branch => {}
+        Order::Entry => baskets.sort_by_key(|basket| (basket.entry_start, basket.branch)),
+    }
+    baskets
+}
+
+/// The records of these baskets.
+fn read(input: &Input, baskets: &[Wanted]) -> Result<Vec<Bytes>> {
+    let mut records: Vec<Option<Bytes>> =
+        baskets.iter().map(|basket| input.file.held(basket.seek, basket.size)).collect();
+    let missing: Vec<usize> = (0..baskets.len()).filter(|index| records[*index].is_none()).collect();
+    let wanted: Vec<ByteRange> =
+        missing.iter().map(|index| ByteRange::new(baskets[*index].seek, baskets[*index].size)).collect();
+    if !wanted.is_empty() {
+        let plan = coalesce(&wanted, input.file.gap_bytes(), MAX_JOINED_BYTES);
+        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+        input.file.read_ranges(&mut reads)?;
+        let joined: Vec<Bytes> = reads.into_iter().map(read_buffers::share).collect();
+        for (index, place) in missing.into_iter().zip(&plan.placements) {
+            let start = place.offset as usize;
+            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+        }
+    }
+    Ok(records.into_iter().flatten().collect())
+}
+
+/// Checks that a record is the basket that the tree says, and says in it where it lies now.
+fn moved(basket: &Wanted, record: &mut [u8], seek: u64) -> std::result::Result<(), FormatError> {
+    let (key, head) = read_basket_head(&mut Cursor::new(record))?;
+    if key.size != basket.size || head.entries_count as u64 != basket.entries_count {
+        let message = format!(
+            "a record of {} bytes with {} entries lies at {}, where the tree has {} bytes with {}",
+            key.size, head.entries_count, basket.seek, basket.size, basket.entries_count
+        );
+        return Err(FormatError::damaged(basket.seek, message));
+    }
+    move_record(record, seek, BEGIN)
+}
