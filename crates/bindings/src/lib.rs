@@ -3,6 +3,7 @@
 mod buffer;
 mod errors;
 mod files;
+mod merge;
 mod records;
 mod store;
 mod stream;
@@ -18,6 +19,8 @@ mod _core {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::files::{File, Tree};
+    #[pymodule_export]
+    use super::merge::Merge;
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

@@ -57,6 +57,7 @@ impl Recorder<'_, '_> {
             "TList" | "THashList" | "TSortedList" => self.list(),
             "TObjArray" => self.pointer_array(),
             "TMap" => self.map(),
+            "TObjString" => self.text_object(),
             "TClonesArray" => self.clones(),
             _ => match tarray(name) {
                 Some(scalar) => self.numbers(scalar.stored_size()),
@@ -101,6 +102,14 @@ impl Recorder<'_, '_> {
         for _ in 0..self.buffer.cursor.checked_count(count, 4)? {
             self.pointer()?;
         }
+        self.end(header, false)
+    }
+
+    /// TObjString, which files often do not describe.
+    fn text_object(&mut self) -> Result<()> {
+        let header = self.begin()?;
+        self.buffer.skip_tobject()?;
+        self.buffer.cursor.string_bytes()?;
         self.end(header, false)
     }
 
