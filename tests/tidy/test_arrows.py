@@ -16,7 +16,7 @@ ROOMS: dict[str, set[str]] = {
     "jobs": set(),
     "train": {"dataset", "jobs", "sensors", "tree"},
     "report": set(),
-    "layout": {"dataset", "report", "tree"},
+    "layout": {"_core", "dataset", "report", "tree"},
     "running": {"jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
     "cli": {"dataset", "demo", "layout", "report", "running", "sensors", "train"},

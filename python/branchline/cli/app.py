@@ -14,6 +14,7 @@ import branchline
 from branchline.cli.demo_data import demo_data
 from branchline.cli.failure import hush, say, say_stopping, told
 from branchline.cli.inspecting import inspect
+from branchline.cli.merging import merge
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
@@ -154,6 +155,7 @@ def show(
 
 
 app.command()(inspect)
+app.command()(merge)
 app.command("demo-data")(demo_data)
 
 

@@ -1,0 +1,66 @@
+"""`branchline merge`: many files become one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from branchline.cli.failure import say, told
+from branchline.layout.merging import MergeProgress
+from branchline.layout.merging import merge as merge_files
+from branchline.limits import MB
+from branchline.report.quantities import count, counted, size
+
+
+def merge(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to make.")],
+    tree: Annotated[str | None, typer.Option("--tree", help="The tree, which the only one needs not.")] = None,
+    order: Annotated[
+        Literal["entry", "branch", "offset"],
+        typer.Option("--order", help="How the baskets of a file are laid down: by entry, by branch, as they were."),
+    ] = "entry",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Merges the trees of files into one; the baskets are copied as they are."""
+    with told(debug=debug):
+        with _progress_bar() as progress:
+            merged = merge_files(inputs, output, tree=tree, order=order, force=force, progress=progress)
+        for sentence in merged.left_out:
+            say(f"left out: {sentence}")
+        typer.echo(
+            f"{merged.path}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
+            f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}, {size(merged.size_bytes)} on disk"
+        )
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[MergeProgress], None] | None]:
+    """Gives the function to call with the progress so far, None if stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (
+        TextColumn("merge"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} files  {task.fields[copied]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("merge", total=None, copied="")
+
+        def report(now: MergeProgress) -> None:
+            copied = f"{now.bytes_done / MB:,.0f} MB"
+            bar.update(task, completed=now.files_done, total=now.files_count, copied=copied)
+
+        yield report
