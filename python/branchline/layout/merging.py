@@ -80,6 +80,9 @@ def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
     files = tuple(Dataset.of(inputs))
     if not files:
         raise DatasetError("there is nothing to merge")
+    for file in files:
+        if file.entry_start != 0 or file.entry_stop is not None:
+            raise DatasetError("baskets are copied whole, not a range of entries", path=file.path)
     names: Iterable[str | None] = (file.tree if file.tree is not None else tree for file in files)
     trees = set(names)
     if len(trees) > 1:
