@@ -85,7 +85,7 @@ def test_a_merged_tree_is_read_like_its_inputs(root: Any, inputs: list[Path], tm
     file = root.TFile.Open(str(output))
     tree = file.Get("events")
     tree.SetCacheSize(1 << 20)
-    for entry in range(0, tree.GetEntries()):
+    for entry in range(tree.GetEntries()):
         assert tree.GetEntry(entry) > 0
         assert str(tree.text) == expected["text"][entry]
         assert list(tree.values) == ak.to_list(expected["values"][entry])

@@ -320,7 +320,17 @@ mod tests {
 
     fn key(name: &str, class_name: &str, seek: u64) -> TKey {
         let (class_name, name) = (class_name.to_string(), name.to_string());
-        TKey { size: 50, object_size: 10, key_size: 40, cycle: 1, seek, class_name, name, title: String::new() }
+        TKey {
+            size: 50,
+            object_size: 10,
+            key_size: 40,
+            cycle: 1,
+            date: 0,
+            seek,
+            class_name,
+            name,
+            title: String::new(),
+        }
     }
 
     /// Directories that are all read: their places and keys.

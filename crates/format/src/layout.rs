@@ -448,6 +448,7 @@ mod tests {
             count_branch: None,
         };
         TBranch {
+            object_id: 0,
             path: "x".to_string(),
             name: "x".to_string(),
             title: String::new(),

@@ -48,7 +48,9 @@ fn trees_in(path: &Path) -> Result<(ClassInfos, Vec<TreeRecord>), Need> {
     let mut trees = Vec::new();
     for entry in directories.entries_below("", &held)? {
         let key = entry.key;
-        if !(matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD") || infos.inherits(&key.class_name, "TTree")) {
+        if !(matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD")
+            || infos.inherits(&key.class_name, "TTree"))
+        {
             continue;
         }
         let plain = read_object(&held, &key, &mut decompressor)?;
@@ -124,7 +126,9 @@ fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
         let joined = join_infos(&[(plain.as_slice(), key.key_size); 2], key.key_size);
         let joined = joined.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         same += usize::from(joined == plain);
-        let names = |bytes: &[u8]| format!("{:?}", ClassInfos::read(bytes, key.key_size).map(|infos| infos.newest("TTree").cloned()));
+        let names = |bytes: &[u8]| {
+            format!("{:?}", ClassInfos::read(bytes, key.key_size).map(|infos| infos.newest("TTree").cloned()))
+        };
         assert_eq!(names(&joined), names(&plain), "{}", path.display());
     }
     println!("{same} lists are the same");

@@ -90,7 +90,8 @@ fn check_free(path: &Path, options: &MergeOptions) -> Result<()> {
 }
 
 fn told(path: &Path, error: &io::Error) -> ReadError {
-    let mut told = ReadError::new(ReadErrorKind::Storage, &path.display().to_string(), format!("cannot write: {error}"));
+    let mut told =
+        ReadError::new(ReadErrorKind::Storage, &path.display().to_string(), format!("cannot write: {error}"));
     if error.kind() == io::ErrorKind::StorageFull {
         told = told.with_hint("make room on the disk; nothing is left of this output");
     }

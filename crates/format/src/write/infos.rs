@@ -84,7 +84,7 @@ impl Recorder<'_, '_> {
         let start = self.position();
         self.object("TNamed")?;
         self.buffer.cursor.skip(8)?; // checksum and version of the class
-        // A second list of rules would be told by its bytes; of classes those up to here tell which it is.
+                                     // A second list of rules would be told by its bytes; of classes those up to here tell which it is.
         self.identity = Some(self.bytes_from(start).to_vec());
         self.pointer()?;
         self.end(header, false)

@@ -265,9 +265,9 @@ impl Recorder<'_, '_> {
             }
             return Err(FormatError::unsupported(format!("a {} without its length", element.type_name)));
         };
-        let is_empty = end.checked_sub(self.position() + 4).is_some_and(|rest| {
-            rest == 0 && self.buffer.cursor.clone().i32().is_ok_and(|count| count == 0)
-        });
+        let is_empty = end
+            .checked_sub(self.position() + 4)
+            .is_some_and(|rest| rest == 0 && self.buffer.cursor.clone().i32().is_ok_and(|count| count == 0));
         if !is_plain && !is_empty {
             return Err(FormatError::unsupported(format!("a {}, which may hold pointers", element.type_name)));
         }
