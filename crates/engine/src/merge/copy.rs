@@ -97,7 +97,7 @@ fn read(input: &Input, baskets: &[Wanted]) -> Result<Vec<Bytes>> {
         let plan = coalesce(&wanted, input.file.gap_bytes(), MAX_JOINED_BYTES);
         let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
         input.file.read_ranges(&mut reads)?;
-        let joined: Vec<Bytes> = reads.into_iter().map(read_buffers::share).collect();
+        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
         for (index, place) in missing.into_iter().zip(&plan.placements) {
             let start = place.offset as usize;
             records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
