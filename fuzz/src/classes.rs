@@ -105,6 +105,7 @@ pub fn read_branch(input: &mut Input<'_>) -> TBranch {
     let leaves = (0..leaves_count).map(|_| read_leaf(input)).collect();
     let element = (class_name != "TBranch").then(|| read_branch_element(input));
     TBranch {
+        object_id: 0,
         path: name.clone(),
         name,
         title: String::new(),
