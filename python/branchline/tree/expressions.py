@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import awkward as ak
 import numpy as np
@@ -60,6 +60,17 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 FAILURES = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 
+class Language(NamedTuple):
+    """How a text becomes a syntax tree of Python, and the functions and constants that it may name."""
+
+    parse: Callable[[str], ast.expr]
+    functions: Mapping[str, Callable[..., Any]]
+    constants: Mapping[str, float]
+
+
+PYTHON = Language(lambda text: ast.parse(text.strip(), mode="eval").body, FUNCTIONS, {})
+
+
 class Expression:
     """A parsed expression; ``names`` are the branches and aliases that it needs.
 
@@ -68,19 +79,26 @@ class Expression:
     NoSuchKeyError if a name is not known.
     """
 
-    def __init__(self, text: str, is_name: Callable[[str], bool], known: Callable[[], list[str]], path: str) -> None:
+    def __init__(
+        self,
+        text: str,
+        is_name: Callable[[str], bool],
+        known: Callable[[], list[str]],
+        path: str,
+        language: Language = PYTHON,
+    ) -> None:
         self.text = text
         self._path = path
-        compiler = _Compiler(text, is_name, known)
+        compiler = _Compiler(text, is_name, known, language)
         try:
-            self._compute = compiler.compile(ast.parse(text.strip(), mode="eval").body)
+            self._compute = compiler.compile(language.parse(text))
         except SyntaxError as error:
-            raise ExpressionError(f"{_short(text)!r} is no expression: {error.msg}", path=path) from None
+            raise ExpressionError(f"{short(text)!r} is no expression: {error.msg}", path=path) from None
         except (ExpressionError, NoSuchKeyError) as error:
             error.path = path
             raise
         except (RecursionError, MemoryError, ValueError):
-            raise ExpressionError(f"{_short(text)!r} is too deep, or no expression", path=path) from None
+            raise ExpressionError(f"{short(text)!r} is too deep, or no expression", path=path) from None
         self.names = compiler.names
 
     def value(self, value_of: Callable[[str], Any], entries_count: int) -> ak.Array:
@@ -90,7 +108,7 @@ class Expression:
         except ExpressionError:
             raise
         except FAILURES as error:
-            reason = _short(" ".join(str(error).split())) or type(error).__name__
+            reason = short(" ".join(str(error).split())) or type(error).__name__
             raise self._not_computed(reason) from error
         except RecursionError:
             raise self._not_computed("it is too deep") from None
@@ -103,15 +121,18 @@ class Expression:
         return value
 
     def _not_computed(self, reason: str) -> ExpressionError:
-        return ExpressionError(f"{_short(self.text)!r} cannot be computed: {reason}", path=self._path)
+        return ExpressionError(f"{short(self.text)!r} cannot be computed: {reason}", path=self._path)
 
 
 class _Compiler:
     """Turns the nodes of a syntax tree into functions, and refuses those that are not listed here."""
 
-    def __init__(self, text: str, is_name: Callable[[str], bool], known: Callable[[], list[str]]) -> None:
+    def __init__(
+        self, text: str, is_name: Callable[[str], bool], known: Callable[[], list[str]], language: Language
+    ) -> None:
         self.names: list[str] = []
         self._text = text
+        self._language = language
         self._is_name = is_name
         self._known = known
         self._compilers: dict[type[ast.expr], Callable[[Any], Compute]] = {
@@ -135,7 +156,7 @@ class _Compiler:
     def _refused(self, node: ast.AST) -> ExpressionError:
         what = type(node).__name__
         return ExpressionError(
-            f"{_short(self._text)!r}: {what} is not allowed in an expression",
+            f"{short(self._text)!r}: {what} is not allowed in an expression",
             hint="numbers, branches, operators, comparisons, [...] and mathematical functions are",
         )
 
@@ -158,6 +179,8 @@ class _Compiler:
             if self._is_name(name):
                 return _with_members(self._named(name), members)
             if not isinstance(rest, ast.Attribute):
+                if name in self._language.constants:
+                    return _with_members(lambda _: self._language.constants[name], members)
                 raise self._unknown(_dotted(node) or name)
             members.insert(0, rest.attr)
             rest = rest.value
@@ -165,9 +188,9 @@ class _Compiler:
         return _with_members(self.compile(node.value), [node.attr])
 
     def _unknown(self, name: str) -> NoSuchKeyError:
-        where = "" if name == self._text.strip() else f" (in {_short(self._text)!r})"
+        where = "" if name == self._text.strip() else f" (in {short(self._text)!r})"
         what = f"there is no branch or alias {name!r}{where}"
-        if name in FUNCTIONS:
+        if name in self._language.functions:
             return NoSuchKeyError(what, hint=f"{name} is a function: {name}(...)")
         return NoSuchKeyError(what, hint=near_names_hint(name, self._known()))
 
@@ -208,16 +231,17 @@ class _Compiler:
             raise self._refused(node.keywords[0])
         if name == GETTER:
             return self._got(node)
-        if name not in FUNCTIONS:
-            what = f"there is no function {name or ast.unparse(node.func)!r} (in {_short(self._text)!r})"
-            raise ExpressionError(what, hint=near_names_hint(name or "", list(FUNCTIONS)))
-        function, arguments = FUNCTIONS[name], [self.compile(argument) for argument in node.args]
+        functions = self._language.functions
+        if name is None or name not in functions:
+            what = f"there is no function {name or ast.unparse(node.func)!r} (in {short(self._text)!r})"
+            raise ExpressionError(what, hint=near_names_hint(name or "", list(functions)))
+        function, arguments = functions[name], [self.compile(argument) for argument in node.args]
         return lambda value_of: function(*[argument(value_of) for argument in arguments])
 
     def _got(self, node: ast.Call) -> Compute:
         arguments = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
         if len(arguments) != 1 or len(node.args) != 1 or not isinstance(arguments[0], str):
-            raise ExpressionError(f"{_short(self._text)!r}: {GETTER} takes the name of one branch, in quotes")
+            raise ExpressionError(f"{short(self._text)!r}: {GETTER} takes the name of one branch, in quotes")
         if not self._is_name(arguments[0]):
             raise self._unknown(arguments[0])
         return self._named(arguments[0])
@@ -302,5 +326,5 @@ def _folded(apply: Callable[[Any, Any], Any], values: list[Any]) -> Any:
     return result
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 3] + "..."

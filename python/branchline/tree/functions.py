@@ -37,6 +37,15 @@ def _factorial(array: Any) -> Any:
     return np.rint(GAMMA(np.rint(array) + 1))
 
 
+def _or_of_two(of_lists: Callable[[Any], Any], of_two: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A reduction of lists, which of two arguments is one of each pair, as in ROOT."""
+
+    def of_one_or_two(array: Any, other: Any = None) -> Any:
+        return of_lists(array) if other is None else of_two(array, other)
+
+    return of_one_or_two
+
+
 def _over_lists(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """A reduction as one of the innermost lists: of the particles of each event, never of the entries."""
 
@@ -85,8 +94,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": ak.where,
     "all": _over_lists(ak.all),
     "any": _over_lists(ak.any),
-    "max": _over_lists(ak.max),
-    "min": _over_lists(ak.min),
+    "max": _or_of_two(_over_lists(ak.max), np.maximum),
+    "min": _or_of_two(_over_lists(ak.min), np.minimum),
     "num": _over_lists(ak.num),
     "sum": _over_lists(ak.sum),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,27 +14,6 @@ from branchline.errors import MissingFileError, NoSuchKeyError, UnsupportedBranc
 
 if TYPE_CHECKING:
     from branchline.tree.tree import Tree
-
-FUNCTIONS_OF_TMATH = {"ATan2": "arctan2", "Max": "maximum", "Min": "minimum"}
-# Operators and functions of TTreeFormula that Python writes otherwise.
-IN_PYTHON: tuple[tuple[re.Pattern[str], Any], ...] = (
-    (re.compile(r"&&"), " and "),
-    (re.compile(r"\|\|"), " or "),
-    (re.compile(r"!(?!=)"), " not "),
-    (re.compile(r"\^"), "**"),
-    (re.compile(r"\bTMath::Power\b|\bpow\b"), "pow"),
-    (re.compile(r"\bTMath::Pi\(\)"), repr(np.pi)),
-    (re.compile(r"\bTMath::(\w+)"), lambda found: FUNCTIONS_OF_TMATH.get(found[1], found[1].lower())),
-    # Of an array the element with this number in each entry.
-    (re.compile(r"(?<=[\w.])\[(\d+)\]"), r"[:, \1]"),
-)
-
-
-def python_of(formula: str) -> str:
-    """A formula of ROOT as an expression of Python, as far as they differ in signs."""
-    for pattern, replacement in IN_PYTHON:
-        formula = pattern.sub(replacement, formula)
-    return formula.strip()
 
 
 class Relatives:
@@ -161,13 +139,17 @@ class Friend:
 
 def _numbers(tree: Tree, names: tuple[str, str]) -> list[Any]:
     """The two numbers of each entry, whole ones as TTreeIndex takes them."""
+    from branchline.tree.reading import read
+    from branchline.tree.selection import Selector
+
     made = []
     for name in names:
         if name.strip().lstrip("-").isdigit():
             made.append(np.full(tree.entries_count, int(name)))
         else:
-            values = tree.arrays([python_of(name)])
-            made.append(np.asarray(values[values.fields[0]]).astype("i8"))
+            selection, limits = Selector(tree).formula(name), (0, tree.entries_count)
+            values = read(tree, selection, limits, None, "1 GiB").single("ak", doc=False, under=None)
+            made.append(np.asarray(values).astype("i8"))
     return made
 
 

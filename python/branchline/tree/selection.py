@@ -21,9 +21,9 @@ from branchline.errors import (
     warn,
 )
 from branchline.tree.arrays import BACKEND, layout_of
-from branchline.tree.expressions import Expression
+from branchline.tree.expressions import PYTHON, Expression, Language
+from branchline.tree.formulas import FORMULA
 from branchline.tree.names import near_names_hint, pattern
-from branchline.tree.relatives import python_of
 
 if TYPE_CHECKING:
     from branchline.tree.branches import Branches
@@ -175,8 +175,8 @@ class Selector:
         self._tree = under.tree
         self._outline = under.tree.outline
         given = _checked_aliases(aliases)
-        self._of_file = {name: python_of(text) for name, text in under.tree.aliases.items() if name not in given}
-        self._aliases = {**self._of_file, **given}
+        self._given = given
+        self._aliases = {**under.tree.aliases, **given}
         self._being_resolved: list[str] = []
         self._resolved: dict[str, Field | None] = {}
         self._left_out: list[str] = []
@@ -210,8 +210,9 @@ class Selector:
             )
         return self._expression(cut)
 
-    def _expression(self, text: str) -> ExpressionField:
-        expression = Expression(text, lambda name: self._known(name) is not None, self._names, self._tree.file_path)
+    def _expression(self, text: str, language: Language = PYTHON) -> ExpressionField:
+        path = self._tree.file_path
+        expression = Expression(text, lambda name: self._known(name) is not None, self._names, path, language)
         operands = {name: field for name in expression.names if (field := self._known(name)) is not None}
         return ExpressionField(expression, operands)
 
@@ -251,9 +252,21 @@ class Selector:
             raise ExpressionError(f"the alias {name!r} refers to itself: {circle}", path=self._tree.file_path)
         self._being_resolved.append(name)
         try:
-            return self._known(self._aliases[name]) or self._expression(self._aliases[name])
+            text = self._aliases[name]
+            if name in self._given:
+                return self._known(text) or self._expression(text)
+            return self._formula(text)
         finally:
             self._being_resolved.pop()
+
+    def _formula(self, text: str) -> Field:
+        """What a formula of ROOT gives: a branch as it is, numbers computed in double precision."""
+        is_name = "[" not in text  # with which it is an element, whatever the dimensions of the branch are
+        return (self._known(text.strip()) if is_name else None) or self._expression(text, FORMULA)
+
+    def formula(self, text: str) -> Selection:
+        """One field for a formula of ROOT. Raises NoSuchKeyError, ExpressionError, UnsupportedBranchError."""
+        return Selection({text: self._formula(text)})
 
     def _field(self, index: int) -> Field:
         """A branch that is named: if it only groups others, all of those that can be read."""

@@ -32,6 +32,8 @@ VALUES = {
     "hits * energy": lambda v: v.hits * v.energy,
     "hits[hits > 0]": lambda v: v.hits[v.hits > 0],
     "matrix[:, 1, ::2]": lambda v: v.matrix[:, 1, ::2],
+    "min(energy, number)": lambda v: np.minimum(v.energy, v.number),
+    "max(energy, 0.5) + max(hits)": lambda v: np.maximum(v.energy, 0.5) + ak.max(v.hits, axis=-1),
     "sum(hits)": lambda v: ak.sum(v.hits, axis=-1),
     "num(hits) == get('n_hits')": lambda v: ak.num(v.hits) == v.n_hits,
     "any(hits > 0)": lambda v: ak.any(v.hits > 0, axis=-1),
