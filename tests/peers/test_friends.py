@@ -138,6 +138,28 @@ def test_a_friend_is_found_beside_the_main_file(root: Any, tmp_path: Path) -> No
         tree.arrays("extra.weight")
 
 
+def test_a_name_of_a_friend_says_how_its_branch_is_read(root: Any, tmp_path: Path) -> None:
+    path = tmp_path / "main.root"
+    write_main(root, path, [("away", str(tmp_path / "away.root"))])
+    tree = branchline.open(path)["events"]
+    for name in ("inside.px", "away.weight", "charge"):
+        with pytest.raises(branchline.NoSuchKeyError, match="friend") as caught:
+            tree[name]
+        assert f"tree.arrays({name!r})" in str(caught.value)
+        assert name not in tree
+    assert tree.friends["inside"].tree["px"].array(entry_stop=3).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_a_branch_may_be_named_with_its_tree(root: Any, tmp_path: Path) -> None:
+    path = tmp_path / "main.root"
+    write_main(root, path, [])
+    tree = branchline.open(path)["events"]
+    assert tree["events.px"].array().tolist() == main_columns()["px"].tolist()
+    formula = "events.px + inside.px"
+    assert np.allclose(tree.arrays(formula)[formula], by_draw(root, path, formula))
+    assert "events.nothing" not in tree
+
+
 ALIASES = {
     "pt": "sqrt(px*px + py^2)",
     "central": "px > 0 && !(py > 1 || py < -1)",

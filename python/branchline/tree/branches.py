@@ -183,7 +183,8 @@ class Branches(ABC):
         if len(matched) == 1:
             return matched[0]
         if not matched:
-            raise NoSuchKeyError(self.tree.has_no(name), path=self.tree.file_path)
+            hint = self.tree.hint_of_friends(name, self.keys)
+            raise NoSuchKeyError(self.tree.has_no(name), path=self.tree.file_path, hint=hint)
         what = f"{name!r} matches {len(matched)} branches of tree {self.tree.path}"
         raise NoSuchKeyError(what, path=self.tree.file_path, hint=f"read them together: tree.arrays({name!r})")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from branchline.errors import NoSuchKeyError
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches
+from branchline.tree.names import near_names_hint
 from branchline.tree.outline import Outline
 from branchline.tree.relatives import Friend, Index, Relatives
 from branchline.tree.shape import Shape
@@ -125,18 +127,35 @@ class Tree(Branches):
         return self._branches[index]
 
     def index_of(self, name: str) -> int | None:
-        """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
-        try:
-            index: int = self.core.find(name)
-        except NoSuchKeyError as error:
-            if error.hint is not None:  # it says which there are
-                raise
-            return None
-        return index
+        """The number of the branch that a name means, which may begin with that of the tree as in ROOT; None if there
+        is none. Raises NoSuchKeyError if it means two.
+        """
+        own = f"{self.name}."
+        for one in (name, name.removeprefix(own)) if name.startswith(own) else (name,):
+            try:
+                index: int = self.core.find(one)
+            except NoSuchKeyError as error:
+                if error.hint is not None:  # it says which there are
+                    raise
+                continue
+            return index
+        return None
 
     def has_no(self, name: str) -> str:
         """What to say of a branch that is not there."""
         return f"tree {self.path} has no branch {name!r}"
+
+    def hint_of_friends(self, name: str, known: Callable[[], Sequence[str]]) -> str | None:
+        """What to do about a name that may be that of a friend's branch, without opening friends; None without them."""
+        if not self.friends:
+            return None
+        friend, _, rest = name.partition(".")
+        if rest and friend in self.friends:
+            own = f"tree.friends[{friend!r}].tree[{rest!r}]"
+            return f"{friend} is a friend: tree.arrays({name!r}) reads its branch entry by entry, {own} is its own"
+        near = near_names_hint(name, known())
+        friends = f"tree.arrays({name!r}) also looks in the friends of the tree: {', '.join(self.friends)}"
+        return friends if near is None else f"{near} {friends}"
 
     def check_readable(self, path: str) -> None:
         """Raises what reading a branch would raise: UnsupportedBranchError."""
