@@ -156,6 +156,7 @@ def without_limits(root: Any) -> list[Any]:
     return [*made, both]
 
 
+@pytest.mark.filterwarnings("ignore:.* have labels:branchline.BranchlineWarning")
 @pytest.mark.parametrize("make", [counts, labelled, profiles, extended])
 def test_histograms_are_those_of_root(root: Any, tmp_path: Path, make: Callable[[Any], list[Any]]) -> None:
     path = tmp_path / "h.root"
@@ -235,6 +236,20 @@ def test_underflow_below_labels_is_told(root: Any, tmp_path: Path) -> None:
     write(root, tmp_path / "h.root", make)
     with pytest.warns(branchline.BranchlineWarning, match="1 cells of h below its labels"):
         branchline.open(tmp_path / "h.root")["h"]
+
+
+def test_labels_of_some_bins_are_told_and_kept(root: Any, tmp_path: Path) -> None:
+    write(root, tmp_path / "h.root", labelled)
+    file = branchline.open(tmp_path / "h.root")
+    for name, told, labels in (
+        ("some", "1 of 5 bins of xaxis of some have labels, 1 different", {3: "here"}),
+        ("twice", "2 of 2 bins of xaxis of twice have labels, 1 different", {0: "same", 1: "same"}),
+    ):
+        with pytest.warns(branchline.BranchlineWarning, match=told) as caught:
+            got = file[name]
+        assert "bin_labels(0)" in str(caught[0].message)
+        assert isinstance(got.axes[0], hist.axis.Regular)
+        assert got.bin_labels(0) == labels
 
 
 def graphs(root: Any) -> list[Any]:

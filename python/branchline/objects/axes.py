@@ -58,6 +58,7 @@ class Binning:
 
     axis: Any
     cells: Any
+    has_numbers: bool
 
 
 def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
@@ -75,7 +76,7 @@ def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
         cells = np.arange(axis.cells_count)
         if labelled:
             cells = np.array([*range(1, labelled + 1), axis.bins_count + 1])
-        binnings.append(Binning(_axis(axis, name, labelled), cells))
+        binnings.append(Binning(_axis(axis, name, labelled), cells, not labelled))
     return binnings
 
 

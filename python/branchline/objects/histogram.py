@@ -53,7 +53,11 @@ class Histogram(hist.Hist, family=hist):
         return self.members[name]
 
     def bin_labels(self, axis: int = 0) -> dict[int, str]:
-        """The labels that ROOT shows at the bins of an axis, by the numbers of the bins, which begin with 0 here."""
+        """The labels that ROOT shows at the bins of an axis, by the numbers of the bins, which begin with 0 here.
+
+        An axis of which all bins have labels, each another one, has them as its categories too; another axis has only
+        its numbers, which a warning tells.
+        """
         kept: dict[int, str] = self.members.get("labels", {}).get(axis, {})
         return {number - 1: label for number, label in kept.items()}
 
@@ -197,6 +201,9 @@ def empty_histogram(
     # hist puts something of its own in place of an empty label.
     histogram.label = record.raw("fTitle")
     labels = {place: axis.labels for place, axis in enumerate(axes) if axis.labels}
+    for place in labels:
+        if binnings[place].has_numbers:
+            _tell_of_labels(record, axes[place], place)
     sums = _sums(record)
     if entries is not None:
         sums = {name: value for name, value in sums.items() if not name.startswith("fTsum")} | {
@@ -204,6 +211,16 @@ def empty_histogram(
         }
     histogram.__dict__[KEPT] = {"class": record.classname} | sums | ({"labels": labels} if labels else {}) | kept
     return Made(record, histogram, [one.cells for one in binnings])
+
+
+def _tell_of_labels(record: Record, axis: RootAxis, place: int) -> None:
+    """Warns of labels that are no categories: of some bins only, or the same of several."""
+    told = (
+        f"{record.origin.file_path}: {len(axis.labels)} of {axis.bins_count} bins of {axis.name} of "
+        f"{record.origin.place} have labels, {len(set(axis.labels.values()))} different ones: the axis keeps its "
+        f"numbers, and bin_labels({place}) has the labels"
+    )
+    warn(told, BranchlineWarning)
 
 
 def _sums(record: Record) -> dict[str, Any]:
