@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,16 +35,17 @@ class Result(Protocol):
     def close_clock(self) -> None: ...
 
 
-def write_out(out_dir: Path, result: Result) -> list[Path]:
+def write_out(out_dir: Path, result: Result, was_asked_to_stop: Callable[[], bool] = lambda: False) -> list[Path]:
     """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
 
     Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.job``. What an earlier
     job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
     are written: they, the page and the terminal tell one time. Each file appears only when it is whole. When one cannot
     be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
-    Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records.
+    Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
+    ``was_asked_to_stop`` tells of one that a library swallowed.
     """
-    writing = _Writing(Path(out_dir))
+    writing = _Writing(Path(out_dir), was_asked_to_stop)
     try:
         writing.everything(result)
     except KeyboardInterrupt:
@@ -62,8 +64,9 @@ def write_out(out_dir: Path, result: Result) -> list[Path]:
 class _Writing:
     """The state of writing one job: what became of each result, and the first error."""
 
-    def __init__(self, out_dir: Path) -> None:
+    def __init__(self, out_dir: Path, was_asked_to_stop: Callable[[], bool]) -> None:
         self.out_dir = out_dir
+        self._was_asked_to_stop = was_asked_to_stop
         self.results: list[dict[str, Any]] = []
         self.error: StorageError | None = None
         self._wagon_names = SafeNames()
@@ -148,6 +151,8 @@ class _Writing:
         from branchline.report.pictures import write_picture
 
         for part, row in self._histograms[:PICTURES_MAX]:
+            if self._was_asked_to_stop():
+                raise KeyboardInterrupt
             events = partial_note(job, part.wagon) or counted(int(job.get("events") or 0), "event")
             title = Title(part.wagon, part.title, events)
             try:

@@ -115,7 +115,7 @@ def write(result: TrainResult, claim: Claim) -> None:
             # As it stands should this process be killed before it has written everything.
             status = result.job["status"]
             write_job(claim.out, result.job | {"status": PARTIAL if status == FINISHED else status})
-            result.written = list(write_out(claim.out, result))
+            result.written = list(write_out(claim.out, result, lambda: interruption.asked))
     except StorageError as error:
         result.stopped_by = result.stopped_by or JobError.of(error)
     except KeyboardInterrupt:

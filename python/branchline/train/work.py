@@ -127,8 +127,7 @@ class Worker:
             return ChunkStream(
                 sources,
                 list(branches),
-                # What was learned on the first file others may lack: a wagon that wants it there is told.
-                optional=[name for name in branches if name not in self._work.named_branches],
+                optional=self._optional(branches),
                 step_size=step,
                 threads=self._work.threads,
                 memory_limit=self._work.memory_limit_bytes,
@@ -137,6 +136,14 @@ class Worker:
                 skip_bad_files=self._work.skip_bad_files,
                 allow_missing=self._work.skip_bad_files,
             )
+
+    def _optional(self, branches: tuple[str, ...]) -> list[str]:
+        """What was learned on the first file others may lack: a wagon that wants it there is told, unless such files
+        are skipped.
+        """
+        if self._work.skip_bad_files:
+            return []
+        return [name for name in branches if name not in self._work.named_branches]
 
     def _work_on(self, opened: Opened, result: ShareResult) -> Iterator[Message]:
         """Runs the wagons on all chunks of a sub-job; what stops it is noted in the result."""

@@ -220,7 +220,7 @@ class Learned:
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("skip_bad_files", [False, True])
-def test_a_branch_that_was_learned_and_that_later_files_lack_stops_who_wants_it_there(
+def test_a_branch_that_was_learned_and_that_later_files_lack_stops_who_wants_it_there_or_skips_them(
     run: Run, folder: Path, tmp_path: Path, small_subjobs: None, workers: int, skip_bad_files: bool
 ) -> None:
     for index in range(3):
@@ -229,6 +229,11 @@ def test_a_branch_that_was_learned_and_that_later_files_lack_stops_who_wants_it_
         file.mktree("events", {"px": "float64"}).extend({"px": np.ones(1500)})
     wagons = [Learned("blind", looks=False), Learned("careful", looks=True)]
     result = run(wagons, str(tmp_path), workers=workers, skip_bad_files=skip_bad_files)
+    if skip_bad_files:
+        (skipped,) = result.job["skipped"]
+        assert (Path(skipped["path"]).name, skipped["entries_lost"]) == ("f3.root", 1500)
+        assert [wagon_of(result, wagon.name)["error"] for wagon in wagons] == [None, None]
+        return
     assert result.job["skipped"] == []
     assert result.outputs["careful"]["without"] == 1500
     assert wagon_of(result, "careful")["error"] is None
