@@ -238,6 +238,18 @@ def test_underflow_below_labels_is_told(root: Any, tmp_path: Path) -> None:
         branchline.open(tmp_path / "h.root")["h"]
 
 
+def test_an_object_that_is_not_read_leaves_the_others(root: Any, tmp_path: Path) -> None:
+    file = root.TFile.Open(str(tmp_path / "chain.root"), "RECREATE")
+    root.TChain("t").Write("chain")
+    root.TNamed("name", "title").Write("name")
+    file.Close()
+    opened = branchline.open(tmp_path / "chain.root")
+    with pytest.raises(branchline.UnsupportedBranchError, match="the other objects and the trees") as caught:
+        opened["chain"]
+    assert "branches" not in str(caught.value)
+    assert opened["name"].member("fTitle") == "title"
+
+
 def test_labels_of_some_bins_are_told_and_kept(root: Any, tmp_path: Path) -> None:
     write(root, tmp_path / "h.root", labelled)
     file = branchline.open(tmp_path / "h.root")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from branchline import _core
-from branchline.errors import OptionError, RecoveredFileWarning, warn
+from branchline.errors import OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.locations import split_location
 from branchline.tree.directory import Directory
 from branchline.tree.entries import Entries, Entry
@@ -120,7 +120,13 @@ class File(Directory):
         # Those who only read trees start sooner without histograms.
         from branchline.objects import Origin, record_of
 
-        column = self._core.object(f"{entry.path};{entry.cycle}")
+        try:
+            column = self._core.object(f"{entry.path};{entry.cycle}")
+        except UnsupportedBranchError as error:
+            error.hint = (
+                "branchline cannot read this object yet; the other objects and the trees of the file still read"
+            )
+            raise
         return record_of(column, Origin(self.path, entry.path, self._core.lineage))
 
     def members_of_tree(self, tree: Tree) -> Any:
