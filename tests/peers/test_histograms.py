@@ -244,7 +244,7 @@ def test_an_object_that_is_not_read_leaves_the_others(root: Any, tmp_path: Path)
     root.TNamed("name", "title").Write("name")
     file.Close()
     opened = branchline.open(tmp_path / "chain.root")
-    with pytest.raises(branchline.UnsupportedBranchError, match="the other objects and the trees") as caught:
+    with pytest.raises(branchline.UnsupportedBranchError, match="the other objects and trees") as caught:
         opened["chain"]
     assert "branches" not in str(caught.value)
     assert opened["name"].member("fTitle") == "title"

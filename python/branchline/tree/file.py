@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from branchline import _core
@@ -111,7 +112,8 @@ class File(Directory):
             from branchline.objects import made
 
             return made(self.record_of(entry))
-        return Tree(self._core.tree(f"{entry.path};{entry.cycle}"), self, entry.cycle)
+        with _other_objects_still_read():
+            return Tree(self._core.tree(f"{entry.path};{entry.cycle}"), self, entry.cycle)
 
     def record_of(self, entry: Entry) -> Any:
         """The object of a key as its members. Raises UnsupportedBranchError for a tree or a directory, and for what is
@@ -120,13 +122,8 @@ class File(Directory):
         # Those who only read trees start sooner without histograms.
         from branchline.objects import Origin, record_of
 
-        try:
+        with _other_objects_still_read():
             column = self._core.object(f"{entry.path};{entry.cycle}")
-        except UnsupportedBranchError as error:
-            error.hint = (
-                "branchline cannot read this object yet; the other objects and the trees of the file still read"
-            )
-            raise
         return record_of(column, Origin(self.path, entry.path, self._core.lineage))
 
     def members_of_tree(self, tree: Tree) -> Any:
@@ -140,3 +137,13 @@ class File(Directory):
         """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""
         with with_near_names(name or "", self.trees):
             return Tree(self._core.tree(name), self)
+
+
+@contextmanager
+def _other_objects_still_read() -> Iterator[None]:
+    """Says of an object that is not read what else of the file is."""
+    try:
+        yield
+    except UnsupportedBranchError as error:
+        error.hint = "branchline cannot read this object yet; the other objects and trees of the file still read"
+        raise
