@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
+from tests.peers.peers import missing
 
 BRANCHES = 60
 
@@ -54,11 +54,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def traced(path: Path, branches: list[str] | None, tmp_path: Path) -> tuple[dict[str, Any], list[int]]:
     """What the records say, and the bytes of each read call on the file that the kernel saw."""
-    strace = shutil.which("strace")
-    if strace is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("strace is missing, and CI must have it")
-        pytest.skip("strace is missing")
+    strace = shutil.which("strace") or missing("strace")
     trace = tmp_path / "trace"
     calls = "trace=read,pread64,readv,preadv,preadv2,mmap"
     program = [sys.executable, "-c", PROGRAM, json.dumps([str(path), branches])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
+from tests.peers.peers import missing
 
 PROGRAM = """
 import json, sys
@@ -48,11 +48,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("named", ["branches = ['px']", "pass"])
 @pytest.mark.parametrize("subjobs", [1, 5])
 def test_every_read_of_the_file_is_counted(large: Path, tmp_path: Path, named: str, subjobs: int) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("strace is missing, and CI must have it")
-        pytest.skip("strace is missing")
+    strace = shutil.which("strace") or missing("strace")
     program = PROGRAM.format(named=named, subjob_bytes=large.stat().st_size // subjobs + 1)
     calls = "trace=read,pread64,readv,preadv,preadv2"
     ended = subprocess.run(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import uproot
+from tests.peers.peers import imported
 
 EVENTS = 360_000
 
@@ -167,7 +168,7 @@ def test_wrong_usage_is_exit_code_2(branchline: Any, wagons: Path) -> None:
 
 
 def test_a_coffea_processor_is_a_wagon_as_it_stands(branchline: Any, data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("coffea.processor", reason="needs coffea")
+    imported("coffea.processor")
     (tmp_path / "analysis.py").write_text(COFFEA)
     fileset = {
         "zh": {"files": {str(data / "f0.root"): "events"}, "metadata": {"xsec": 2.0}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -19,7 +20,15 @@ def missing(what: str) -> NoReturn:
     """Skips the test by the name of what it needs; in CI that is a failure."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is missing, and CI must have it", pytrace=False)
-    pytest.skip(f"{what} is missing")
+    pytest.skip(f"{what} is missing", allow_module_level=True)
+
+
+def imported(name: str) -> Any:
+    """A module of a peer; a test that needs one that is not there is skipped, and fails in CI."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        missing(name)
 
 
 def import_root() -> Any:

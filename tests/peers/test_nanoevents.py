@@ -9,10 +9,11 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.peers.peers import imported
 
 import branchline
 
-nanoevents = pytest.importorskip("coffea.nanoevents")
+nanoevents = imported("coffea.nanoevents")
 
 # Files of the shared test data, and the schemas that they are made for.
 FILES = {
@@ -115,7 +116,7 @@ class OlderDelphes(nanoevents.DelphesSchema):
 
 
 def test_events_of_fcc_are_those_of_uproot(shared: Path) -> None:
-    schemas = pytest.importorskip("coffea.nanoevents.schemas.fcc")
+    schemas = imported("coffea.nanoevents.schemas.fcc")
     location = f"{shared / 'root' / 'p8_ee_WW_ecm240_edm4hep.root'}:events"
     schema = schemas.FCCSchema_edm4hep1
     assert_same_events(branchline.nanoevents(location, schema), by_uproot(location, schema))

@@ -7,32 +7,19 @@ from random import Random
 from typing import Any
 
 from tests.peers.generator.collections_of_root import Objects
-from tests.peers.generator.values import Kind, Limits, Number, Reader, Text
+from tests.peers.generator.values import Holding, Kind, Limits, Number, Text
 
 
 @dataclass(eq=False)
-class NeverNull(Kind):
+class NeverNull(Holding):
     """A pointer to an object or container that is always there; its value is what it points to."""
 
-    of: Kind
     # What rootcling is told: `->` of objects, which are then streamed without the name of their class.
     comment: str = ""
 
     @property
     def cpp(self) -> str:  # type: ignore[override]
         return f"{self.of.cpp}*"
-
-    def random(self, rng: Random, limits: Limits) -> Any:
-        return self.of.random(rng, limits)
-
-    def pack(self, value: Any, out: bytearray) -> None:
-        self.of.pack(value, out)
-
-    def unpack(self, reader: Reader) -> Any:
-        return self.of.unpack(reader)
-
-    def form(self) -> str:
-        return self.of.form()
 
     def parts(self) -> list[Kind]:
         return [self.of]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.peers.generator.values import Kind, Limits, Number, Pointed, Reader
+from tests.peers.generator.values import Holding, Kind, Limits, Number, Pointed, Reader
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class Variant(Kind):
 
 
 @dataclass(eq=False)
-class Atomic(Kind):
+class Atomic(Holding):
     """A std::atomic of a number."""
 
     of: Number
@@ -82,15 +82,3 @@ class Atomic(Kind):
     @property
     def cpp(self) -> str:  # type: ignore[override]
         return f"std::atomic<{self.of.cpp}>"
-
-    def random(self, rng: Random, limits: Limits) -> Any:
-        return self.of.random(rng, limits)
-
-    def pack(self, value: Any, out: bytearray) -> None:
-        self.of.pack(value, out)
-
-    def unpack(self, reader: Reader) -> Any:
-        return self.of.unpack(reader)
-
-    def form(self) -> str:
-        return self.of.form()

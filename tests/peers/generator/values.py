@@ -449,6 +449,25 @@ class Pointer(Kind):
         return [self.declared, *self.classes]
 
 
+@dataclass(eq=False)
+class Holding(Kind):
+    """What holds one of another kind, and has its value."""
+
+    of: Kind
+
+    def random(self, rng: Random, limits: Limits) -> Any:
+        return self.of.random(rng, limits)
+
+    def pack(self, value: Any, out: bytearray) -> None:
+        self.of.pack(value, out)
+
+    def unpack(self, reader: Reader) -> Any:
+        return self.of.unpack(reader)
+
+    def form(self) -> str:
+        return self.of.form()
+
+
 @dataclass
 class Pointed:
     """An object to be put behind a pointer: the number of its class, and its value."""

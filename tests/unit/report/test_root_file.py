@@ -11,6 +11,7 @@ import hist
 import numpy
 import pytest
 import uproot
+from tests.peers.peers import imported
 
 from branchline.report.root_file import write_root_file
 
@@ -70,7 +71,7 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Any]:
 def root() -> Any:
     """Return the ROOT module. Where it is missing the test is skipped by name; in CI that is a failure."""
     if not os.environ.get("CI"):
-        pytest.importorskip("ROOT", reason="ROOT is not installed, so its reading of results.root is not compared")
+        imported("ROOT")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import ROOT

@@ -9,6 +9,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.peers.peers import imported
 
 from branchline.errors import BranchlineError
 from branchline.train.processor import ProcessorEvents
@@ -49,7 +50,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.filterwarnings("ignore:Missing cross-reference:RuntimeWarning")
 def test_a_schema_gives_nano_events(nano: Path, first_chunk: Any) -> None:
-    schema = pytest.importorskip("coffea.nanoevents").NanoAODSchema
+    schema = imported("coffea.nanoevents").NanoAODSchema
     expected = uproot.open(nano)["events"].arrays(entry_stop=500)
     maker = ProcessorEvents()
     with first_chunk(nano, []) as columns:
@@ -69,7 +70,7 @@ def test_a_schema_gives_nano_events(nano: Path, first_chunk: Any) -> None:
 
 
 def test_the_schema_of_a_processor_is_one_of_coffea() -> None:
-    schema = pytest.importorskip("coffea.nanoevents").BaseSchema
+    schema = imported("coffea.nanoevents").BaseSchema
     from coffea.processor import ProcessorABC
 
     class Processor(ProcessorABC):

@@ -1,5 +1,6 @@
 //! Takes objects apart by the streamer infos of their classes.
 
+use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::objects::special::tarray;
 use crate::range::FloatRange;
@@ -88,8 +89,8 @@ impl Recorder<'_, '_> {
         self.end(header, false)
     }
 
-    /// TObjArray::Streamer.
-    fn pointer_array(&mut self) -> Result<()> {
+    /// What TObjArray, TMap and TClonesArray begin with: since version 3 a TObject, since version 2 a name.
+    fn collection_head(&mut self) -> Result<VersionHeader> {
         let header = self.begin()?;
         if header.version > 2 {
             self.buffer.skip_tobject()?;
@@ -97,6 +98,12 @@ impl Recorder<'_, '_> {
         if header.version > 1 {
             self.buffer.cursor.string_bytes()?;
         }
+        Ok(header)
+    }
+
+    /// TObjArray::Streamer.
+    fn pointer_array(&mut self) -> Result<()> {
+        let header = self.collection_head()?;
         let count = i64::from(self.buffer.cursor.i32()?);
         let _lower_bound = self.buffer.cursor.i32()?;
         for _ in 0..self.buffer.cursor.checked_count(count, 4)? {
@@ -115,13 +122,7 @@ impl Recorder<'_, '_> {
 
     /// TMap::Streamer: pairs of pointers.
     fn map(&mut self) -> Result<()> {
-        let header = self.begin()?;
-        if header.version > 2 {
-            self.buffer.skip_tobject()?;
-        }
-        if header.version > 1 {
-            self.buffer.cursor.string_bytes()?;
-        }
+        let header = self.collection_head()?;
         let count = i64::from(self.buffer.cursor.i32()?);
         for _ in 0..2 * self.buffer.cursor.checked_count(count, 8)? {
             self.pointer()?;
@@ -131,13 +132,7 @@ impl Recorder<'_, '_> {
 
     /// TClonesArray::Streamer, as far as its head: those that are met here are empty.
     fn clones(&mut self) -> Result<()> {
-        let header = self.begin()?;
-        if header.version > 2 {
-            self.buffer.skip_tobject()?;
-        }
-        if header.version > 1 {
-            self.buffer.cursor.string_bytes()?;
-        }
+        let header = self.collection_head()?;
         self.buffer.cursor.string_bytes()?; // class and version
         let count = self.buffer.cursor.i32()?;
         let _lower_bound = self.buffer.cursor.i32()?;
