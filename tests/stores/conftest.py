@@ -23,6 +23,9 @@ from tests.stores.servers import (
     xrootd_with_tls,
 )
 
+# The checks that several test files share explain themselves like those in a test file.
+pytest.register_assert_rewrite("tests.stores.conformance")
+
 # An odd size, larger than what a server moves at once.
 BYTES_COUNT = 5_000_017
 
