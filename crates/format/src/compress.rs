@@ -4,14 +4,18 @@
 //! compressed and plain size as little-endian numbers of three bytes) and a payload that decompresses to less than
 //! 16 MiB, so that larger things take several records.
 
+mod compressor;
 mod error;
+mod setting;
 
 use std::ops::Range;
 
 use liblzma::stream::{Action, Status, Stream};
 use xxhash_rust::xxh64::xxh64;
 
+pub use compressor::Compressor;
 pub use error::{CompressError, CompressFault};
+pub use setting::{NoSetting, Setting};
 
 const HEADER_BYTES: usize = 9;
 
@@ -61,6 +65,18 @@ impl Codec {
             [b'Z', b'S', ..] => Some(Codec::Zstd),
             [b'C', b'S', ..] => Some(Codec::OldCs),
             _ => None,
+        }
+    }
+
+    /// The first two bytes of a record.
+    fn magic(self) -> Option<[u8; 2]> {
+        match self {
+            Codec::None => None,
+            Codec::Zlib => Some(*b"ZL"),
+            Codec::Lzma => Some(*b"XZ"),
+            Codec::Lz4 => Some(*b"L4"),
+            Codec::Zstd => Some(*b"ZS"),
+            Codec::OldCs => Some(*b"CS"),
         }
     }
 

@@ -1,0 +1,198 @@
+//! Makes compression records of plain bytes, as ROOT does.
+
+use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
+use lz4::block::CompressionMode;
+use xxhash_rust::xxh64::xxh64;
+
+use super::{Codec, Setting, LZ4_CHECKSUM_BYTES};
+
+/// Plain bytes of a record at most (ROOT's kMAXZIPBUF), and of a payload: its header has three bytes for each.
+const RECORD_BYTES_MAX: usize = 0xff_ffff;
+/// From this level on ROOT compresses with LZ4's thorough mode.
+const LZ4_THOROUGH_LEVEL: u8 = 4;
+/// The smallest dictionary of lzma.
+const LZMA_DICTIONARY_BYTES_MIN: usize = 4096;
+/// The dictionaries of its presets from 1 to 9.
+const LZMA_DICTIONARY_BYTES: [u32; 9] =
+    [1 << 20, 2 << 20, 4 << 20, 4 << 20, 8 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
+/// What the framing of any codec takes beyond incompressible bytes is less than this and a 64th of them.
+const FRAMING_BYTES: usize = 1024;
+
+/// The contexts of all codecs, made when first needed and used again: one `Compressor` per thread.
+#[derive(Default)]
+pub struct Compressor {
+    /// For the level with which it was made.
+    deflate: Option<(u8, libdeflater::Compressor)>,
+    zstd: Option<zstd_safe::CCtx<'static>>,
+    /// Where payloads come to be.
+    room: Vec<u8>,
+}
+
+impl Compressor {
+    /// No context is made yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the records of `plain` to `out` and answers with true, or leaves `out` as it is and answers with false: such
+    /// bytes are to be stored plain. So ROOT does with what would not become smaller.
+    pub fn compress(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let is_smaller = setting != Setting::NONE
+            && plain.chunks(RECORD_BYTES_MAX).try_for_each(|part| self.add_record(setting, part, out)).is_some()
+            && out.len() - start < plain.len();
+        if !is_smaller {
+            out.truncate(start);
+        }
+        is_smaller
+    }
+
+    fn add_record(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let room_bytes = plain.len() + plain.len() / 64 + FRAMING_BYTES;
+        if self.room.len() < room_bytes {
+            self.room.resize(room_bytes, 0);
+        }
+        let size = self.payload(setting, plain)?;
+        if size > RECORD_BYTES_MAX {
+            return None;
+        }
+        out.extend(setting.codec().magic()?);
+        out.push(setting.codec().method());
+        for size in [size, plain.len()] {
+            out.extend_from_slice(&(size as u32).to_le_bytes()[..3]);
+        }
+        out.extend_from_slice(&self.room[..size]);
+        Some(())
+    }
+
+    /// Fills the room with a payload and answers with its size; none where the codec fails.
+    fn payload(&mut self, setting: Setting, plain: &[u8]) -> Option<usize> {
+        let level = setting.level();
+        match setting.codec() {
+            Codec::Zlib => {
+                if self.deflate.as_ref().is_none_or(|(made_for, _)| *made_for != level) {
+                    let level = libdeflater::CompressionLvl::new(i32::from(level)).ok()?;
+                    self.deflate = Some((setting.level(), libdeflater::Compressor::new(level)));
+                }
+                let (_, deflate) = self.deflate.as_mut()?;
+                deflate.zlib_compress(plain, &mut self.room).ok()
+            }
+            // ROOT's levels up to 9 are every other one of zstd's.
+            Codec::Zstd => {
+                let zstd = self.zstd.get_or_insert_default();
+                zstd.compress(&mut self.room[..], plain, 2 * i32::from(level)).ok()
+            }
+            Codec::Lz4 => compress_lz4(level, plain, &mut self.room),
+            Codec::Lzma => compress_xz(level, plain, &mut self.room),
+            Codec::None | Codec::OldCs => None,
+        }
+    }
+}
+
+fn compress_lz4(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
+    let mode = (level >= LZ4_THOROUGH_LEVEL).then(|| CompressionMode::HIGHCOMPRESSION(i32::from(level)));
+    let (checksum, block) = room.split_first_chunk_mut::<LZ4_CHECKSUM_BYTES>()?;
+    let size = lz4::block::compress_to_buffer(plain, mode, false, block).ok()?;
+    *checksum = xxh64(block.get(..size)?, 0).to_be_bytes();
+    Some(LZ4_CHECKSUM_BYTES + size)
+}
+
+fn compress_xz(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
+    let mut options = LzmaOptions::new_preset(u32::from(level)).ok()?;
+    // A dictionary beyond the plain bytes takes memory, here and in each reader, for nothing.
+    let dictionary_bytes = LZMA_DICTIONARY_BYTES.get(usize::from(level).checked_sub(1)?)?;
+    let enough_bytes = plain.len().next_power_of_two().max(LZMA_DICTIONARY_BYTES_MIN) as u32;
+    options.dict_size(enough_bytes.min(*dictionary_bytes));
+    let mut stream = Stream::new_stream_encoder(Filters::new().lzma2(&options), Check::Crc32).ok()?;
+    let mut consumed = 0;
+    loop {
+        let filled = stream.total_out() as usize;
+        let status = stream.process(&plain[consumed..], room.get_mut(filled..)?, Action::Finish).ok()?;
+        let progress = (stream.total_in() as usize, stream.total_out() as usize);
+        if status == Status::StreamEnd {
+            return Some(progress.1);
+        }
+        if progress == (consumed, filled) {
+            return None;
+        }
+        consumed = progress.0;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::Decompressor;
+    use super::*;
+
+    const SETTINGS: [&str; 12] = [
+        "zlib:1", "zlib:6", "zlib:9", "zstd:1", "zstd:5", "zstd:9", "lz4:1", "lz4:4", "lz4:9", "lzma:1", "lzma:7",
+        "lzma:9",
+    ];
+
+    fn words(length: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let mut word = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 28).to_be_bytes()
+        };
+        std::iter::repeat_with(&mut word).flatten().take(length).collect()
+    }
+
+    fn noise(length: usize) -> Vec<u8> {
+        (0..length.div_ceil(8) as u64)
+            .flat_map(|number| xxh64(&number.to_le_bytes(), 7).to_le_bytes())
+            .take(length)
+            .collect()
+    }
+
+    fn check(compressor: &mut Compressor, setting: Setting, plain: &[u8]) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        assert!(compressor.compress(setting, plain, &mut out), "{setting}, {} bytes", plain.len());
+        let records = out.strip_prefix(b"before").unwrap();
+        assert!(records.len() < plain.len());
+        let mut back = vec![0; plain.len()];
+        assert_eq!(Decompressor::new().decompress_into(records, &mut back), Ok(setting.codec()), "{setting}");
+        assert!(back == plain, "{setting}, {} bytes", plain.len());
+        records.to_vec()
+    }
+
+    #[test]
+    fn what_is_compressed_decompresses_to_the_same() {
+        let mut compressor = Compressor::new();
+        for setting in SETTINGS {
+            let setting: Setting = setting.parse().unwrap();
+            for length in [300, 32_000, 1_100_000, 400] {
+                check(&mut compressor, setting, &words(length));
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_a_record_holds_takes_several() {
+        let mut plain = words(RECORD_BYTES_MAX + 5);
+        plain[..RECORD_BYTES_MAX].fill(9);
+        for setting in ["zlib:1", "zstd:1", "lz4:1", "lzma:1"] {
+            let setting: Setting = setting.parse().unwrap();
+            let records = check(&mut Compressor::new(), setting, &plain);
+            assert_eq!(records[6..9], [0xff; 3], "{setting}: a full record comes first");
+        }
+    }
+
+    #[test]
+    fn what_does_not_become_smaller_is_to_be_stored_plain() {
+        let mut compressor = Compressor::new();
+        for setting in SETTINGS.map(|setting| setting.parse::<Setting>().unwrap()) {
+            for plain in [&b""[..], b"short", &noise(20_000), &noise(RECORD_BYTES_MAX + 1)[..]] {
+                if plain.len() > 20_000 && (setting.level() > 1 || setting.codec() == Codec::Lzma) {
+                    continue; // seconds for nothing
+                }
+                let mut out = b"before".to_vec();
+                assert!(!compressor.compress(setting, plain, &mut out), "{setting}, {} bytes", plain.len());
+                assert_eq!(out, b"before");
+            }
+            check(&mut compressor, setting, &words(5000));
+        }
+        assert!(!compressor.compress(Setting::NONE, &words(5000), &mut Vec::new()));
+    }
+}
