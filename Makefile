@@ -29,7 +29,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo data test test-rust test-python bench fuzz miri check check-rust check-python peers \
+.PHONY: help build demo data test test-rust test-python test-storage bench fuzz miri check check-rust check-python peers \
 	peer-packages format lock clean
 # Two cargo commands at once would only wait for each other's lock.
 .NOTPARALLEL:
@@ -53,6 +53,10 @@ test-rust: $(STAMPS)/extension ## the tests in Rust
 
 test-python: build peer-packages ## the tests in Python; TESTS=tests/unit chooses
 	$(BIN)/python -m pytest -n auto $(TESTS)
+
+test-storage: build peer-packages ## read from heavier servers: Ceph, HDFS, mounts; installs what it may, skips the rest
+	tests/storage/install.sh
+	$(BIN)/python -m pytest --durations=8 tests/storage
 
 bench: build peer-packages ## compare with ROOT, uproot and the limit; writes benches/results
 	$(BIN)/python -m benches

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -86,12 +86,21 @@ def answers(port: int) -> bool:
 
 
 class Process:
-    """A server process that answers on a port, and can be stopped, killed and started again."""
+    """A server process that can be stopped, killed and started again. It is ready when it answers on its port, or when
+    what else is given says so.
+    """
 
     def __init__(
-        self, arguments: list[str], port: int, log: Path, environment: Mapping[str, str] | None = None
+        self,
+        arguments: list[str],
+        ready: int | Callable[[], bool],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
-        self.port = port
+        self.port = ready if isinstance(ready, int) else 0
+        self._ready = (lambda: answers(self.port)) if isinstance(ready, int) else ready
+        self._start_timeout_s = start_timeout_s
         self._arguments = arguments
         self._log = log
         self._environment = {**os.environ, **(environment or {})}
@@ -107,8 +116,8 @@ class Process:
                 env=self._environment,
                 start_new_session=True,
             )
-        end_s = time.monotonic() + START_TIMEOUT_S
-        while waits and not answers(self.port):
+        end_s = time.monotonic() + self._start_timeout_s
+        while waits and not self._ready():
             if self._process.poll() is not None or time.monotonic() > end_s:
                 self.kill()
                 raise AssertionError(f"{self._arguments[0]} did not start: {self._log.read_text()[-3000:]}")

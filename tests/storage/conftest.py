@@ -1,0 +1,81 @@
+"""The places that the heavier servers make, one after another: each is started for its checks and ended after them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.storage import xrootdfs
+from tests.storage.ceph import Ceph
+from tests.storage.glusterfs import GlusterFs
+from tests.storage.machine import Room
+from tests.storage.moosefs import MooseFs
+from tests.stores.conftest import write_files
+from tests.stores.places import Place
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of the tests on the local disk."""
+
+    folder: Path
+    content: bytes
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("originals")
+    return Files(folder, write_files(folder))
+
+
+class MountedPlace(Place):
+    """A mounted file system, written and read through its mount."""
+
+    def __init__(self, name: str, mount: Path, files: Files) -> None:
+        closes_nothing = "nothing is closed to root" if os.geteuid() == 0 else ""
+        super().__init__(name, lambda file: str(mount / file), files.folder, files.content, closes_nothing)
+        self.mount = mount
+        shutil.copytree(files.folder, mount, dirs_exist_ok=True, copy_function=shutil.copyfile)
+
+    def write(self, name: str, content: bytes) -> None:
+        (self.mount / name).write_bytes(content)
+
+    def close(self, name: str) -> None:
+        (self.mount / name).chmod(0)
+
+    def remove(self, name: str) -> None:
+        (self.mount / name).unlink(missing_ok=True)
+
+
+Maker = Callable[[Room, Files], Place]
+PLACES: dict[str, Maker] = {
+    "xrootdfs": lambda room, files: MountedPlace("xrootdfs", xrootdfs.mounted(room), files),
+    "cephfs": lambda room, files: MountedPlace("cephfs", Ceph(room).mount(), files),
+    "moosefs": lambda room, files: MountedPlace("moosefs", MooseFs(room).path, files),
+    "glusterfs": lambda room, files: MountedPlace("glusterfs", GlusterFs(room).path, files),
+}
+
+
+@pytest.fixture(scope="session", params=list(PLACES))
+def place(request: pytest.FixtureRequest, files: Files) -> Iterator[Place]:
+    room = Room(request.param)
+    started_s = time.monotonic()
+    try:
+        made = PLACES[request.param](room, files)
+        print(f"{request.param}: ready after {time.monotonic() - started_s:.1f} s")
+        yield made
+    finally:
+        room.close()
+
+
+@pytest.fixture
+def room(request: pytest.FixtureRequest) -> Iterator[Room]:
+    """A room for servers that the test will harm."""
+    one = Room(request.node.name.split("[")[0][:40])
+    yield one
+    one.close()
