@@ -4,6 +4,7 @@ from typing import Any
 
 from branchline import errors as exceptions
 from branchline._core import __version__
+from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import (
     BadFileError,
@@ -28,6 +29,7 @@ from branchline.train import TrainResult, forecast
 from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, nanoevents, num_entries, open
 
 __all__ = [
+    "Access",
     "BadFileError",
     "Branch",
     "BranchlineError",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from branchline.access import Access
+
 __version__: str
 
 class Buffer:
@@ -14,7 +16,7 @@ class File:
     recovered_count: int
     size_bytes: int
     root_version: int
-    def __init__(self, path: str) -> None: ...
+    def __init__(self, path: str, access: Access | None = None) -> None: ...
     def keys_below(self, path: str) -> list[tuple[str, int, str, str, bool]]: ...
     def keys_in(self, path: str) -> list[tuple[str, int, str, str, bool]]: ...
     def find(self, path: str) -> list[tuple[str, int, str, str, bool]]: ...
@@ -48,7 +50,7 @@ class Store:
     path: str
     identity: str | None
     size_bytes: int
-    def __init__(self, path: str) -> None: ...
+    def __init__(self, path: str, access: Access | None = None) -> None: ...
     def read(self, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int, int]: ...
 
 class Stream:
@@ -58,6 +60,7 @@ class Stream:
         branches: list[str] | None,
         optional: list[str] = ...,
         *,
+        access: Access,
         step: tuple[int, int | None],
         threads: int,
         memory: tuple[int, int, bool],

@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {"dataset", "demo", "layout", "report", "running", "sensors", "train"},
     "__main__": {"cli"},
 }
-EVERYBODYS = {"errors", "limits", "locations"}
+EVERYBODYS = {"access", "errors", "limits", "locations"}
 
 CRATES = {
     "format": set(),

@@ -12,6 +12,7 @@ use branchline_format::file::TKey;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::access::PythonAccess;
 use crate::buffer::{column_to_python, columns_to_python, Buffer};
 use crate::errors::to_python;
 
@@ -25,8 +26,10 @@ pub struct File(Arc<file::File>);
 #[pymethods]
 impl File {
     #[new]
-    fn new(py: Python<'_>, path: &str) -> PyResult<Self> {
-        py.detach(|| file::File::open(path)).map(Self).map_err(|error| to_python(py, &error))
+    #[pyo3(signature = (path, access=None))]
+    fn new(py: Python<'_>, path: &str, access: Option<PythonAccess>) -> PyResult<Self> {
+        let access = access.unwrap_or_default();
+        py.detach(|| file::File::open(path, &access.0)).map(Self).map_err(|error| to_python(py, &error))
     }
 
     #[getter]

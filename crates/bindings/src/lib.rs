@@ -1,5 +1,6 @@
 //! Python skin over the engine: converts, releases Python's lock, maps errors. No logic.
 
+mod access;
 mod buffer;
 mod errors;
 mod files;

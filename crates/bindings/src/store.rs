@@ -7,6 +7,7 @@ use branchline_storage::{ByteRange, RangeRead, StorageError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::access::PythonAccess;
 use crate::errors::to_python;
 
 /// An opened file as bytes.
@@ -20,8 +21,10 @@ fn raised(py: Python<'_>, error: &StorageError) -> PyErr {
 #[pymethods]
 impl Store {
     #[new]
-    fn new(py: Python<'_>, path: &str) -> PyResult<Self> {
-        py.detach(|| branchline_storage::open(path)).map(Self).map_err(|error| raised(py, &error))
+    #[pyo3(signature = (path, access=None))]
+    fn new(py: Python<'_>, path: &str, access: Option<PythonAccess>) -> PyResult<Self> {
+        let access = access.unwrap_or_default();
+        py.detach(|| branchline_storage::open(path, &access.0)).map(Self).map_err(|error| raised(py, &error))
     }
 
     #[getter]

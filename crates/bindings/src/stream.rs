@@ -12,6 +12,7 @@ use branchline_trace::Counter;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::access::PythonAccess;
 use crate::buffer::columns_to_python;
 use crate::errors::to_python;
 use crate::files::Tree;
@@ -50,12 +51,13 @@ pub struct Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (sources, branches, optional=Vec::new(), *, step, threads, memory))]
+    #[pyo3(signature = (sources, branches, optional=Vec::new(), *, access, step, threads, memory))]
     fn new(
         py: Python<'_>,
         sources: Vec<SourceTuple>,
         branches: Option<Vec<String>>,
         optional: Vec<String>,
+        access: PythonAccess,
         step: (u64, Option<u64>),
         threads: usize,
         memory: (u64, u64, bool),
@@ -74,6 +76,7 @@ impl Stream {
             threads,
             memory_limit_bytes,
             memory_parts,
+            access: access.0,
             keeps_values,
         };
         let stream = stream::Stream::start(sources, options).map_err(|error| to_python(py, &error))?;

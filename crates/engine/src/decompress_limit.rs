@@ -7,6 +7,7 @@ use branchline_format::basket::BasketRecord;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
 use branchline_format::ntuple::cluster::Scratch;
+use branchline_storage::Access;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::Chunk;
@@ -35,7 +36,7 @@ pub struct Decompressed {
 pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], threads: usize) -> Result<Decompressed> {
     let mut sources = Vec::new();
     for path in paths {
-        let tree = File::open(path)?.tree(tree)?;
+        let tree = File::open(path, &Access::default())?.tree(tree)?;
         let columns = if names.is_empty() {
             tree.readable().collect()
         } else {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use branchline_format::layout::Kind;
 use branchline_format::tree::TBranch;
 
+use branchline_storage::Access;
+
 use crate::file::File;
 
 /// The other files that hold baskets of a tree, by the names that its branches give them.
@@ -22,7 +24,7 @@ impl Externals {
                 continue;
             }
             let name = branch.file_name.as_str();
-            if let Err(reason) = tried.entry(name).or_insert_with(|| open_beside(file.path(), name)) {
+            if let Err(reason) = tried.entry(name).or_insert_with(|| open_beside(file.path(), name, file.access())) {
                 let class_name = branch.element.as_ref().map_or_else(String::new, |element| element.class_name.clone());
                 let reason = format!("its baskets are in another file, {name}: {reason}");
                 *kind = Kind::Unsupported { class_name, reason };
@@ -42,9 +44,9 @@ impl Externals {
     }
 }
 
-fn open_beside(path: &str, name: &str) -> Result<Arc<File>, String> {
+fn open_beside(path: &str, name: &str, access: &Access) -> Result<Arc<File>, String> {
     let beside = beside(path, name).ok_or("it names no file")?;
-    File::open(&beside).map_err(|error| format!("{beside}: {}", error.message))
+    File::open(&beside, access).map_err(|error| format!("{beside}: {}", error.message))
 }
 
 /// Where a file is that another one names: in the same folder, whatever folder the name says beside it. Only below that

@@ -101,7 +101,7 @@ impl Fetcher {
                     // Beside a chunk of many entries there may be room for parts of the file.
                     Err(Refusal::TooLarge) => (self.budget.lease_nothing(), 0),
                 };
-                let file = File::open_within(path, whole_file)?;
+                let file = File::open_within(path, whole_file, &self.options.access)?;
                 self.records.add_file(source_index, &file);
                 drop(lease.split(lease.bytes().saturating_sub(file.whole_bytes())));
                 (file.tree(tree.as_deref())?, Some(Arc::new(lease)))

@@ -18,7 +18,7 @@ use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, ByteRange, Counted, RangeRead, Store};
+use branchline_storage::{coalesce, Access, ByteRange, Counted, RangeRead, Store};
 use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -32,6 +32,7 @@ use crate::tree::{Content, Tree};
 pub struct File {
     path: String,
     store: Arc<dyn Store>,
+    access: Access,
     counters: Arc<Counters>,
     held: Mutex<Held>,
     header: FileHeader,
@@ -51,15 +52,15 @@ impl std::fmt::Debug for File {
 
 impl File {
     /// Opens a file by path or URL.
-    pub fn open(path: &str) -> Result<Arc<Self>> {
-        Self::open_within(path, limits::WHOLE_FILE_BYTES)
+    pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
+        Self::open_within(path, limits::WHOLE_FILE_BYTES, access)
     }
 
     /// Opens a file, which is read whole if it is not larger than so many bytes.
-    pub(crate) fn open_within(path: &str, whole_bytes_max: u64) -> Result<Arc<Self>> {
+    pub(crate) fn open_within(path: &str, whole_bytes_max: u64, access: &Access) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
-        let store = branchline_storage::open(path).map_err(|error| ReadError::from_storage(&error))?;
+        let store = branchline_storage::open(path, access).map_err(|error| ReadError::from_storage(&error))?;
         // A URL may hold secrets; the store says what may be shown of it.
         let path = store.path().to_owned();
         let path = path.as_str();
@@ -89,6 +90,7 @@ impl File {
         Ok(Arc::new(Self {
             path,
             store,
+            access: access.clone(),
             counters,
             held,
             header,
@@ -103,6 +105,11 @@ impl File {
     /// The path or URL as it was given.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// How it is read.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 
     /// The storage element that serves it.

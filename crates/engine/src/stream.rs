@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 
+use branchline_storage::Access;
+
 use crate::budget::Budget;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -77,6 +79,8 @@ pub struct Options {
     pub memory_limit_bytes: u64,
     /// How many streams share it: each has such a part.
     pub memory_parts: u64,
+    /// How files are read that are not open yet.
+    pub access: Access,
     /// Whether the values are kept by whoever asked for them, and do not count.
     pub keeps_values: bool,
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use branchline_engine::error::ReadErrorKind;
 use branchline_engine::file::File;
+use branchline_storage::Access;
 use branchline_trace::Counter;
 
 /// Where the first record of a file lies.
@@ -131,7 +132,7 @@ fn calls(file: &File) -> u64 {
 #[test]
 fn one_of_many_directories_is_found_without_reading_the_others() {
     let scratch = events("one-of-many", 2_000, 10_000);
-    let file = File::open(scratch.path()).unwrap();
+    let file = File::open(scratch.path(), &Access::default()).unwrap();
     let opened = calls(&file);
     assert!(opened <= 3, "{opened} calls to open");
     let found = file.find("Event17/TreeK").unwrap();
@@ -147,7 +148,7 @@ fn one_of_many_directories_is_found_without_reading_the_others() {
 #[test]
 fn twenty_thousand_directories_are_read_in_two_rounds() {
     let scratch = events("twenty-thousand", 20_000, 600);
-    let file = File::open(scratch.path()).unwrap();
+    let file = File::open(scratch.path(), &Access::default()).unwrap();
     let opened = calls(&file);
     let entries = file.entries_below("").unwrap();
     assert_eq!(entries.len(), 60_000);
@@ -163,7 +164,7 @@ fn a_list_of_a_hundred_thousand_keys_is_read() {
     let mut builder = Builder::new();
     let keys: Vec<Listed> = (0..100_000).map(|index| builder.add("TObjString", &format!("h{index}"), b"x")).collect();
     let scratch = builder.finish("long-list", &keys);
-    let file = File::open(scratch.path()).unwrap();
+    let file = File::open(scratch.path(), &Access::default()).unwrap();
     assert_eq!(file.entries_below("").unwrap().len(), 100_000);
     assert_eq!(file.find("h99999").unwrap().len(), 1);
     assert!(calls(&file) < 10, "{} calls", calls(&file));
@@ -181,7 +182,7 @@ fn directories_in_each_other_are_refused_and_others_still_found() {
     let at = first.seek + first.size - record.len();
     builder.bytes[at..at + record.len()].copy_from_slice(&record);
     let scratch = builder.finish("loop", &[first, second]);
-    let file = File::open(scratch.path()).unwrap();
+    let file = File::open(scratch.path(), &Access::default()).unwrap();
     assert_eq!(file.find("a/b/a/b/good").unwrap().len(), 1);
     let error = file.entries_below("").unwrap_err();
     assert_eq!(error.kind, ReadErrorKind::BadFile);

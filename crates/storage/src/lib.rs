@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod coalesce;
 mod counted;
 mod error;
@@ -23,6 +24,7 @@ mod token;
 mod url;
 mod xrootd;
 
+pub use access::{Access, AccessMode};
 pub use coalesce::{coalesce, Placement, Plan};
 pub use counted::Counted;
 pub use error::{Result, StorageError, StorageErrorKind};

@@ -14,6 +14,9 @@ pub(crate) const REMOTE_GAP_BYTES: u64 = 128 * 1024;
 /// larger buffers only delay the first basket and hold more memory.
 pub const MAX_JOINED_BYTES: u64 = 8 * 1024 * 1024;
 
+/// What the mode `cache` reads together, as TTreeCache does by default since ROOT 5.34.
+pub const TREE_CACHE_BYTES: u64 = 30_000_000;
+
 /// Time to connect to a server. TCP repeats its first packet after 1, 3 and 7 s.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a server may be silent while an answer is due. A file that comes from tape takes longer, but then the

@@ -7,11 +7,20 @@ use std::sync::Arc;
 
 use crate::http::HttpFile;
 use crate::url::without_secrets;
-use crate::{LocalFile, Result, StorageError, Store, XrootdFile};
+use crate::{Access, AccessMode, LocalFile, Result, StorageError, Store, XrootdFile};
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
 /// `root`, `roots`, `xroot` and `xroots`.
-pub fn open(path: &str) -> Result<Arc<dyn Store>> {
+pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
+    let store = at_its_place(path)?;
+    if access.mode == AccessMode::Stage {
+        let message = format!("{}: files are not staged to a local disk yet; read with another mode.", store.path());
+        return Err(StorageError::unsupported_scheme(store.path(), message));
+    }
+    Ok(store)
+}
+
+fn at_its_place(path: &str) -> Result<Arc<dyn Store>> {
     let Some((scheme, rest)) = split_scheme(path) else {
         return Ok(Arc::new(LocalFile::open(path, Path::new(path))?));
     };

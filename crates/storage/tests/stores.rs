@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use branchline_storage::{
-    open, ByteRange, Counted, LocalFile, Memory, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store,
+    open, Access, ByteRange, Counted, LocalFile, Memory, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store,
 };
 use branchline_trace::{Counter, Counters};
 
@@ -57,7 +57,7 @@ fn stores(scratch: &Scratch, bytes: &[u8]) -> Vec<Arc<dyn Store>> {
     let path = scratch.write("f.bin", bytes);
     let memory = Arc::new(Memory::new("f.bin", bytes));
     let counted = Counted::new(memory.clone(), Arc::new(Counters::new()));
-    vec![open(&path).unwrap(), memory, Arc::new(counted)]
+    vec![open(&path, &Access::default()).unwrap(), memory, Arc::new(counted)]
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_range_behind_the_end_is_truncated_and_sizes_no_buffer() {
 fn a_file_that_shrinks_after_opening_is_truncated() {
     let scratch = Scratch::new();
     let path = scratch.write("f.bin", &hundred_kilobytes());
-    let store = open(&path).unwrap();
+    let store = open(&path, &Access::default()).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(1000).unwrap();
     let error = read_range(&*store, ByteRange::new(900, 200)).unwrap_err();
@@ -149,7 +149,7 @@ fn a_missing_file_is_not_found() {
     let scratch = Scratch::new();
     let file = scratch.write("f.bin", b"x");
     for path in [scratch.path("absent.root"), format!("{file}/below-a-file"), String::new()] {
-        let error = open(&path).err().unwrap();
+        let error = open(&path, &Access::default()).err().unwrap();
         assert_eq!(error.kind, StorageErrorKind::NotFound, "{error}");
         assert_eq!(error.to_string(), format!("{path}: cannot be opened: there is no such file."));
     }
@@ -161,7 +161,7 @@ fn directories_pipes_and_devices_are_not_files() {
     let pipe = scratch.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (path, what) in [(scratch.path(""), "a directory"), (pipe, "a pipe"), ("/dev/null".into(), "a device")] {
-        let error = open(&path).err().unwrap();
+        let error = open(&path, &Access::default()).err().unwrap();
         assert_eq!(error.kind, StorageErrorKind::NotAFile, "{error}");
         assert!(error.message.contains(what), "{error}");
     }
@@ -170,7 +170,7 @@ fn directories_pipes_and_devices_are_not_files() {
 #[test]
 fn a_path_that_no_file_can_have_is_not_worth_a_retry() {
     for path in ["a\0b".to_owned(), "x".repeat(10_000)] {
-        let error = open(&path).err().unwrap();
+        let error = open(&path, &Access::default()).err().unwrap();
         assert_eq!(error.kind, StorageErrorKind::Io);
         assert!(!error.retry_may_help(), "{error}");
     }
@@ -181,7 +181,7 @@ fn a_file_url_reads_the_file() {
     let scratch = Scratch::new();
     let path = scratch.write("with space.bin", b"hello");
     let url = format!("file://{}", path.replace(' ', "%20"));
-    let store = open(&url).unwrap();
+    let store = open(&url, &Access::default()).unwrap();
     assert_eq!(store.path(), url);
     assert_eq!(read_range(&*store, ByteRange::new(1, 3)).unwrap(), b"ell");
 }
@@ -189,7 +189,7 @@ fn a_file_url_reads_the_file() {
 #[test]
 fn a_local_file_names_its_host() {
     let scratch = Scratch::new();
-    let store = open(&scratch.write("f.bin", b"")).unwrap();
+    let store = open(&scratch.write("f.bin", b""), &Access::default()).unwrap();
     let host = store.name().strip_prefix("local:").unwrap();
     assert!(!host.is_empty());
 }
@@ -209,7 +209,7 @@ fn a_local_file_needs_one_call_for_each_range_with_bytes() {
 fn threads_share_one_local_file() {
     let scratch = Scratch::new();
     let bytes = hundred_kilobytes();
-    let store = open(&scratch.write("f.bin", &bytes)).unwrap();
+    let store = open(&scratch.write("f.bin", &bytes), &Access::default()).unwrap();
     std::thread::scope(|scope| {
         for start in 0..4_usize {
             let (store, bytes) = (&store, &bytes);

@@ -16,6 +16,7 @@ from branchline.cli.failure import hush, say, say_stopping, told
 from branchline.cli.inspecting import inspect
 from branchline.cli.merging import merge
 from branchline.cli.progress_bar import progress_bar
+from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
 from branchline.locations import split_location
@@ -50,6 +51,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 @app.command()
+@with_reading_options
 def run(
     wagons: Wagons,
     dataset: Data,
@@ -62,6 +64,8 @@ def run(
     ] = None,
     step_size: StepSize = "100 MB",
     memory_limit: MemoryLimit = "1 GiB",
+    *,
+    access: Reading,
     skip_bad_files: Annotated[
         bool, typer.Option("--skip-bad-files", help="Go on without files that cannot be read, and list them.")
     ] = False,
@@ -83,6 +87,7 @@ def run(
                 branches=branches.split(",") if branches else None,
                 step_size=_step(step_size),
                 memory_limit=memory_limit,
+                access=access(),
                 skip_bad_files=skip_bad_files,
                 force=force,
                 progress=progress,
@@ -116,6 +121,7 @@ def _summarise(result: TrainResult, *, debug: bool) -> None:
 
 
 @app.command("test")
+@with_reading_options
 def try_wagons(
     wagons: Wagons,
     dataset: Data,
@@ -124,6 +130,8 @@ def try_wagons(
     companion: Companions = None,
     step_size: StepSize = "100 MB",
     memory_limit: MemoryLimit = "1 GiB",
+    *,
+    access: Reading,
     debug: Debug = False,
 ) -> None:
     """Tries every wagon alone on a few chunks and forecasts the whole train; exit code 3 if a wagon fails."""
@@ -136,6 +144,7 @@ def try_wagons(
             companions=companion,
             step_size=_step(step_size),
             memory_limit=memory_limit,
+            access=access(),
         )
         print_forecast(outcome, Console())
         if debug:
@@ -144,14 +153,17 @@ def try_wagons(
 
 
 @app.command()
+@with_reading_options
 def show(
     location: Annotated[str, typer.Argument(metavar="FILE[:TREE]", help="A ROOT file, with the name of a tree.")],
+    *,
+    access: Reading,
     debug: Debug = False,
 ) -> None:
     """Prints the branches of a tree: type, entries, baskets, sizes."""
     with told(debug=debug):
         path, tree = split_location(location)
-        open_tree(DataFile(path, tree)).show()
+        open_tree(DataFile(path, tree), access()).show()
 
 
 app.command()(inspect)

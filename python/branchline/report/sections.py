@@ -33,6 +33,8 @@ RESULTS_SHOWN_MAX = 40
 WORKERS_SHOWN_MAX = 16
 PROBLEMS_SHOWN_MAX = 10
 SKIPPED_SHOWN_MAX = 40
+# Settings of reading up to this are counts, above they are bytes.
+SETTING_COUNT_MAX = 1024
 
 
 VERDICTS = {
@@ -402,6 +404,7 @@ def _conditions(job: Job) -> list[tuple[str, str]]:
         ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
         ("Sub-jobs", _subjobs(job)),
         ("Memory", _memory(job)),
+        ("Access", _access(job)),
         ("Started", str(job.get("started") or "")),
         ("Versions", _versions(job)),
     ]
@@ -415,6 +418,18 @@ def _model(job: Job) -> str:
 def _subjobs(job: Job) -> str:
     planned = int(number(job, "subjobs"))
     return f"{count(number(job, 'subjobs_done'))} of {count(planned)} finished" if planned else ""
+
+
+def _access(job: Job) -> str:
+    """The way of reading, and the settings of it that are not the usual ones."""
+    chosen = dict(job.get("access") or {})
+    mode = str(chosen.pop("mode", ""))
+    settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in chosen.items()]
+    return ", ".join([mode, *settings])
+
+
+def _setting(value: Any) -> str:
+    return size(value) if isinstance(value, int) and value > SETTING_COUNT_MAX else str(value)
 
 
 def _memory(job: Job) -> str:

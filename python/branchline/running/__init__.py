@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from branchline.access import Access
 from branchline.errors import StorageError
 from branchline.jobs import Interruption
 from branchline.running.claim import Claim, claimed
@@ -25,6 +26,7 @@ def run(
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
     skip_bad_files: bool = False,
     force: bool = True,
     progress: Callable[[TrainProgress], None] | None = None,
@@ -38,7 +40,8 @@ def run(
     the dataset, as ``["Kinematics.root"]``, and reach wagons as ``events.companion["Kinematics"]``. ``branches``
     are read for all wagons; without it those are read that the wagons name and, if one names none, those that it
     touches on the first events. ``step_size`` is the size of a chunk in bytes ("100 MB") or entries (100000),
-    ``memory_limit`` bounds what the reading of one worker holds. With ``skip_bad_files`` a file that cannot be read
+    ``memory_limit`` bounds what the reading of one worker holds, ``access`` says how files are read: a mode such as
+    "planned", or a `branchline.Access`. With ``skip_bad_files`` a file that cannot be read
     is left out and listed in ``job["skipped"]``. With ``out`` the results are written there. Those of an earlier
     run are replaced, as when a cell of a notebook is run again, and refused if ``force`` is False; a directory with
     something else in it, or into which another run writes, always is.
@@ -57,6 +60,7 @@ def run(
         branches=branches,
         step_size=step_size,
         memory_limit=memory_limit,
+        access=access,
         skip_bad_files=skip_bad_files,
         force=force,
         progress=progress,

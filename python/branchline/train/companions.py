@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError
 from branchline.limits import MISSING_NAMED
@@ -17,7 +18,8 @@ class OpenCompanions:
     A branch that was touched once is read with the others of its companion from then on, in one go.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access | None = None) -> None:
+        self._access = access
         self._file: DataFile | None = None
         self._open: dict[str, Beside] = {}
         self._wanted: dict[str, list[str]] = {}
@@ -60,7 +62,7 @@ class OpenCompanions:
         if name not in self._open:
             assert file is not None
             companion = next(one for one in file.companions if one.name == name)
-            self._open[name] = Beside(*companion.beside(file.path))
+            self._open[name] = Beside(*companion.beside(file.path), self._access)
         return self._open[name]
 
     def _count_missing(self, name: str, of_chunk: BesideRange) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
@@ -38,7 +39,9 @@ class UnreadableColumnError(Exception):
 class Coupling:
     """The wagons of a worker. What they return for a chunk is added for all of them or, if interrupted, for none."""
 
-    def __init__(self, wagons: tuple[Wagon, ...], clock: PhaseClock, interruption: Interruption) -> None:
+    def __init__(
+        self, wagons: tuple[Wagon, ...], clock: PhaseClock, interruption: Interruption, access: Access
+    ) -> None:
         self._wagons = wagons
         self._clock = clock
         self._interruption = interruption
@@ -46,7 +49,7 @@ class Coupling:
         self._totals: dict[str, Total] = {}
         self._previous: dict[str, Any] = {}
         self._processor_events = ProcessorEvents()
-        self.companions = OpenCompanions()
+        self.companions = OpenCompanions(access)
         self._last_place: dict[str, Any] = {}
         self.touched: set[str] = set()
         # Of the chunk with most of them.

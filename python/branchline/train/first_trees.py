@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
@@ -18,8 +19,9 @@ from branchline.tree import Tree
 class FirstTrees:
     """The tree of the first file; if bad files are skipped, those of the first files that have one."""
 
-    def __init__(self, files: Sequence[DataFile], *, skip_bad_files: bool) -> None:
+    def __init__(self, files: Sequence[DataFile], *, skip_bad_files: bool, access: Access | None = None) -> None:
         self._files = files
+        self._access = access
         self._skip_bad_files = skip_bad_files
         self._opened: list[Tree] | None = None
 
@@ -76,7 +78,7 @@ class FirstTrees:
         found = 0
         for one in self._files:
             try:
-                yield open_tree(one)
+                yield open_tree(one, self._access)
             except FILE_ERRORS:
                 if not self._skip_bad_files:
                     raise

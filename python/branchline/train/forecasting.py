@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from branchline.access import Access, access_of
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError
 from branchline.jobs import Finished, LocalProcesses, SubJob, WorkerDiedError
@@ -22,7 +23,7 @@ from branchline.limits import (
 )
 from branchline.sensors import cpu_count
 from branchline.train.faults import WagonFault, because_of
-from branchline.train.trial import Trial, TrialWork
+from branchline.train.trial import Sample, Trial, TrialWork
 from branchline.train.wagons import Wagon, wagons_of
 
 
@@ -75,6 +76,7 @@ def forecast(
     companions: Any = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
 ) -> Forecast:
     """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
 
@@ -83,8 +85,8 @@ def forecast(
     found, modules = wagons_of(wagons)
     data = Dataset.of(dataset, tree, companions=companions)
     data.require_present()
-    files = _sample(data)
     limit_bytes = memory_limit_bytes(memory_limit)
+    sample = Sample(_sample(data), limit_bytes, access_of(access))
     by_name = {wagon.name: wagon for wagon in found}
     trials: list[Trial] = []
     for wagon in found:
@@ -93,9 +95,9 @@ def forecast(
             trials.append(Trial(wagon.name, error=because_of(failed[0])))
         else:
             together = _with_required(wagon, by_name)
-            trials.append(_try(together, wagon.branches or (), files, limit_bytes, modules))
+            trials.append(_try(together, wagon.branches or (), sample, modules))
     branches = tuple(sorted({branch for trial in trials for branch in trial.branches}))
-    reading = _try((), branches, files, limit_bytes, modules)
+    reading = _try((), branches, sample, modules)
     return _Extrapolation(data, trials, reading, step_size, limit_bytes, workers or cpu_count()).forecast()
 
 
@@ -117,21 +119,20 @@ def _with_required(wagon: Wagon, by_name: dict[str, Wagon]) -> tuple[Wagon, ...]
 def _try(
     wagons: tuple[Wagon, ...],
     branches: Sequence[str],
-    files: tuple[DataFile, ...],
-    limit_bytes: int,
+    sample: Sample,
     modules: Sequence[tuple[str, str]],
 ) -> Trial:
     """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
     name = wagons[-1].name if wagons else "reading"
-    subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {files[0].path}")])
-    work = TrialWork(wagons, tuple(branches), limit_bytes, files, time.monotonic())
+    subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
+    work = TrialWork(wagons, tuple(branches), sample, time.monotonic())
     try:
         for message in LocalProcesses(1, modules).run(work, lambda: next(subjobs, None)):
             if isinstance(message, Finished):
                 trial: Trial = message.value
                 return trial
     except WorkerDiedError as error:
-        fault = WagonFault(type(error).__name__, str(error), files[0].path)
+        fault = WagonFault(type(error).__name__, str(error), sample.files[0].path)
         return Trial(name, error=fault)
     raise BranchlineError(f"the trial of {name} ended without a result")
 

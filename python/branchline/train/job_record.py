@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import branchline
+from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.sensors import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.train.clock import PHASES, PhaseClock
@@ -53,6 +54,7 @@ class JobRecord:
     step_entries: int
     interrupted: bool
     command: str
+    access: Access
 
     def as_dict(self, merged: Merged, outputs: Mapping[str, Any], stopped_by: JobError | None) -> dict[str, Any]:
         """The job, all of it plain dictionaries, lists, numbers and texts."""
@@ -71,6 +73,7 @@ class JobRecord:
             "started": self.started.isoformat(),
             "memory_peak_bytes": self._memory_peak_bytes(),
             "command": self.command,
+            "access": self.access.chosen(),
             "interrupted": self.interrupted,
             "step_entries": self.step_entries,
             "subjobs": self.subjobs,

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.limits import (
@@ -88,9 +89,9 @@ def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int])
     return borders[bisect_left(borders, first)], borders[bisect_left(borders, last)]
 
 
-def open_tree(one: DataFile) -> Tree:
+def open_tree(one: DataFile, access: Access | None = None) -> Tree:
     """The tree of a file, the only one if the dataset names none. Raises what the reading raises."""
-    return File(one.opens).tree(one.tree)
+    return File(one.opens, access).tree(one.tree)
 
 
 def step_entries(

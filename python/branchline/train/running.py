@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from branchline.access import Access, access_of
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError
 from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Message, Place
@@ -39,6 +40,7 @@ def run_train(
     command: str,
     interruption: Interruption,
     companions: Any = None,
+    access: Access | str | None = None,
     begin: Callable[[], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
@@ -47,7 +49,7 @@ def run_train(
     ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
     signal's handler when the run is interrupted.
     """
-    train = _Train(workers, branches, step_size, memory_limit, skip_bad_files, progress)
+    train = _Train(workers, branches, step_size, memory_limit, skip_bad_files, progress, access_of(access))
     with interruption.allowed():
         with train.clock.during("start"):
             train.load(wagons)
@@ -70,6 +72,7 @@ class _Train:
         memory_limit: int | str,
         skip_bad_files: bool,
         progress: Callable[[TrainProgress], None] | None,
+        access: Access,
     ) -> None:
         self.clock = PhaseClock("other")
         self._cpu_begin_s = cpu_s()
@@ -86,6 +89,7 @@ class _Train:
         self._memory_limit_bytes = memory_limit_bytes(memory_limit)
         self._skip_bad_files = skip_bad_files
         self._progress = progress
+        self._access = access
         self._times: dict[int, WorkerTimes] = {}
         self._stopped_by: JobError | None = None
 
@@ -102,7 +106,7 @@ class _Train:
             self.dataset.require_present()
         files = [one for one in self.dataset if not one.is_missing]
         self.shares = cut(files)
-        first = FirstTrees(files, skip_bad_files=self._skip_bad_files)
+        first = FirstTrees(files, skip_bad_files=self._skip_bad_files, access=self._access)
         self._faults = first.faults_of(self._wagons)
         self._named = self._names_to_read()
         step = None if self._learns else first.step(self._named, self._step_size, self._memory_limit_bytes)
@@ -166,6 +170,7 @@ class _Train:
             memory_limit_bytes=self._memory_limit_bytes,
             threads=max(1, cpu_count() // self.workers),
             skip_bad_files=self._skip_bad_files,
+            access=self._access,
             begin_s=time.monotonic(),
         )
         for message in place.run(work, self._supply.draw):
@@ -211,4 +216,5 @@ class _Train:
             step_entries=self._supply.step or 0,
             interrupted=interrupted,
             command=command,
+            access=self._access,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import boost_histogram
 
+from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError, UnsupportedBranchError
 from branchline.jobs import Context, Finished, Message
@@ -52,13 +53,21 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """What all trials read, and how."""
+
+    files: tuple[DataFile, ...]
+    memory_limit_bytes: int
+    access: Access
+
+
+@dataclass(frozen=True)
 class TrialWork:
     """The callable for the trial of the last of ``wagons``; with none it only reads ``branches``."""
 
     wagons: tuple[Wagon, ...]
     branches: tuple[str, ...]
-    memory_limit_bytes: int
-    files: tuple[DataFile, ...]
+    sample: Sample
     begin_s: float
 
     def __call__(self, context: Context) -> Iterator[Message]:
@@ -72,7 +81,7 @@ class _Trying:
     def __init__(self, work: TrialWork, context: Context) -> None:
         self._work = work
         self._clock = PhaseClock("other")
-        self._coupling = Coupling(work.wagons, self._clock, context.interruption)
+        self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.sample.access)
         self._shares = self._coupling.begin(frozenset())
         self._trial = Trial(work.wagons[-1].name if work.wagons else "")
 
@@ -80,7 +89,7 @@ class _Trying:
         trial = self._trial
         trial.start_s = time.monotonic() - self._work.begin_s
         trial.memory_start_bytes = memory_peak_bytes()
-        first = self._work.files[0]
+        first = self._work.sample.files[0]
         branches: Sequence[str] = self._work.branches
         if self._work.wagons:
             begin_s = time.monotonic()
@@ -95,7 +104,7 @@ class _Trying:
             branches = sorted({*branches, *self._coupling.touched})
             self._restart()
         step = FORECAST_ENTRIES // FORECAST_CHUNKS
-        self._through([_range(one, 0, FORECAST_ENTRIES) for one in self._work.files], branches, step)
+        self._through([_range(one, 0, FORECAST_ENTRIES) for one in self._work.sample.files], branches, step)
         trial.memory_peak_bytes = memory_peak_bytes()
         trial.branches = tuple(branches)
         trial.read_s = self._clock.seconds().get("reading", 0.0)
@@ -116,7 +125,8 @@ class _Trying:
 
     def _through(self, files: list[DataFile], branches: Sequence[str], step: int) -> None:
         sources = [Source(one.opens, one.tree, one.entry_start, one.entry_stop) for one in files]
-        stream = ChunkStream(sources, list(branches), step_size=step, memory_limit=self._work.memory_limit_bytes)
+        limit_bytes, access = self._work.sample.memory_limit_bytes, self._work.sample.access
+        stream = ChunkStream(sources, list(branches), step_size=step, memory_limit=limit_bytes, access=access)
         chunks = iter(stream)
         try:
             while self._share().error is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError
 from branchline.jobs import Context, Finished, Message, Note, SubJob, Wait
@@ -31,6 +32,7 @@ class TrainWork:
     memory_limit_bytes: int
     threads: int
     skip_bad_files: bool
+    access: Access
     begin_s: float
 
     def __call__(self, context: Context) -> Iterator[Message]:
@@ -58,7 +60,7 @@ class Worker:
         self._work = work
         self._context = context
         self._clock = PhaseClock("start", work.begin_s)
-        self._coupling = Coupling(work.wagons, self._clock, context.interruption)
+        self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access)
         self._ahead: Opened | None = None
         # Wagons that failed here need not run in later sub-jobs, whose results come after the failure.
         self._failed: frozenset[str] = frozenset()
@@ -109,7 +111,7 @@ class Worker:
         if share.parts > 1:
             try:
                 with self._clock.during("plan"):
-                    opened.tree = open_tree(share.files[0])
+                    opened.tree = open_tree(share.files[0], self._work.access)
             except BranchlineError as error:
                 opened.failed = error
                 return opened
@@ -135,6 +137,7 @@ class Worker:
                 memory_parts=2,
                 skip_bad_files=self._work.skip_bad_files,
                 allow_missing=self._work.skip_bad_files,
+                access=self._work.access,
             )
 
     def _optional(self, branches: tuple[str, ...]) -> list[str]:
@@ -219,7 +222,7 @@ class Worker:
         for position, file in enumerate(opened.files):
             try:
                 with self._clock.during("plan"):
-                    tree = opened.tree if opened.tree is not None else open_tree(file)
+                    tree = opened.tree if opened.tree is not None else open_tree(file, self._work.access)
             except BranchlineError as error:
                 self._skip_or_raise(error, file.path, None, records)
                 continue

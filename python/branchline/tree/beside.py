@@ -10,6 +10,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from branchline.access import Access
 from branchline.errors import NoSuchKeyError
 from branchline.tree.file import File
 from branchline.tree.lazy import lazy_array
@@ -31,14 +32,15 @@ class Beside:
     or that in each of directories that are numbered, as `Event0/TreeK`.
     """
 
-    def __init__(self, path: str, tree: str | None = None) -> None:
+    def __init__(self, path: str, tree: str | None = None, access: Access | None = None) -> None:
         self.path = path
+        self._access = access
         self._given = tree
 
     @cached_property
     def file(self) -> File:
         """The file. Raises what opening raises."""
-        return File(self.path)
+        return File(self.path, self._access)
 
     @cached_property
     def pattern(self) -> str:

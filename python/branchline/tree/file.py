@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from branchline import _core
+from branchline.access import Access, access_of
 from branchline.errors import OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.locations import split_location
 from branchline.tree.directory import Directory
@@ -17,12 +18,12 @@ from branchline.tree.options import check_opening_options
 from branchline.tree.tree import Tree
 
 
-def open(location: Any, **options: Any) -> Any:  # noqa: A001 - uproot's name, so that scripts move over
+def open(location: Any, *, access: Access | str | None = None, **options: Any) -> Any:  # noqa: A001 - uproot's name, so that scripts move over
     """Opens ``file.root`` (a File), or ``file.root:tree`` or ``{"file.root": "tree"}`` (a Tree).
 
-    The options of uproot that say how it reads and what it keeps are accepted and not used. Raises MissingFileError,
-    BadFileError, StorageError, NoSuchKeyError, OptionError. A file that was never closed is recovered, with a
-    RecoveredFileWarning.
+    ``access`` says how the file is read: a mode such as "planned", or a `branchline.Access`. The options of uproot that
+    say how it reads and what it keeps are accepted and not used. Raises MissingFileError, BadFileError, StorageError,
+    NoSuchKeyError, OptionError. A file that was never closed is recovered, with a RecoveredFileWarning.
     """
     check_opening_options(options)
     if isinstance(location, Mapping) and len(location) == 1:
@@ -35,7 +36,7 @@ def open(location: Any, **options: Any) -> Any:  # noqa: A001 - uproot's name, s
             f"{type(location).__name__} cannot be opened",
             hint='give a path, "file.root:tree", or {"file.root": "tree"}',
         )
-    file = File(path)
+    file = File(path, access)
     if file.recovered_count:
         warn(recovered(file.path, file.recovered_count), RecoveredFileWarning)
     return file if tree is None else file[tree]
@@ -49,8 +50,9 @@ def recovered(path: str, keys_count: int) -> str:
 class File(Directory):
     """An open ROOT file: ``file["tree"]`` is a Tree, ``file["folder"]`` a Directory."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._core = _core.File(os.fspath(path))
+    def __init__(self, path: str | os.PathLike[str], access: Access | str | None = None) -> None:
+        self.access = access_of(access)
+        self._core = _core.File(os.fspath(path), self.access)
         self._path = ""
         self.entries = Entries(self._core)
         self._is_closed = False

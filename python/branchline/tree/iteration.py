@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from branchline.access import Access
 from branchline.errors import (
     BAD_FILE_ERRORS,
     DatasetError,
@@ -104,17 +105,17 @@ def _expanded(path: str) -> list[str]:
     return found
 
 
-def num_entries(files: Any) -> Iterator[tuple[str, str, int]]:
+def num_entries(files: Any, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
     """Path, tree and entries of each of the files, which are given as to ``iterate``; nothing else is read."""
     for source in sources_of(files):
-        tree = _opened(source)
+        tree = _opened(source, access)
         yield source.path, tree.path, tree.entries_count
 
 
-def _opened(source: Source) -> Tree:
+def _opened(source: Source, access: Access | str | None = None) -> Tree:
     if isinstance(source.open_tree, Tree):
         return source.open_tree
-    return File(source.path).tree(source.tree)
+    return File(source.path, access).tree(source.tree)
 
 
 class _TellingOfSkipped:
@@ -189,6 +190,7 @@ class Steps:
         step_size: int | str,
         workers: int | None,
         memory_limit: int | str,
+        access: Access | str | None = None,
         skip_bad_files: bool = False,
         allow_missing: bool = False,
         skipped: list[SkippedFile] | None = None,
@@ -200,6 +202,7 @@ class Steps:
             step_size=step_size,
             threads=check_workers(workers),
             memory_limit=memory_limit,
+            access=access,
             skip_bad_files=skip_bad_files,
             allow_missing=allow_missing,
         )
@@ -266,6 +269,7 @@ def iterate(
     allow_missing: bool = False,
     workers: int | None = None,
     memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
     skip_bad_files: bool = False,
     skipped: list[SkippedFile] | None = None,
     **options: Any,
@@ -274,9 +278,9 @@ def iterate(
 
     ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. What is
     read of them is said as to ``Tree.arrays``; names and filters are looked up in the first file. A step never spans
-    two files. With ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without
-    the tree or a branch: with a warning, and noted in the list ``skipped`` if one is given. With ``report`` each step
-    is a pair of arrays and a Report. Raises DatasetError and what reading raises.
+    two files. ``access`` is as for ``open``. With ``skip_bad_files`` a file that is missing or damaged is left out,
+    with ``allow_missing`` one without the tree or a branch: with a warning, and noted in the list ``skipped`` if one is
+    given. With ``report`` each step is a pair of arrays and a Report. Raises DatasetError and what reading raises.
     """
     check_opening_options(options)
     check_reading_options(language, ak_add_doc)
@@ -287,11 +291,13 @@ def iterate(
         library=library_of(library),
         how=how,
         doc=ak_add_doc,
+        access=access,
     )
     return steps.run(
         step_size=step_size,
         workers=workers,
         memory_limit=memory_limit,
+        access=access,
         skip_bad_files=skip_bad_files,
         allow_missing=allow_missing,
         skipped=skipped,
@@ -307,6 +313,7 @@ def _steps(
     limits: tuple[int | None, int | None] = (None, None),
     how: Any = None,
     doc: bool | Mapping[str, str] = False,
+    access: Access | str | None = None,
     **result: Any,
 ) -> Steps:
     """The steps over files, of which the first that opens says what names stand for."""
@@ -314,15 +321,15 @@ def _steps(
     if not sources:
         raise DatasetError("no files were given")
     if not doc and how != NESTED and all(one is None for one in asked):
-        return Steps(_within(sources, limits), None, how=how, **result)
+        return Steps(_within(sources, limits, access), None, how=how, **result)
     for index, source in enumerate(sources):
         try:
-            tree = _opened(source)
+            tree = _opened(source, access)
             selection = tree.selection(*asked)
         except allowed:
             continue
         sources[index] = replace(source, open_tree=tree)
-        return Steps(_within(sources, limits), selection, how=how, doc=doc, under=tree, **result)
+        return Steps(_within(sources, limits, access), selection, how=how, doc=doc, under=tree, **result)
     return Steps(sources, Selection({}), how=how, **result)
 
 
@@ -344,6 +351,7 @@ def concatenate(
     allow_missing: bool = False,
     workers: int | None = None,
     memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
     skip_bad_files: bool = False,
     **options: Any,
 ) -> Any:
@@ -358,21 +366,25 @@ def concatenate(
         library=library_of(library),
         how=how,
         doc=ak_add_doc,
+        access=access,
     )
     return steps.together(
         step_size="1 TB",
         workers=workers,
         memory_limit=memory_limit,
+        access=access,
         skip_bad_files=skip_bad_files,
         allow_missing=allow_missing,
     )
 
 
-def _within(sources: Sequence[Source], limits: tuple[int | None, int | None]) -> list[Source]:
+def _within(
+    sources: Sequence[Source], limits: tuple[int | None, int | None], access: Access | str | None
+) -> list[Source]:
     """The parts of sources between two entries, counted over all of them as in a slice."""
     if limits == (None, None):
         return list(sources)
-    counts = [_opened(source).entries_count for source in sources]
+    counts = [_opened(source, access).entries_count for source in sources]
     start, stop = check_entries(*limits, sum(counts))
     parts = []
     for source, count in zip(sources, counts, strict=True):

@@ -10,6 +10,7 @@ import awkward as ak
 import numpy as np
 
 from branchline._core import Stream
+from branchline.access import Access, access_of
 from branchline.errors import BAD_FILE_ERRORS, FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.limits import parse_bytes
 from branchline.tree.arrays import layout_of, record_of
@@ -153,7 +154,8 @@ class ChunkStream:
     trees that do not have them, or not in a form that can be read. ``step_size`` is bytes after decompression
     ("100 MB") or entries (an int), ``memory_limit`` what reading takes with the chunk in use and the one before, and
     what is decoded ahead of them; MemoryLimitError where that is too little. ``memory_parts`` streams share it. With
-    ``keeps_values`` the values are the caller's result and do not count. Errors of a source raise at its place in the
+    ``keeps_values`` the values are the caller's result and do not count. Files that are not open yet are read as
+    ``access`` says, open ones as they were opened. Errors of a source raise at its place in the
     order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
     ``allow_missing`` one without the tree or a branch.
     """
@@ -171,8 +173,10 @@ class ChunkStream:
         allow_missing: bool = False,
         memory_parts: int = 1,
         keeps_values: bool = False,
+        access: Access | str | None = None,
     ) -> None:
         self._sources = list(sources)
+        self._access = access_of(access)
         self._wanted = list(branches or ())
         self._skippable = (BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
         self.skipped: list[SkippedFile] = []
@@ -186,6 +190,7 @@ class ChunkStream:
             [one._for_core() for one in self._sources],
             None if branches is None else list(branches),
             list(optional),
+            access=self._access,
             step=(step_bytes, step_entries),
             threads=threads,
             memory=(positive_bytes("memory_limit", memory_limit), memory_parts, keeps_values),
@@ -208,12 +213,12 @@ class ChunkStream:
     def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
         source = self._sources[source_index]
         if isinstance(error, NoSuchKeyError) and error.hint is None:
-            error.hint = _hint_for(source, self._wanted)
+            error.hint = _hint_for(source, self._wanted, self._access)
         if not isinstance(error, self._skippable):
             self.close()
             raise error
         if chunk is None:
-            lost = entries_in(source)
+            lost = entries_in(source, self._access)
         else:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
             lost = stop - chunk.entry_start
@@ -235,24 +240,24 @@ class ChunkStream:
         self.close()
 
 
-def entries_in(source: Source) -> int | None:
+def entries_in(source: Source, access: Access) -> int | None:
     """The entries of a source that cannot be read, where its file still tells their number."""
     from branchline.tree.file import File  # A file's trees are read in turn by streams.
 
     try:
-        entries_count = File(source.path).tree(source.tree).entries_count
+        entries_count = File(source.path, access).tree(source.tree).entries_count
     except FILE_ERRORS:
         return None
     start, stop = check_entries(source.entry_start, source.entry_stop, entries_count)
     return stop - start
 
 
-def _hint_for(source: Source, branches: Sequence[str]) -> str | None:
+def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | None:
     """The nearest names for a source whose tree, or one of whose branches, is not there."""
     from branchline.tree.file import File  # A file's trees are read in turn by streams.
 
     try:
-        file = File(source.path)
+        file = File(source.path, access)
         tree = file[source.tree if source.tree is not None else file.trees()[0]]
         for name in branches:
             tree[name]

@@ -10,6 +10,7 @@ use branchline_format::file::{read_key_at, read_object, TKey};
 use branchline_format::ntuple::anchor;
 use branchline_format::tree::{read_tree, Place, TTree};
 use branchline_format::write::{FileFrame, Recording};
+use branchline_storage::Access;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -28,7 +29,7 @@ pub(super) struct Input {
 impl Input {
     /// Opens a file and checks that it can be merged.
     pub(super) fn open(path: &str, tree: Option<&str>) -> Result<Self> {
-        let file = File::open(path)?;
+        let file = File::open(path, &Access::default())?;
         let entry = file.find_tree(tree)?;
         check_alone(&file, &entry.path)?;
         let key = entry.key;

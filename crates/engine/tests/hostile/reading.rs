@@ -11,6 +11,7 @@ use branchline_engine::error::{ReadError, ReadErrorKind};
 use branchline_engine::file::File;
 use branchline_engine::read_now::read_now;
 use branchline_engine::slab::{Buffer, Pool};
+use branchline_storage::Access;
 
 use crate::anatomy::Touched;
 use crate::columns::checked_len;
@@ -60,7 +61,7 @@ pub fn read(path: &Path, wanted: Option<&[Which]>) -> Reading {
 }
 
 fn read_file(path: &str, wanted: Option<&[Which]>, reading: &mut Reading) -> Result<(), ReadError> {
-    let file = File::open(path)?;
+    let file = File::open(path, &Access::default())?;
     let mut tree_paths: Vec<String> =
         file.entries_below("")?.into_iter().filter(|entry| file.is_tree(&entry.key)).map(|entry| entry.path).collect();
     tree_paths.sort();

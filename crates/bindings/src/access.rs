@@ -1,0 +1,37 @@
+//! `branchline.Access` as the storage knows it.
+
+use branchline_storage::{Access, AccessMode};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// The fields of the Python class, which has checked them.
+#[derive(FromPyObject)]
+struct Fields {
+    mode: String,
+    read_ahead: Option<u64>,
+    tree_cache: u64,
+    gap: Option<u64>,
+    requests_in_flight: Option<usize>,
+    bytes_in_flight: Option<u64>,
+}
+
+/// How to read.
+#[derive(Default)]
+pub struct PythonAccess(pub Access);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let fields: Fields = given.extract()?;
+        let unknown = || PyValueError::new_err(format!("there is no access {:?}", fields.mode));
+        Ok(Self(Access {
+            mode: AccessMode::named(&fields.mode).ok_or_else(unknown)?,
+            read_ahead_bytes: fields.read_ahead,
+            tree_cache_bytes: fields.tree_cache,
+            gap_bytes: fields.gap,
+            requests_in_flight: fields.requests_in_flight,
+            bytes_in_flight: fields.bytes_in_flight,
+        }))
+    }
+}

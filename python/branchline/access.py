@@ -1,0 +1,105 @@
+"""Access: how a job reads its files, for whoever wants to choose or to compare.
+
+A field's ``metadata`` holds what the command line says of it: its option and a sentence of help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from branchline.errors import BranchlineError, OptionError
+from branchline.limits import parse_bytes
+
+MODES = {
+    "plain": "basket by basket in the order of the entries, as ROOT does without a cache",
+    "cache": "branches are learned on the first entries, then a cluster's baskets read together, as by TTreeCache",
+    "planned": "all that is needed is known beforehand, joined, and asked for early",
+    "prefetch": "whole files into memory, the next one ahead",
+    "stage": "whole files to a local disk first, the next one ahead",
+}
+# The buffers that RFIO could be told to use.
+READ_AHEAD_MIN_BYTES = 4 * 2**10
+READ_AHEAD_MAX_BYTES = 128 * 2**20
+TREE_CACHE_MIN_BYTES = 10**4
+# More connections or requests than this are an attack on a server.
+REQUESTS_IN_FLIGHT_MAX = 1024
+
+
+def _option(default: Any, flag: str, text: str) -> Any:
+    return dataclasses.field(default=default, metadata={"flag": flag, "help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How files are read. Sizes are bytes or texts such as "1 MB", and bytes afterwards; None leaves them to
+    Branchline, which chooses them by the storage. Raises OptionError for what is impossible.
+    """
+
+    mode: str = _option("planned", "--access", f"How to read: {', '.join(MODES)}.")
+    read_ahead: int | str | None = _option(
+        None, "--read-ahead", "Read through a client buffer of this size, 4 KiB to 128 MiB, as RFIO's; none by default."
+    )
+    tree_cache: int | str = _option("30 MB", "--tree-cache", "Size of the cache of --access cache.")
+    gap: int | str | None = _option(None, "--gap", "Read what lies so far apart in one request; chosen by default.")
+    requests_in_flight: int | None = _option(
+        None, "--requests-in-flight", "Requests to a server at a time; chosen by default."
+    )
+    bytes_in_flight: int | str | None = _option(
+        None, "--bytes-in-flight", "Bytes asked for ahead and not there yet; chosen by default."
+    )
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise OptionError(f"there is no access {self.mode!r}", hint=f"there are {', '.join(MODES)}")
+        self._set_bytes("read_ahead", READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES)
+        self._set_bytes("tree_cache", TREE_CACHE_MIN_BYTES)
+        self._set_bytes("gap", 0)
+        self._set_bytes("bytes_in_flight", 1)
+        count = self.requests_in_flight
+        is_count = isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= REQUESTS_IN_FLIGHT_MAX
+        if count is not None and not is_count:
+            raise OptionError(
+                f"{count!r} requests in flight are impossible", hint=f"give 1 to {REQUESTS_IN_FLIGHT_MAX}"
+            )
+
+    def _set_bytes(self, name: str, least: int, most: int = 2**62) -> None:
+        """Makes a size a number of bytes."""
+        given = getattr(self, name)
+        if given is None:
+            return
+        shown = f"{name.replace('_', '-')} of {given!r}"
+        try:
+            size = parse_bytes(given) if isinstance(given, int | str) and not isinstance(given, bool) else -1
+        except BranchlineError:
+            size = -1
+        if not least <= size <= most:
+            bounds = f"{least} bytes or more" if most == 2**62 else f"{least} to {most} bytes"
+            raise OptionError(f"a {shown} is impossible", hint=f'give {bounds}, e.g. "1 MiB"')
+        object.__setattr__(self, name, size)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by their names; sizes in bytes, None where Branchline chooses."""
+        return dataclasses.asdict(self)
+
+    def chosen(self) -> dict[str, Any]:
+        """Those fields that are not as usual, by their names, and the mode."""
+        usual = Access()
+        own = {name: value for name, value in self.as_dict().items() if value != getattr(usual, name)}
+        return {"mode": self.mode} | own
+
+
+#: What is usual.
+PLANNED = Access()
+
+
+def access_of(given: Any) -> Access:
+    """An Access, from one, from the name of a mode, or from None. Raises OptionError."""
+    if given is None:
+        return PLANNED
+    if isinstance(given, str):
+        return Access(mode=given)
+    if isinstance(given, Access):
+        return given
+    raise OptionError(f"{given!r} is no way to read", hint='give a mode such as "planned", or branchline.Access(...)')
