@@ -57,8 +57,7 @@ class Stream:
     def __init__(
         self,
         sources: list[tuple[Tree | tuple[str, str | None], int, int | None]],
-        branches: list[str] | None,
-        optional: list[str] = ...,
+        branches: tuple[list[str] | None, list[str]],
         *,
         access: Access,
         step: tuple[int, int | None],

@@ -51,23 +51,23 @@ pub struct Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (sources, branches, optional=Vec::new(), *, access, step, threads, memory))]
+    #[pyo3(signature = (sources, branches, *, access, step, threads, memory))]
     fn new(
         py: Python<'_>,
         sources: Vec<SourceTuple>,
-        branches: Option<Vec<String>>,
-        optional: Vec<String>,
+        branches: (Option<Vec<String>>, Vec<String>),
         access: PythonAccess,
         step: (u64, Option<u64>),
         threads: usize,
         memory: (u64, u64, bool),
     ) -> PyResult<Self> {
+        let (wanted, optional) = branches;
         let ((step_bytes, step_entries), (memory_limit_bytes, memory_parts, keeps_values)) = (step, memory);
         let sources = sources
             .into_iter()
             .map(|(tree, entry_start, entry_stop)| Source { tree: tree.into(), entry_start, entry_stop })
             .collect();
-        let selection = branches.map_or(Selection::All, Selection::Named);
+        let selection = wanted.map_or(Selection::All, Selection::Named);
         let options = Options {
             selection,
             optional: optional.into_iter().collect(),

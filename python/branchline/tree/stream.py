@@ -188,8 +188,7 @@ class ChunkStream:
             raise BranchlineError(f"steps of {step_size} entries never end", hint="give 1 or more")
         self._core = Stream(
             [one._for_core() for one in self._sources],
-            None if branches is None else list(branches),
-            list(optional),
+            (None if branches is None else list(branches), list(optional)),
             access=self._access,
             step=(step_bytes, step_entries),
             threads=threads,

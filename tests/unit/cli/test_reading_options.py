@@ -79,7 +79,7 @@ def test_a_command_hands_its_options_to_the_workers_and_the_record(
     assert result.exit_code == 0, result.output
     job = json.loads((out / "job.json").read_text())
     assert job["access"] == {"mode": "plain", "read_ahead": 65536, "requests_in_flight": 2}
-    assert "plain, read ahead 65.54 kB, requests in flight 2" in (out / "report.html").read_text()
+    assert "plain, read ahead 65.5" in (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["run", "test", "show"])
