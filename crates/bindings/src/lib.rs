@@ -5,6 +5,7 @@ mod buffer;
 mod errors;
 mod files;
 mod merge;
+mod proxy;
 mod records;
 mod store;
 mod stream;
@@ -22,6 +23,8 @@ mod _core {
     use super::files::{File, Tree};
     #[pymodule_export]
     use super::merge::Merge;
+    #[pymodule_export]
+    use super::proxy::{check_trouble, Proxy};
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

@@ -38,6 +38,8 @@ pub enum ReadErrorKind {
     Unsupported,
     /// It does not fit into the memory limit.
     MemoryLimit,
+    /// An option has a value that means nothing.
+    Option,
     /// A mistake in the engine.
     Internal,
 }
@@ -74,6 +76,7 @@ impl ReadError {
         let kind = match error.kind {
             StorageErrorKind::NotFound => ReadErrorKind::Missing,
             StorageErrorKind::Truncated => ReadErrorKind::BadFile,
+            StorageErrorKind::Option => ReadErrorKind::Option,
             _ => ReadErrorKind::Storage,
         };
         let mut own = Self::new(kind, &error.path, error.message.clone());

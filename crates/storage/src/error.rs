@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use crate::url::without_secrets;
 use crate::ByteRange;
 
 /// The result of anything that a store does.
@@ -33,6 +34,8 @@ pub enum StorageErrorKind {
     Refused,
     /// The file is no longer the one that was opened.
     Changed,
+    /// What was asked for how to read it means nothing.
+    Option,
 }
 
 /// A failure to open or to read.
@@ -96,6 +99,12 @@ impl StorageError {
     /// There is not enough memory for the bytes of `wanted`.
     pub(crate) fn no_memory(path: &str, wanted: ByteRange) -> Self {
         Self::not_read(path, wanted, &io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// The file is to be read in a way that means nothing.
+    pub(crate) fn option(path: &str, reason: String) -> Self {
+        let path = without_secrets(path);
+        Self { kind: StorageErrorKind::Option, message: reason, path, offset: None, retry_may_help: false }
     }
 
     pub(crate) fn not_a_file(path: &str, what_it_is: &str) -> Self {

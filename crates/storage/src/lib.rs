@@ -21,6 +21,7 @@ mod settings;
 mod store;
 mod tls;
 mod token;
+mod trouble;
 mod url;
 mod xrootd;
 
@@ -34,4 +35,5 @@ pub use memory::Memory;
 pub use open::open;
 pub use range::{ByteRange, RangeRead};
 pub use store::{ReadEffort, Store};
+pub use trouble::{FaultKind, FaultPlan, Faulty, Proxy, ProxyCounts, Throttle, Throttled};
 pub use xrootd::XrootdFile;

@@ -16,6 +16,7 @@ from branchline.cli.failure import hush, say, say_stopping, told
 from branchline.cli.inspecting import inspect
 from branchline.cli.merging import merge
 from branchline.cli.progress_bar import progress_bar
+from branchline.cli.proxying import proxy
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.tables import print_forecast
 from branchline.dataset import DataFile
@@ -168,6 +169,7 @@ def show(
 
 app.command()(inspect)
 app.command()(merge)
+app.command()(proxy)
 app.command("demo-data")(demo_data)
 
 

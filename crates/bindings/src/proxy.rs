@@ -1,0 +1,67 @@
+//! A proxy that makes connections slow, and fail, on purpose.
+
+use std::sync::{Mutex, PoisonError};
+
+use branchline_storage as storage;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// A running proxy; its connections end when it is closed.
+#[pyclass(frozen)]
+pub struct Proxy(Mutex<storage::Proxy>);
+
+#[pymethods]
+impl Proxy {
+    #[new]
+    #[pyo3(signature = (listen, target, throttle, fault=None))]
+    fn new(py: Python<'_>, listen: &str, target: &str, throttle: &str, fault: Option<&str>) -> PyResult<Self> {
+        let throttle: storage::Throttle = throttle.parse().map_err(PyValueError::new_err)?;
+        let plan: Option<storage::FaultPlan> = fault.map(str::parse).transpose().map_err(PyValueError::new_err)?;
+        let started = py.detach(|| storage::Proxy::start(listen, target, throttle, plan));
+        let proxy = started.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self(Mutex::new(proxy)))
+    }
+
+    /// Where it listens: `host:port`.
+    #[getter]
+    fn address(&self) -> String {
+        self.proxy().address().to_string()
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.proxy().address().port()
+    }
+
+    /// What went through it so far.
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = self.proxy().counts();
+        let all = PyDict::new(py);
+        all.set_item("connections", counts.connections_count)?;
+        all.set_item("to_server_bytes", counts.to_server_bytes)?;
+        all.set_item("to_client_bytes", counts.to_client_bytes)?;
+        all.set_item("faults", counts.faults_count)?;
+        Ok(all)
+    }
+
+    /// Ends all connections, and takes no more.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.proxy().close());
+    }
+}
+
+impl Proxy {
+    fn proxy(&self) -> std::sync::MutexGuard<'_, storage::Proxy> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether these words say how a storage is to be slow, and how it is to fail: a ValueError if not.
+#[pyfunction]
+#[pyo3(signature = (throttle=None, fault=None))]
+pub fn check_trouble(throttle: Option<&str>, fault: Option<&str>) -> PyResult<()> {
+    throttle.map(str::parse::<storage::Throttle>).transpose().map_err(PyValueError::new_err)?;
+    fault.map(str::parse::<storage::FaultPlan>).transpose().map_err(PyValueError::new_err)?;
+    Ok(())
+}

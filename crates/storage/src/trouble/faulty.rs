@@ -1,0 +1,104 @@
+//! A store around a store that fails as a plan says.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+use super::draw::drawn;
+use super::fault_plan::{next, FaultKind, FaultPlan, Requests};
+use crate::fault::Fault;
+use crate::settings::Settings;
+use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
+
+/// Opening the file and every call are requests, of which some fail.
+pub struct Faulty {
+    inner: Arc<dyn Store>,
+    plan: FaultPlan,
+    requests: Arc<AtomicU64>,
+    settings: Settings,
+}
+
+impl Faulty {
+    /// Makes the store that `open` gives fail, and the opening too: `words` say how.
+    pub fn open(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
+        let plan: FaultPlan = words.parse().map_err(|reason| StorageError::option(path, reason))?;
+        let (requests, settings) = (Requests::of(words).at(path), Settings::from_environment());
+        if let Some(kind) = plan.hit(path, next(&requests)) {
+            if kind != FaultKind::Wrong {
+                return Err(fails(kind, &plan, &settings, "the storage").at(path, None));
+            }
+        }
+        Ok(Self { inner: open()?, plan, requests, settings })
+    }
+}
+
+/// Waits as long as this kind of fault does, and answers with what is said then.
+fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, server: &str) -> Fault {
+    use StorageErrorKind::{NotFound, Protocol, Timeout, Unreachable};
+    match kind {
+        FaultKind::Stall => {
+            std::thread::sleep(plan.stall.unwrap_or(settings.silence));
+            Fault::new(Timeout, format!("{server} did not answer in time, as it was told to"))
+        }
+        FaultKind::Hang => loop {
+            std::thread::park();
+        },
+        FaultKind::Reset => Fault::new(Unreachable, format!("{server} closed the connection, as it was told to")),
+        FaultKind::Short | FaultKind::Wrong => {
+            Fault::new(Protocol, format!("{server} answered with fewer bytes than asked, as it was told to"))
+        }
+        FaultKind::Missing => Fault::new(NotFound, format!("there is no such file at {server}, as it was told to say")),
+    }
+}
+
+impl Store for Faulty {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.inner.size_bytes()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.inner.gap_bytes()
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let number = next(&self.requests);
+        match self.plan.hit(self.path(), number) {
+            None => self.inner.read_ranges(reads),
+            Some(FaultKind::Wrong) => {
+                let effort = self.inner.read_ranges(reads)?;
+                change_a_byte(reads, drawn(self.plan.seed, ("byte", self.path(), number)));
+                Ok(effort)
+            }
+            Some(kind) => {
+                let first: Option<ByteRange> = reads.first().map(|read| read.range);
+                Err(fails(kind, &self.plan, &self.settings, self.name()).at(self.path(), first))
+            }
+        }
+    }
+}
+
+/// Changes one of all the bytes that were read.
+fn change_a_byte(reads: &mut [RangeRead], number: u64) {
+    let all: u64 = reads.iter().map(|read| read.range.length).sum();
+    let Some(mut position) = number.checked_rem(all) else { return };
+    for read in reads {
+        if position < read.range.length {
+            if let Some(byte) = read.room().get_mut(position as usize) {
+                *byte ^= 1 << (number >> 32 & 7);
+            }
+            return;
+        }
+        position -= read.range.length;
+    }
+}

@@ -1,0 +1,123 @@
+//! A link that many connections share: when bytes that enter it now have passed.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::draw::drawn_share;
+use super::throttle::Throttle;
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// From when on there is room for more.
+#[derive(Debug, Default)]
+struct Free {
+    to_server: Option<Instant>,
+    to_client: Option<Instant>,
+    request: Option<Instant>,
+    draws_count: u64,
+}
+
+/// A link. Bytes pass it one after the other, in the order in which they come to it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) throttle: Throttle,
+    free: Mutex<Free>,
+}
+
+impl Link {
+    pub(super) fn new(throttle: Throttle) -> Self {
+        Self { throttle, free: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long a byte travels in one direction, of a link without jitter.
+    pub(super) fn one_way(&self) -> Duration {
+        self.throttle.latency / 2
+    }
+
+    /// What is drawn on top of the latency, for one request.
+    pub(super) fn jitter(&self) -> Duration {
+        if self.throttle.jitter.is_zero() {
+            return Duration::ZERO;
+        }
+        let mut free = self.lock();
+        free.draws_count += 1;
+        self.throttle.jitter.mul_f64(drawn_share(self.throttle.seed, free.draws_count))
+    }
+
+    /// When a request is taken that comes at `arrival`.
+    pub(super) fn take_request(&self, arrival: Instant) -> Instant {
+        let Some(rate) = self.throttle.requests_per_second else { return arrival };
+        let mut free = self.lock();
+        let taken = free.request.map_or(arrival, |next| next.max(arrival));
+        free.request = Some(taken + Duration::from_secs_f64(1.0 / rate));
+        taken
+    }
+
+    /// When the last of these bytes has passed the narrowest part, if they come there at `arrival`.
+    pub(super) fn pass(&self, direction: Direction, arrival: Instant, bytes: u64) -> Instant {
+        let Some(rate) = self.throttle.bytes_per_second else { return arrival };
+        let mut free = self.lock();
+        let lane = match direction {
+            Direction::ToServer => &mut free.to_server,
+            Direction::ToClient => &mut free.to_client,
+        };
+        let start = lane.map_or(arrival, |next| next.max(arrival));
+        let passed = start + Duration::from_secs_f64(bytes as f64 / rate);
+        *lane = Some(passed);
+        passed
+    }
+}
+
+/// Sleeps until then.
+pub(super) fn sleep_until(when: Instant) {
+    let left = when.saturating_duration_since(Instant::now());
+    if !left.is_zero() {
+        std::thread::sleep(left);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn link(words: &str) -> Link {
+        Link::new(words.parse().unwrap())
+    }
+
+    #[test]
+    fn bytes_of_all_pass_one_after_the_other() {
+        let (link, now) = (link("bandwidth=1MB/s"), Instant::now());
+        assert_eq!(link.pass(Direction::ToClient, now, 1000), now + Duration::from_millis(1));
+        assert_eq!(link.pass(Direction::ToClient, now, 2000), now + Duration::from_millis(3));
+        assert_eq!(link.pass(Direction::ToServer, now, 1000), now + Duration::from_millis(1));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(link.pass(Direction::ToClient, later, 1000), later + Duration::from_millis(1));
+    }
+
+    #[test]
+    fn requests_are_taken_at_their_rate_and_jitter_stays_within_its_bounds() {
+        let (link, now) = (link("requests=10/s,jitter=5ms,seed=1"), Instant::now());
+        let taken: Vec<_> = (0..3).map(|_| link.take_request(now) - now).collect();
+        assert_eq!(taken, [0, 100, 200].map(Duration::from_millis));
+        let drawn: Vec<_> = (0..100).map(|_| link.jitter()).collect();
+        assert!(drawn.iter().all(|one| *one < Duration::from_millis(5)));
+        assert!(drawn.iter().max() > Some(&Duration::from_millis(4)));
+    }
+
+    #[test]
+    fn a_link_without_limits_costs_nothing() {
+        let (link, now) = (link(""), Instant::now());
+        assert_eq!((link.pass(Direction::ToClient, now, 1 << 40), link.take_request(now)), (now, now));
+        assert_eq!((link.one_way(), link.jitter()), (Duration::ZERO, Duration::ZERO));
+    }
+}

@@ -1,0 +1,17 @@
+//! A storage made slow and unreliable on purpose: as stores around a store, and as a proxy for clients of others.
+
+mod delay_line;
+mod draw;
+mod fault_plan;
+mod faulty;
+mod link;
+mod proxy;
+mod quantities;
+mod throttle;
+mod throttled;
+
+pub use fault_plan::{FaultKind, FaultPlan};
+pub use faulty::Faulty;
+pub use proxy::{Proxy, ProxyCounts};
+pub use throttle::Throttle;
+pub use throttled::Throttled;

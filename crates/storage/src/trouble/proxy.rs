@@ -1,0 +1,326 @@
+//! A proxy that makes any TCP connection as slow as a given link, and fail as a plan says: for clients of others.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_linger;
+
+use super::delay_line::{DelayLine, Piece};
+use super::draw::drawn;
+use super::fault_plan::{next, FaultKind, FaultPlan};
+use super::link::{sleep_until, Direction, Link};
+use super::throttle::Throttle;
+use crate::limits::CONNECT_TIMEOUT;
+
+/// So far ahead of its bandwidth a connection may enter the link. It hides how late a sleeper wakes up, and is the turn
+/// that one connection has before the others.
+const AHEAD: Duration = Duration::from_millis(2);
+/// Read at a time where nothing limits the bandwidth.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+/// A packet.
+const PIECE_BYTES_MIN: usize = 1460;
+
+/// What went through a proxy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProxyCounts {
+    /// Connections that were made.
+    pub connections_count: u64,
+    /// Bytes from clients to the server.
+    pub to_server_bytes: u64,
+    /// Bytes from the server to clients.
+    pub to_client_bytes: u64,
+    /// Answers that were made to fail.
+    pub faults_count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    connections: AtomicU64,
+    to_server: AtomicU64,
+    to_client: AtomicU64,
+    requests: AtomicU64,
+    faults: AtomicU64,
+}
+
+/// A running proxy. All its connections share one link; they end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: Vec<SocketAddr>,
+    link: Link,
+    plan: Option<FaultPlan>,
+    counted: Counted,
+    is_closed: AtomicBool,
+    connections: Mutex<Vec<Weak<Connection>>>,
+}
+
+/// Both sides of one connection.
+#[derive(Debug)]
+struct Connection {
+    client: TcpStream,
+    server: TcpStream,
+    /// When a handshake over the link would be done.
+    ready: Instant,
+    to_server: DelayLine,
+    to_client: DelayLine,
+    /// What happens to the next bytes of the server.
+    fault: Mutex<Option<FaultKind>>,
+}
+
+impl Proxy {
+    /// Listens at `listen` and hands every connection on to `target`, both written `host:port`. Port 0 is a free one.
+    pub fn start(listen: &str, target: &str, throttle: Throttle, plan: Option<FaultPlan>) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        let target: Vec<SocketAddr> = target.to_socket_addrs()?.collect();
+        let shared = Arc::new(Shared {
+            target,
+            link: Link::new(throttle),
+            plan,
+            counted: Counted::default(),
+            is_closed: AtomicBool::new(false),
+            connections: Mutex::default(),
+        });
+        let (address, own) = (listener.local_addr()?, Arc::clone(&shared));
+        let acceptor = spawn(move || accept_all(&listener, &own))?;
+        Ok(Self { address, shared, acceptor: Some(acceptor) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What went through it so far.
+    pub fn counts(&self) -> ProxyCounts {
+        let counted = &self.shared.counted;
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ProxyCounts {
+            connections_count: of(&counted.connections),
+            to_server_bytes: of(&counted.to_server),
+            to_client_bytes: of(&counted.to_client),
+            faults_count: of(&counted.faults),
+        }
+    }
+
+    /// Ends all connections, and takes no more.
+    pub fn close(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Release);
+        let Some(acceptor) = self.acceptor.take() else { return };
+        // Wakes up who waits for a connection. Listening everywhere means listening here.
+        let mut own = self.address;
+        if own.ip().is_unspecified() {
+            own.set_ip(if own.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() });
+        }
+        if TcpStream::connect_timeout(&own, CONNECT_TIMEOUT).is_ok() {
+            drop(acceptor.join());
+        }
+        let connections = std::mem::take(&mut *lock(&self.shared.connections));
+        connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.close());
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("branchline-proxy".to_owned()).spawn(work)
+}
+
+fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        if shared.is_closed.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(client) = client else {
+            // Too many open files, for example: it passes when others are closed.
+            std::thread::sleep(AHEAD);
+            continue;
+        };
+        let ready = Instant::now() + shared.link.throttle.latency;
+        let shared = Arc::clone(shared);
+        // A client that cannot be served is closed by being dropped.
+        let _ = spawn(move || {
+            let _ = serve(client, ready, &shared);
+        });
+    }
+}
+
+/// Connects to the target and carries bytes in both directions until both have ended.
+fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<()> {
+    let mut server = Err(io::Error::from(ErrorKind::AddrNotAvailable));
+    for address in &shared.target {
+        server = TcpStream::connect_timeout(address, CONNECT_TIMEOUT);
+        if server.is_ok() {
+            break;
+        }
+    }
+    let server = server?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let connection = Arc::new(Connection {
+        client,
+        server,
+        ready,
+        to_server: DelayLine::default(),
+        to_client: DelayLine::default(),
+        fault: Mutex::default(),
+    });
+    let mut connections = lock(&shared.connections);
+    connections.retain(|one| one.strong_count() > 0);
+    connections.push(Arc::downgrade(&connection));
+    drop(connections);
+    if shared.is_closed.load(Ordering::Acquire) {
+        connection.close();
+    }
+    shared.counted.connections.fetch_add(1, Ordering::Relaxed);
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        let (own, of) = (Arc::clone(&connection), Arc::clone(shared));
+        spawn(move || own.receive(direction, &of))?;
+        let (own, of) = (Arc::clone(&connection), Arc::clone(shared));
+        spawn(move || own.send(direction, &of))?;
+    }
+    Ok(())
+}
+
+impl Connection {
+    fn line(&self, direction: Direction) -> &DelayLine {
+        match direction {
+            Direction::ToServer => &self.to_server,
+            Direction::ToClient => &self.to_client,
+        }
+    }
+
+    /// Puts what comes from one end on its way, no faster than the link takes it.
+    fn receive(&self, direction: Direction, shared: &Shared) {
+        let link = &shared.link;
+        let mut from = if direction == Direction::ToServer { &self.client } else { &self.server };
+        let by_rate = link.throttle.bytes_per_second.map(|rate| (rate * AHEAD.as_secs_f64()) as usize);
+        let mut room = vec![0; by_rate.unwrap_or(PIECE_BYTES_MAX).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)];
+        let mut last_due = Instant::now();
+        loop {
+            let count = match from.read(&mut room) {
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return self.close(),
+            };
+            let now = Instant::now();
+            let mut arrival = now;
+            if direction == Direction::ToServer {
+                arrival = link.take_request(now.max(self.ready) + link.jitter());
+                self.count_request(shared);
+            }
+            let passed = link.pass(direction, arrival, count as u64);
+            last_due = last_due.max(passed + link.one_way());
+            let bytes = room[..count].to_vec();
+            let pieces = match (direction, count) {
+                (_, 0) => vec![Piece::End],
+                (Direction::ToServer, _) => vec![Piece::Bytes(bytes)],
+                (Direction::ToClient, _) => self.with_fault(bytes, shared),
+            };
+            let is_last = !pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
+            if !pieces.into_iter().all(|piece| self.line(direction).put(last_due, piece)) || is_last {
+                return;
+            }
+            if let Some(early) = passed.checked_sub(AHEAD) {
+                sleep_until(early);
+            }
+        }
+    }
+
+    /// Decides whether the answer to what a client just sent is to fail.
+    fn count_request(&self, shared: &Shared) {
+        let number = next(&shared.counted.requests);
+        if let Some(kind) = shared.plan.as_ref().and_then(|plan| plan.hit("proxy", number)) {
+            *lock(&self.fault) = Some(kind);
+        }
+    }
+
+    /// The bytes of a server, or what becomes of them.
+    fn with_fault(&self, mut bytes: Vec<u8>, shared: &Shared) -> Vec<Piece> {
+        let (Some(kind), Some(plan)) = (lock(&self.fault).take(), &shared.plan) else {
+            return vec![Piece::Bytes(bytes)];
+        };
+        let number = next(&shared.counted.faults);
+        match kind {
+            FaultKind::Stall => {
+                self.to_client.wait_until_closed(plan.stall);
+                vec![Piece::Bytes(bytes)]
+            }
+            FaultKind::Hang => {
+                self.to_client.wait_until_closed(None);
+                Vec::new()
+            }
+            FaultKind::Reset | FaultKind::Missing => vec![Piece::Cut],
+            FaultKind::Short => {
+                bytes.truncate(bytes.len() / 2);
+                vec![Piece::Bytes(bytes), Piece::End]
+            }
+            FaultKind::Wrong => {
+                let place = drawn(plan.seed, ("byte", number)) % bytes.len() as u64;
+                bytes[place as usize] ^= 1;
+                vec![Piece::Bytes(bytes)]
+            }
+        }
+    }
+
+    /// Gives the other end what has arrived.
+    fn send(&self, direction: Direction, shared: &Shared) {
+        let (mut to, count) = match direction {
+            Direction::ToServer => (&self.server, &shared.counted.to_server),
+            Direction::ToClient => (&self.client, &shared.counted.to_client),
+        };
+        loop {
+            match self.line(direction).take() {
+                Some(Piece::Bytes(bytes)) => {
+                    if to.write_all(&bytes).is_err() {
+                        return self.close();
+                    }
+                    count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                }
+                Some(Piece::End) => {
+                    // The other direction may go on.
+                    let _ = to.shutdown(Shutdown::Write);
+                    return;
+                }
+                Some(Piece::Cut) => {
+                    return self.cut();
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// The client is told that the connection is no more, instead of that nothing more comes: closing the socket does
+    /// that, once nobody waits at it any more.
+    fn cut(&self) {
+        let _ = set_socket_linger(&self.client, Some(Duration::ZERO));
+        self.to_server.close();
+        self.to_client.close();
+        let _ = self.client.shutdown(Shutdown::Read);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+
+    fn close(&self) {
+        self.to_server.close();
+        self.to_client.close();
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+}

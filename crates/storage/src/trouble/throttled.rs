@@ -1,0 +1,60 @@
+//! A store around a store that makes it as slow as a given link.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::link::{sleep_until, Direction, Link};
+use super::throttle::Throttle;
+use crate::{RangeRead, ReadEffort, Result, StorageError, Store};
+
+/// Every call costs a round trip, and its bytes pass one link with those of all stores that are throttled alike in this
+/// process. The ranges of a call are asked for at once, so that they cost one round trip together.
+pub struct Throttled {
+    inner: Arc<dyn Store>,
+    link: Arc<Link>,
+}
+
+impl Throttled {
+    /// Makes the stores that `open` gives slow, and the opening too: `words` say how slow.
+    pub fn open(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
+        let throttle: Throttle = words.parse().map_err(|reason| StorageError::option(path, reason))?;
+        let link = throttle.link(words);
+        let taken = link.take_request(Instant::now() + link.one_way() + link.jitter());
+        let inner = open()?;
+        sleep_until(taken.max(Instant::now()) + link.one_way());
+        Ok(Self { inner, link })
+    }
+}
+
+impl Store for Throttled {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.inner.size_bytes()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.inner.gap_bytes()
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let taken = self.link.take_request(Instant::now() + self.link.one_way() + self.link.jitter());
+        let started = Instant::now();
+        let effort = self.inner.read_ranges(reads)?;
+        // The storage behind the link reads from when the request is there.
+        let answered = taken + started.elapsed();
+        let bytes = reads.iter().map(|read| read.range.length).sum();
+        sleep_until(self.link.pass(Direction::ToClient, answered, bytes) + self.link.one_way());
+        Ok(effort)
+    }
+}

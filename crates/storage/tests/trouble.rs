@@ -1,0 +1,77 @@
+//! Stores that are made slow and unreliable on purpose do what their words say.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use branchline_storage::{ByteRange, Faulty, Memory, RangeRead, StorageError, StorageErrorKind, Store, Throttled};
+
+const BYTES: usize = 100_000;
+
+fn memory(path: &str) -> Result<Arc<dyn Store>, StorageError> {
+    let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
+    Ok(Arc::new(Memory::new(path, bytes)))
+}
+
+fn read(store: &dyn Store) -> Result<Vec<u8>, StorageError> {
+    let mut reads = [RangeRead::new(ByteRange::new(0, 90_000)), RangeRead::new(ByteRange::new(90_000, 10_000))];
+    store.read_ranges(&mut reads)?;
+    Ok([reads[0].bytes(), reads[1].bytes()].concat())
+}
+
+#[test]
+fn a_throttled_store_gives_the_same_bytes_and_not_too_early() {
+    let words = "latency=20ms,bandwidth=10MB/s";
+    let started = Instant::now();
+    let stores: Vec<_> = ["a", "b"].iter().map(|path| Throttled::open(words, path, || memory(path)).unwrap()).collect();
+    assert!(started.elapsed() >= Duration::from_millis(40));
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for store in &stores {
+            scope.spawn(|| assert!(read(store).unwrap() == read(&*memory("a").unwrap()).unwrap()));
+        }
+    });
+    // One round trip, and the bytes of both one after the other.
+    assert!(started.elapsed() >= Duration::from_millis(20 + 2 * 10));
+}
+
+#[test]
+fn every_kind_of_fault_is_told_as_what_it_is() {
+    use StorageErrorKind::{NotFound, Protocol, Timeout, Unreachable};
+    for (kind, expected) in
+        [("stall,for=5ms", Timeout), ("reset", Unreachable), ("short", Protocol), ("missing", NotFound)]
+    {
+        let words = format!("{kind},after=2,seed=5");
+        let store = Faulty::open(&words, "f.root", || memory("f.root")).unwrap();
+        read(&store).unwrap();
+        let error = read(&store).unwrap_err();
+        assert_eq!(error.kind, expected, "{error}");
+        assert_eq!(error.retry_may_help(), expected != NotFound);
+        assert!(error.message.starts_with("f.root: reading 90000 bytes at offset 0 failed: "), "{error}");
+        let error = Faulty::open(&words, "f.root", || memory("f.root")).err().unwrap();
+        assert_eq!(error.kind, expected, "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_byte_is_one_and_not_told() {
+    let right = read(&*memory("f.root").unwrap()).unwrap();
+    for seed in 0..20 {
+        let words = format!("wrong,every=3,seed={seed}");
+        let store = Faulty::open(&words, "f.root", || memory("f.root")).unwrap();
+        let wrong: Vec<usize> = (0..8)
+            .map(|_| read(&store).unwrap().iter().zip(&right).filter(|(one, other)| one != other).count())
+            .collect();
+        assert!(wrong.iter().all(|count| *count <= 1) && (2..=3).contains(&wrong.iter().sum::<usize>()), "{wrong:?}");
+    }
+}
+
+#[test]
+fn words_that_mean_nothing_are_an_error_about_the_option() {
+    let error = Faulty::open("stal", "f.root", || memory("f.root")).err().unwrap();
+    assert_eq!(error.kind, StorageErrorKind::Option);
+    assert!(error.message.contains("\"stal\""), "{error}");
+    let error = Throttled::open("latency=long", "f.root", || memory("f.root")).err().unwrap();
+    assert_eq!((error.kind, error.retry_may_help()), (StorageErrorKind::Option, false));
+}
