@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.stores.scripted import Scripted, scripted
 
 from branchline._core import Proxy
-from tests.stores.scripted import Scripted, scripted
 
 BLOCK = bytes(range(256)) * 4096
 
