@@ -9,6 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from branchline import _core
 from branchline.errors import BranchlineError, OptionError
 from branchline.limits import parse_bytes
 
@@ -49,6 +50,12 @@ class Access:
     bytes_in_flight: int | str | None = _option(
         None, "--bytes-in-flight", "Bytes asked for ahead and not there yet; chosen by default."
     )
+    throttle: str | None = _option(
+        None, "--throttle", 'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4".'
+    )
+    fault: str | None = _option(
+        None, "--fault", 'Make it fail: "stall,every=50,seed=4"; also hang, reset, short, wrong, missing.'
+    )
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -63,6 +70,9 @@ class Access:
             raise OptionError(
                 f"{count!r} requests in flight are impossible", hint=f"give 1 to {REQUESTS_IN_FLIGHT_MAX}"
             )
+
+        for name in ("throttle", "fault"):
+            _check_trouble(name, getattr(self, name))
 
     def _set_bytes(self, name: str, least: int, most: int = 2**62) -> None:
         """Makes a size a number of bytes."""
@@ -88,6 +98,15 @@ class Access:
         usual = Access()
         own = {name: value for name, value in self.as_dict().items() if value != getattr(usual, name)}
         return {"mode": self.mode} | own
+
+
+def _check_trouble(name: str, words: Any) -> None:
+    if words is not None and not isinstance(words, str):
+        raise OptionError(f"a {name} of {words!r} is impossible", hint="give it as a text")
+    try:
+        _core.check_trouble(**{name: words})
+    except ValueError as error:
+        raise OptionError(str(error)) from None
 
 
 #: What is usual.

@@ -1,4 +1,4 @@
-"""The proxy that makes a link slow and unreliable: every byte arrives, never too early, and faults are those asked for."""
+"""The proxy that makes a link slow and unreliable: every byte arrives, never too early, and faults as asked for."""
 
 from __future__ import annotations
 

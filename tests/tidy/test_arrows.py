@@ -19,10 +19,12 @@ ROOMS: dict[str, set[str]] = {
     "layout": {"_core", "dataset", "report", "tree"},
     "running": {"jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
-    "cli": {"dataset", "demo", "layout", "report", "running", "sensors", "train"},
+    "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "train"},
     "__main__": {"cli"},
 }
 EVERYBODYS = {"access", "errors", "limits", "locations"}
+# Those of them that ask the compiled module: what is said twice would soon be said in two ways.
+ASKING = {"access", "locations"}
 
 CRATES = {
     "format": set(),
@@ -65,7 +67,7 @@ def test_rooms_import_only_rooms_below_them(repository: Path, python_sources: li
         if not path.is_relative_to(package) or path == package / "__init__.py":
             continue
         room = path.relative_to(package).parts[0].removesuffix(".py")
-        allowed = ROOMS.get(room, set()) | EVERYBODYS | {room}
+        allowed = ROOMS.get(room, set()) | EVERYBODYS | {room} | ({"_core"} if room in ASKING else set())
         wrong += [
             f"{path.relative_to(repository)}:{line} imports branchline.{other}"
             for line, other in imported_rooms(path)

@@ -13,6 +13,8 @@ struct Fields {
     gap: Option<u64>,
     requests_in_flight: Option<usize>,
     bytes_in_flight: Option<u64>,
+    throttle: Option<String>,
+    fault: Option<String>,
 }
 
 /// How to read.
@@ -32,6 +34,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
             gap_bytes: fields.gap,
             requests_in_flight: fields.requests_in_flight,
             bytes_in_flight: fields.bytes_in_flight,
+            throttle: fields.throttle,
+            fault: fields.fault,
         }))
     }
 }

@@ -52,6 +52,10 @@ pub struct Access {
     pub requests_in_flight: Option<usize>,
     /// Bytes that are asked for and not there yet, of all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
+    /// How slow the storage is to be made, in the words of a [`crate::Throttle`].
+    pub throttle: Option<String>,
+    /// What is to go wrong at it, in the words of a [`crate::FaultPlan`].
+    pub fault: Option<String>,
 }
 
 impl Default for Access {
@@ -63,6 +67,8 @@ impl Default for Access {
             gap_bytes: None,
             requests_in_flight: None,
             bytes_in_flight: None,
+            throttle: None,
+            fault: None,
         }
     }
 }

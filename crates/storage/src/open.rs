@@ -7,17 +7,31 @@ use std::sync::Arc;
 
 use crate::http::HttpFile;
 use crate::url::without_secrets;
-use crate::{Access, AccessMode, LocalFile, Result, StorageError, Store, XrootdFile};
+use crate::{Access, AccessMode, Faulty, LocalFile, Result, StorageError, Store, Throttled, XrootdFile};
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
 /// `root`, `roots`, `xroot` and `xroots`.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
-    let store = at_its_place(path)?;
+    let store = troubled(path, access)?;
     if access.mode == AccessMode::Stage {
         let message = format!("{}: files are not staged to a local disk yet; read with another mode.", store.path());
         return Err(StorageError::unsupported_scheme(store.path(), message));
     }
     Ok(store)
+}
+
+/// The store at its place, made slow and unreliable if that is wanted.
+fn troubled(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
+    let unreliable = || -> Result<Arc<dyn Store>> {
+        match &access.fault {
+            None => at_its_place(path),
+            Some(words) => Ok(Arc::new(Faulty::open(words, path, || at_its_place(path))?)),
+        }
+    };
+    match &access.throttle {
+        None => unreliable(),
+        Some(words) => Ok(Arc::new(Throttled::open(words, path, unreliable)?)),
+    }
 }
 
 fn at_its_place(path: &str) -> Result<Arc<dyn Store>> {

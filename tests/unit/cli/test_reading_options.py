@@ -82,6 +82,19 @@ def test_a_command_hands_its_options_to_the_workers_and_the_record(
     assert "plain, read ahead 65.5" in (out / "report.html").read_text()
 
 
+@pytest.mark.parametrize(("field", "value"), [("throttle", "slowly"), ("fault", "every=3"), ("throttle", 5)])
+def test_a_trouble_that_means_nothing_is_refused_with_one_that_does(field: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=r"latency=63ms|stall,every=50|as a text"):
+        Access(**{field: value})
+
+
+def test_a_storage_fails_and_is_slow_as_asked(files: tuple[Path, list[str]]) -> None:
+    with pytest.raises(branchline.StorageError, match="closed the connection"):
+        branchline.open(files[1][0], access=Access(fault="reset"))
+    slow = Access(throttle="latency=1ms,bandwidth=100MB/s")
+    assert len(branchline.open(files[1][0], access=slow)["events"].arrays()) == 100
+
+
 @pytest.mark.parametrize("command", ["run", "test", "show"])
 def test_every_command_that_reads_refuses_wrong_options_alike(command: str, files: tuple[Path, list[str]]) -> None:
     wagon, paths = files
