@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from tests.stores.servers import (
     xrootd_with_http,
     xrootd_with_tls,
 )
+from tests.stores.servers_s3 import VARIABLES, Moto
 
 # The checks that several test files share explain themselves like those in a test file.
 pytest.register_assert_rewrite("tests.stores.conformance")
@@ -95,11 +97,29 @@ def served() -> Iterator[Served]:
         folder.remove()
 
 
+@pytest.fixture(scope="session")
+def moto(served: Served) -> Iterator[Moto]:
+    """S3 with the same files, open to all."""
+    folder = Folder()
+    server = Moto(folder.path)
+    try:
+        server.start()
+        server.put_folder(served.data)
+        yield server
+    finally:
+        server.kill()
+        folder.remove()
+
+
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No token or certificate of the developer's, and short waits."""
     for name in ("BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"):
         monkeypatch.delenv(name, raising=False)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, os.devnull)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -17,6 +17,7 @@ mod memory;
 mod open;
 mod range;
 mod retry;
+mod s3;
 mod settings;
 mod store;
 mod tls;

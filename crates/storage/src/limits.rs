@@ -10,6 +10,10 @@ pub(crate) const LOCAL_GAP_BYTES: u64 = 16 * 1024;
 /// job at a site, move 1 KB; but it also costs the disks behind the server a seek, which is worth 1 MB.
 pub(crate) const REMOTE_GAP_BYTES: u64 = 128 * 1024;
 
+/// The same for S3, where each range is a request: 5 to 30 ms of a server's, eight of them at a time, in which one
+/// connection would have moved so much.
+pub(crate) const S3_GAP_BYTES: u64 = 256 * 1024;
+
 /// Ranges are joined up to this size. By then the cost of a call has vanished against that of its bytes, and
 /// larger buffers only delay the first basket and hold more memory.
 pub const MAX_JOINED_BYTES: u64 = 8 * 1024 * 1024;
@@ -79,3 +83,6 @@ pub(crate) const ATTENTIONS_MAX: usize = 1000;
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(600);
 /// A table of keys for XRootD's `sss`; a key takes 200 bytes.
 pub(crate) const KEYS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A file of settings for S3, `~/.aws/config` or `~/.aws/credentials`.
+pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::http::HttpFile;
+use crate::s3::open_s3;
 use crate::url::without_secrets;
 use crate::{Access, AccessMode, Faulty, LocalFile, Result, StorageError, Store, Throttled, XrootdFile};
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
-/// `root`, `roots`, `xroot` and `xroots`.
+/// `s3`, `root`, `roots`, `xroot` and `xroots`.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     let store = troubled(path, access)?;
     if access.mode == AccessMode::Stage {
@@ -41,6 +42,7 @@ fn at_its_place(path: &str) -> Result<Arc<dyn Store>> {
     match scheme.to_ascii_lowercase().as_str() {
         "file" => Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?)),
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path)?)),
+        "s3" => Ok(Arc::new(open_s3(path)?)),
         "root" | "roots" | "xroot" | "xroots" => Ok(Arc::new(XrootdFile::open(path)?)),
         _ => {
             let path = without_secrets(path);

@@ -1,20 +1,21 @@
 //! Requests to HTTP servers over connections that are kept, with their redirects, tokens, certificates and deadlines.
 
 use std::collections::HashSet;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::{Agent, Body, BodyReader, ResponseExt};
 
+use super::leave::Leave;
 use crate::fault::{Fault, Result};
 use crate::settings::Settings;
 use crate::url::{quoted, Url};
-use crate::{limits, tls, token, StorageErrorKind};
+use crate::{limits, tls, StorageErrorKind};
 
 /// The connections of this process.
-pub(super) struct Client {
+pub(crate) struct Client {
     agent: Agent,
     /// Why the user's certificate is not shown, if there is one.
     certificate_note: Option<String>,
@@ -32,7 +33,7 @@ struct Kept {
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
 /// The client of this process. Another one is made when certificates have changed.
-pub(super) fn client() -> Result<Arc<Client>> {
+pub(crate) fn client() -> Result<Arc<Client>> {
     let (process, fingerprint) = (std::process::id(), tls::fingerprint());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(one) = kept.as_ref().filter(|one| one.process == process && one.fingerprint == fingerprint) {
@@ -77,119 +78,146 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
     Ok(Agent::new_with_config(config))
 }
 
+/// What a request asks for.
+pub(crate) struct Ask<'a> {
+    pub(crate) url: &'a str,
+    /// The value of the header, if not all is wanted.
+    pub(crate) range: Option<&'a str>,
+    /// How many bytes the answer may have.
+    pub(crate) bytes: u64,
+    /// Whether the answer is to have no body.
+    pub(crate) without_body: bool,
+}
+
 /// An answer whose body is still to be read.
-pub(super) struct Answer {
-    pub(super) response: Response<Body>,
+pub(crate) struct Answer {
+    response: Response<Body>,
     server: String,
     certificate_note: Option<String>,
 }
 
 impl Client {
-    /// Asks for ranges (the value of the header) of a file; `bytes` is how many the answer may have. The user's token goes
-    /// to `token_host` alone, host and port, and not to where that redirects to.
-    pub(super) fn get(
-        &self,
-        url: &str,
-        range: &str,
-        bytes: u64,
-        token_host: &str,
-        settings: &Settings,
-    ) -> Result<Answer> {
-        let parsed = Url::parse(url)?;
-        let server = parsed.address();
-        let mut request = self
-            .agent
-            .get(url)
+    /// Asks by the leave that the user has. A token goes to its own host, and not to where that redirects to; a request
+    /// that is signed is for one host, and is not redirected.
+    pub(crate) fn ask(&self, ask: &Ask<'_>, leave: &Leave, settings: &Settings) -> Result<Answer> {
+        let server = Url::parse(ask.url)?.address();
+        let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let method = if ask.without_body { "HEAD" } else { "GET" };
+        let request = if ask.without_body { self.agent.head(ask.url) } else { self.agent.get(ask.url) };
+        let mut request = request
             .config()
+            .max_redirects(redirects)
+            .max_redirects_will_error(redirects > 0)
             .timeout_connect(Some(settings.connect_timeout))
             .timeout_resolve(Some(settings.connect_timeout))
             .timeout_recv_response(Some(settings.silence))
             .timeout_per_read(Some(settings.silence))
             .timeout_per_write(Some(settings.silence))
-            .timeout_global(Some(settings.patience(bytes)))
-            .build()
+            .timeout_global(Some(settings.patience(ask.bytes)))
+            .build();
+        if let Some(range) = ask.range {
             // XRootD up to 5.5 at least knows the names of headers only as they are written here.
-            .header_raw("Range", range.as_bytes());
-        // Over a connection that others can listen to, a token would soon be theirs.
-        if server == token_host && (parsed.scheme == "https" || parsed.is_loopback()) {
-            if let Some(token) = token::bearer_token()? {
-                request = request.header_raw("Authorization", format!("Bearer {token}").as_bytes());
-            }
+            request = request.header_raw("Range", range.as_bytes());
+        }
+        for (name, value) in leave.headers(method, ask.url)? {
+            request = request.header_raw(name, value.as_bytes());
         }
         let response = request.call().map_err(|error| from_ureq(&server, error))?;
         Ok(Answer { response, server, certificate_note: self.certificate_note.clone() })
     }
 
     /// Whether this server is known to do one range at a time.
-    pub(super) fn takes_one_range_only(&self, server: &str) -> bool {
+    pub(crate) fn takes_one_range_only(&self, server: &str) -> bool {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).contains(server)
     }
 
     /// Remembers that it does.
-    pub(super) fn ask_for_one_range_only(&self, server: &str) {
+    pub(crate) fn ask_for_one_range_only(&self, server: &str) {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned());
     }
 }
 
 impl Answer {
-    pub(super) fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.response.status().as_u16()
     }
 
     /// A header as text.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.response.headers().get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The host and port that were asked.
-    pub(super) fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
     /// Where the answer came from in the end.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.response.get_uri().to_string()
     }
 
-    pub(super) fn body(&mut self) -> BufReader<BodyReader<'_>> {
+    pub(crate) fn body(&mut self) -> BufReader<BodyReader<'_>> {
         BufReader::with_capacity(64 << 10, self.response.body_mut().as_reader())
     }
 
     /// What to make of an answer that is none of those that were hoped for.
-    pub(super) fn refusal(&self) -> Fault {
+    pub(crate) fn refusal(&mut self, leave: &Leave) -> Fault {
         let status = self.response.status();
-        let said = status.canonical_reason().unwrap_or("a status without a name");
+        let code = self.error_code();
+        let said = code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
         let server = &self.server;
+        if code.as_deref().is_some_and(|code| Leave::is_lacking(code)) {
+            return Fault::new(StorageErrorKind::Permission, self.forbidden(&said, leave));
+        }
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => {
-                Fault::new(StorageErrorKind::NotFound, format!("there is no such file at {server}"))
+                Fault::new(StorageErrorKind::NotFound, format!("there is no such file at {server}{said}"))
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let mut reason = format!(
-                    "{server} does not let you read it ({status}); it may want a token (BEARER_TOKEN or \
-                     BEARER_TOKEN_FILE, sent over https only) or a certificate (X509_USER_CERT), or yours has expired"
-                );
-                if let Some(note) = &self.certificate_note {
-                    reason += &format!("; {note}");
-                }
-                Fault::new(StorageErrorKind::Permission, reason)
+                let said = if said.is_empty() { format!(" ({status})") } else { said };
+                Fault::new(StorageErrorKind::Permission, self.forbidden(&said, leave))
             }
             _ => {
                 let passes = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
                 let kind = if passes { StorageErrorKind::Unreachable } else { StorageErrorKind::Refused };
-                let code = status.as_u16();
-                Fault::new(kind, format!("{server} refused with status {code} ({})", quoted(said.as_bytes())))
+                let reason = status.canonical_reason().unwrap_or("a status without a name").to_owned();
+                let (number, words) = (status.as_u16(), code.unwrap_or(reason));
+                Fault::new(kind, format!("{server} refused with status {number} ({})", quoted(words.as_bytes())))
             }
         }
     }
 
+    fn forbidden(&self, said: &str, leave: &Leave) -> String {
+        let mut reason = format!("{} does not let you read it{said}; {}", self.server, leave.advice());
+        if let Some(note) = &self.certificate_note {
+            reason += &format!("; {note}");
+        }
+        reason
+    }
+
+    /// The word for what is wrong in an answer of S3, `<Error><Code>NoSuchBucket</Code>...`, if it has one.
+    fn error_code(&mut self) -> Option<String> {
+        if !self.header("content-type").is_some_and(|kind| kind.contains("xml")) {
+            return None;
+        }
+        let mut text = Vec::new();
+        // What can be read of it is enough: it only makes the message better.
+        let _ = self.body().take(limits::PART_LINE_BYTES_MAX as u64).read_to_end(&mut text);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let (_, rest) = text.split_once("<Code>")?;
+        let (code, _) = rest.split_once("</Code>")?;
+        let is_word = !code.is_empty() && code.len() < 100 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_word.then(|| code.to_owned())
+    }
+
     /// An answer that is not as the protocol wants it.
-    pub(super) fn nonsense(&self, what: &str) -> Fault {
+    pub(crate) fn nonsense(&self, what: &str) -> Fault {
         Fault::protocol(&self.server, what)
     }
 
     /// Reading the body failed.
-    pub(super) fn broken(&self, error: &io::Error) -> Fault {
+    pub(crate) fn broken(&self, error: &io::Error) -> Fault {
         from_io(&self.server, error)
     }
 }

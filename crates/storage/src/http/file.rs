@@ -5,8 +5,9 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;
 
-use super::client::{client, Answer, Client};
+use super::client::{client, Answer, Ask, Client};
 use super::content_range::{range_header, ContentRange};
+use super::leave::Leave;
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
 use crate::limits::{HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, PART_LINE_BYTES_MAX, REMOTE_GAP_BYTES};
@@ -15,15 +16,24 @@ use crate::settings::Settings;
 use crate::url::{without_secrets, Url};
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
+/// Where a file is, and how it is asked for there.
+pub(crate) struct Place {
+    /// As the user gave it, without secrets.
+    pub(crate) path: String,
+    /// The storage element.
+    pub(crate) name: String,
+    /// With `http` or `https` for WebDAV's schemes and S3's.
+    pub(crate) url: String,
+    /// Host and port of `url`.
+    pub(crate) server: String,
+    pub(crate) leave: Leave,
+    /// The gap up to which two ranges are better read as one.
+    pub(crate) gap_bytes: u64,
+}
+
 /// A file at a server.
 pub struct HttpFile {
-    /// As the user gave it, without secrets.
-    path: String,
-    name: String,
-    /// With `http` or `https` for WebDAV's schemes.
-    url: String,
-    /// Host and port of `url`.
-    server: String,
+    place: Place,
     size_bytes: u64,
     /// What the server says to tell one version of the file from another.
     entity: Option<String>,
@@ -43,30 +53,20 @@ struct About {
 impl HttpFile {
     /// Opens `path`, a URL of one of the schemes `http`, `https`, `dav` and `davs`.
     pub fn open(path: &str) -> crate::Result<Self> {
-        Self::try_open(path).map_err(|fault| fault.at(path, None))
+        let open = || Self::open_at(http_place(path)?, &client()?, Settings::from_environment());
+        open().map_err(|fault| fault.at(path, None))
     }
 
-    fn try_open(path: &str) -> Result<Self> {
-        let parsed = Url::parse(path)?;
-        if parsed.user.is_some() {
-            let reason = "a name or password in the URL is not used; give a token or a certificate instead";
-            return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
-        }
-        let scheme = if matches!(parsed.scheme.as_str(), "https" | "davs") { "https" } else { "http" };
-        let url = format!("{scheme}://{}{}", parsed.address(), target(&parsed));
-        let (client, settings) = (client()?, Settings::from_environment());
-        let about = with_retries(&settings, |_| ask_about(&client, &url, &parsed.address(), &settings))?;
-        Ok(Self {
-            path: without_secrets(path),
-            name: format!("{}://{}", parsed.scheme, parsed.address()),
-            url,
-            server: parsed.address(),
-            size_bytes: about.size_bytes,
-            entity: about.entity,
-            direct: Mutex::new(about.direct),
-            client,
-            settings,
-        })
+    /// Opens the file at a place.
+    pub(crate) fn open_at(place: Place, client: &Arc<Client>, settings: Settings) -> Result<Self> {
+        let about = with_retries(&settings, |_| ask_about(client, &place, &settings))?;
+        let About { size_bytes, entity, direct } = about;
+        Ok(Self { place, size_bytes, entity, direct: Mutex::new(direct), client: Arc::clone(client), settings })
+    }
+
+    /// S3 does one range at a time, whoever serves it.
+    fn takes_one_range_only(&self) -> bool {
+        matches!(self.place.leave, Leave::Signature(_)) || self.client.takes_one_range_only(&self.place.server)
     }
 
     fn direct(&self) -> Option<String> {
@@ -81,16 +81,20 @@ impl HttpFile {
     fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
         let range = range_header(reads.iter().map(|read| &read.range));
         let bytes = reads.iter().map(|read| read.range.length).sum();
+        let ask = |url: &str| {
+            let ask = Ask { url, range: Some(&range), bytes, without_body: false };
+            self.client.ask(&ask, &self.place.leave, &self.settings)
+        };
         if let Some(url) = &self.direct() {
-            match self.client.get(url, &range, bytes, &self.server, &self.settings) {
+            match ask(url) {
                 Ok(answer) if matches!(answer.status(), 200 | 206) => return Ok(answer),
                 // A leave to read that was given for a time, or a server that is gone: back to who sent us there.
                 _ => self.set_direct(None),
             }
         }
-        let answer = self.client.get(&self.url, &range, bytes, &self.server, &self.settings)?;
+        let answer = ask(&self.place.url)?;
         let url = answer.url();
-        if url != self.url {
+        if url != self.place.url {
             self.set_direct(Some(url));
         }
         Ok(answer)
@@ -100,7 +104,7 @@ impl HttpFile {
     fn fill_group(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
         let mut effort = ReadEffort::default();
         let mut filled = vec![false; group.len()];
-        if group.len() > 1 && !self.client.takes_one_range_only(&self.server) {
+        if group.len() > 1 && !self.takes_one_range_only() {
             with_retries(&self.settings, |_| self.fill_several(group, &mut filled, &mut effort))?;
         }
         for (read, is_filled) in group.iter_mut().zip(filled) {
@@ -120,7 +124,7 @@ impl HttpFile {
             200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => {}
             200 => return Err(answer.nonsense("the whole file where a part of it was asked for")),
             416 => return Err(changed(&answer, "it has become shorter")),
-            _ => return Err(answer.refusal()),
+            _ => return Err(answer.refusal(&self.place.leave)),
         }
         fill(read, &mut answer)?;
         effort.read_bytes += read.range.length;
@@ -137,10 +141,10 @@ impl HttpFile {
             return match answer.status() {
                 // Refused, answered with the whole file, or with the first range alone: all these are allowed.
                 200 | 206 | 400 | 413 | 414 | 416 | 431 | 501 => {
-                    self.client.ask_for_one_range_only(&self.server);
+                    self.client.ask_for_one_range_only(&self.place.server);
                     Ok(())
                 }
-                _ => Err(answer.refusal()),
+                _ => Err(answer.refusal(&self.place.leave)),
             };
         };
         let result = (|| {
@@ -182,6 +186,25 @@ impl HttpFile {
     }
 }
 
+/// The place of a URL of HTTP or WebDAV.
+fn http_place(path: &str) -> Result<Place> {
+    let parsed = Url::parse(path)?;
+    if parsed.user.is_some() {
+        let reason = "a name or password in the URL is not used; give a token or a certificate instead";
+        return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
+    }
+    let scheme = if matches!(parsed.scheme.as_str(), "https" | "davs") { "https" } else { "http" };
+    let server = parsed.address();
+    Ok(Place {
+        path: without_secrets(path),
+        name: format!("{}://{server}", parsed.scheme),
+        url: format!("{scheme}://{server}{}", target(&parsed)),
+        leave: Leave::Token(server.clone()),
+        server,
+        gap_bytes: REMOTE_GAP_BYTES,
+    })
+}
+
 /// Path and query as they stand in a request; letters beyond ASCII encoded.
 fn target(url: &Url) -> String {
     let path = if url.path.is_empty() { "/" } else { &url.path };
@@ -198,9 +221,15 @@ fn target(url: &Url) -> String {
 }
 
 /// Asks for the first byte, because HEAD is answered without the size by some and refused by others.
-fn ask_about(client: &Client, url: &str, server: &str, settings: &Settings) -> Result<About> {
-    let mut answer = client.get(url, "bytes=0-0", 1, server, settings)?;
+fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<About> {
+    let (url, leave) = (place.url.as_str(), &place.leave);
+    let mut answer =
+        client.ask(&Ask { url, range: Some("bytes=0-0"), bytes: 1, without_body: false }, leave, settings)?;
     let range = answer.header("content-range").and_then(ContentRange::parse);
+    if answer.status() == 416 && range.is_none() {
+        // S3 does not say then that the object is empty.
+        answer = client.ask(&Ask { url, range: None, bytes: 0, without_body: true }, leave, settings)?;
+    }
     let size_bytes = match (answer.status(), range) {
         (206, Some(ContentRange { size_bytes: Some(size_bytes), .. })) => size_bytes,
         (206, _) => return Err(answer.nonsense("a part of the file, but does not say how large the file is")),
@@ -210,7 +239,7 @@ fn ask_about(client: &Client, url: &str, server: &str, settings: &Settings) -> R
             let reason = "the server gives the file only as a whole, not by ranges; copy it to a local disk";
             return Err(Fault::new(StorageErrorKind::Refused, reason));
         }
-        _ => return Err(answer.refusal()),
+        _ => return Err(answer.refusal(leave)),
     };
     let entity = entity_of(&answer);
     let direct = Some(answer.url()).filter(|found| found != url);
@@ -282,11 +311,11 @@ type Queue<'a> = Mutex<IntoIter<Vec<&'a mut RangeRead>>>;
 
 impl Store for HttpFile {
     fn name(&self) -> &str {
-        &self.name
+        &self.place.name
     }
 
     fn path(&self) -> &str {
-        &self.path
+        &self.place.path
     }
 
     fn size_bytes(&self) -> crate::Result<u64> {
@@ -298,14 +327,14 @@ impl Store for HttpFile {
     }
 
     fn gap_bytes(&self) -> u64 {
-        REMOTE_GAP_BYTES
+        self.place.gap_bytes
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
         let mut wanted = Vec::with_capacity(reads.len());
         for read in reads {
             if read.range.end().is_none_or(|end| end > self.size_bytes) {
-                return Err(StorageError::truncated(&self.path, read.range, self.size_bytes));
+                return Err(StorageError::truncated(&self.place.path, read.range, self.size_bytes));
             }
             if read.range.length > 0 {
                 wanted.push(read);
@@ -313,7 +342,7 @@ impl Store for HttpFile {
                 read.room_for(0);
             }
         }
-        let groups = groups(wanted, self.client.takes_one_range_only(&self.server));
+        let groups = groups(wanted, self.takes_one_range_only());
         let lanes = groups.len().min(HTTP_LANES);
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
         std::thread::scope(|scope| {
@@ -338,13 +367,13 @@ impl HttpFile {
                 Ok(effort) => sum = sum + effort,
                 Err(fault) => {
                     queue.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
-                    return Err(fault.at(&self.path, group.first().map(|read| read.range)));
+                    return Err(fault.at(&self.place.path, group.first().map(|read| read.range)));
                 }
             }
         }
     }
 
     fn lane_died(&self) -> StorageError {
-        Fault::new(StorageErrorKind::Io, "a mistake in Branchline").at(&self.path, None)
+        Fault::new(StorageErrorKind::Io, "a mistake in Branchline").at(&self.place.path, None)
     }
 }

@@ -35,7 +35,7 @@ fn a_file_url_with_a_host_or_without_a_path_is_refused() {
 
 #[test]
 fn other_schemes_are_not_readable_yet_and_say_so() {
-    for (url, scheme) in [("hdfs://host//f.root", "hdfs://"), ("gsiftp://host/f", "gsiftp://"), ("S3://b/k", "S3://")] {
+    for (url, scheme) in [("hdfs://host//f.root", "hdfs://"), ("gsiftp://host/f", "gsiftp://"), ("GS://b/k", "GS://")] {
         let error = open(url, &Access::default()).err().expect("not a local file");
         assert_eq!(error.kind, StorageErrorKind::UnsupportedScheme, "{url}");
         assert!(error.message.starts_with(url) && error.message.contains(scheme), "{error}");

@@ -1,0 +1,9 @@
+//! Objects of S3: of Amazon, of Ceph's gateway, and of all that speak as these do. Requests and their troubles are those
+//! of HTTP; here are their addresses, signatures and settings.
+
+mod address;
+mod file;
+mod profile;
+mod sign;
+
+pub(crate) use file::{open_s3, Signer};

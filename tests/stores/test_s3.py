@@ -1,0 +1,217 @@
+"""S3 beyond what all stores have: signatures, keys, regions, requests counted, and servers that misbehave."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from tests.stores.conftest import Served
+from tests.stores.scripted import Script, Scripted, http_request, scripted
+from tests.stores.servers_s3 import KEYS, Moto, set_s3
+
+import branchline
+from branchline._core import Store
+from branchline.errors import BranchlineError, MissingFileError, StorageError
+
+SECRET = KEYS["AWS_SECRET_ACCESS_KEY"]
+
+
+def answer(status: str, *headers: str, body: bytes = b"") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]).encode() + body
+
+
+def error(status: str, code: str, *headers: str) -> bytes:
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{SECRET}</Message></Error>".encode()
+    return answer(status, "Content-Type: application/xml", *headers, body=body)
+
+
+def part(content: bytes, request: dict[str, str], tag: str = "a") -> bytes:
+    first, last = map(int, request["range"].removeprefix("bytes=").split("-"))
+    about = f"Content-Range: bytes {first}-{last}/{len(content)}"
+    return answer("206 Partial Content", about, f'ETag: "{tag}"', body=content[first : last + 1])
+
+
+def at(monkeypatch: pytest.MonkeyPatch, server: Scripted, **more: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+    for name, value in {**KEYS, "BRANCHLINE_STORAGE_TRIES": "2", **more}.items():
+        monkeypatch.setenv(name, value)
+
+
+def signature_of_botocore(request: dict[str, str], url: str, token: str | None, region: str) -> str:
+    """What Amazon's own library writes for the same request at the same time."""
+    signer = S3SigV4Auth(Credentials(KEYS["AWS_ACCESS_KEY_ID"], SECRET, token), "s3", region)
+    same = AWSRequest("GET", url, headers={"X-Amz-Content-SHA256": request["x-amz-content-sha256"]})
+    if token:
+        same.headers["X-Amz-Security-Token"] = token
+    same.headers["X-Amz-Date"] = same.context["timestamp"] = request["x-amz-date"]
+    return str(signer.signature(signer.string_to_sign(same, signer.canonical_request(same)), same))
+
+
+@pytest.mark.parametrize("token", [None, "a.lent+token/="])
+@pytest.mark.parametrize(
+    ("key", "target"),
+    [
+        ("sub/f.root", "sub/f.root"),
+        ("a b/100%/ä+?~'()!*.root", "a%20b/100%25/%C3%A4%2B%3F~%27%28%29%21%2A.root"),
+        ("//f?versionId=x/y", "//f?versionId=x%2Fy"),
+    ],
+)
+def test_signatures_are_those_of_amazon_s_own_library(
+    key: str, target: str, token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[dict[str, str]] = []
+
+    def script(number: int, connection: socket.socket) -> None:
+        while (request := http_request(connection)) is not None:
+            requests.append(request)
+            connection.sendall(part(bytes(100), request))
+
+    with scripted(script) as server:
+        at(monkeypatch, server, AWS_REGION="eu-central-1", **({"AWS_SESSION_TOKEN": token} if token else {}))
+        assert Store(f"s3://bucket/{key}").read([(5, 10)])[0] == [bytes(10)]
+        url = f"http://127.0.0.1:{server.port}/bucket/{target}"
+    assert len(requests) == 2
+    for request in requests:
+        assert request["host"] == f"127.0.0.1:{server.port}"
+        assert request["authorization"].endswith(
+            "Signature=" + signature_of_botocore(request, url, token, "eu-central-1")
+        )
+
+
+def test_a_small_file_takes_two_requests_and_each_range_one(
+    served: Served, moto: Moto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_s3(monkeypatch, moto)
+    tree = branchline.open("s3://data/small.root")["events"]
+    assert len(tree["px"].array()) == 1000
+    assert len([line for line in moto.requests if "GET /data/small.root " in line]) == 2
+    found, calls, moved = Store("s3://data/random.bin").read([(offset, 100) for offset in range(0, 50_000, 1_000)])
+    assert (calls, moved) == (50, 5000)
+    assert found[7] == served.content[7000:7100]
+
+
+def test_keys_of_a_profile_are_used_where_the_url_names_it(
+    moto: Moto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(f"[profile site]\nendpoint_url = {moto.endpoint}\n")
+    (tmp_path / "credentials").write_text(f"[site]\naws_access_key_id = me\naws_secret_access_key = {SECRET}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    assert Store("s3://site@data/sub/with%20percent.bin").read([(0, 5)])[0] == [b"hello"]
+    with pytest.raises(StorageError, match="no profile other"):
+        Store("s3://other@data/f")
+
+
+def test_a_presigned_url_is_read_as_any_other(served: Served, moto: Moto) -> None:
+    import boto3
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=moto.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="tests",
+        aws_secret_access_key=SECRET,
+    )
+    url = client.generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "random.bin"})
+    store = Store(url)
+    assert store.read([(5, 10)])[0] == [served.content[5:15]]
+    assert "Signature=***" in store.path
+
+
+def test_what_is_not_there_is_missing_and_says_why(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_s3(monkeypatch, moto)
+    with pytest.raises(MissingFileError, match="NoSuchBucket"):
+        Store("s3://absent/f.root")
+    with pytest.raises(MissingFileError, match="NoSuchKey"):
+        Store("s3://data/absent.root")
+    for url in ("s3://data", "s3://data/", "s3:///f.root", "s3://host:9000/data/f.root"):
+        with pytest.raises(BranchlineError, match="bucket"):
+            Store(url)
+
+
+def test_what_is_closed_says_which_keys_were_tried(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
+    moto.put("closed.bin", b"x", is_open=False)
+    set_s3(monkeypatch, moto, has_keys=False)
+    with pytest.raises(StorageError, match="not signed, because there are no keys in AWS_ACCESS_KEY_ID") as raised:
+        Store("s3://data/closed.bin")
+    assert not raised.value.retry
+
+
+def test_a_bucket_of_another_region_is_asked_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    scopes: list[str] = []
+
+    def script(number: int, connection: socket.socket) -> None:
+        while (request := http_request(connection)) is not None:
+            region = request["authorization"].split("/")[2]
+            scopes.append(region)
+            if region == "there":
+                connection.sendall(part(bytes(100), request))
+            elif "range" in request:
+                connection.sendall(error("400 Bad Request", "AuthorizationHeaderMalformed"))
+            else:
+                # A head has no body, however long it says that it is.
+                connection.sendall(answer("403 Forbidden", "x-amz-bucket-region: there"))
+
+    with scripted(script) as server:
+        at(monkeypatch, server, AWS_REGION="here")
+        assert Store("s3://bucket/f").read([(0, 3)])[0] == [bytes(3)]
+    assert scopes == ["here", "here", "there", "there"]
+
+
+def once(*answers: bytes) -> Script:
+    """A server that gives these answers first, and parts of a file from then on."""
+    left = list(answers)
+
+    def script(number: int, connection: socket.socket) -> None:
+        while (request := http_request(connection)) is not None:
+            connection.sendall(left.pop(0) if left else part(bytes(1000), request))
+
+    return script
+
+
+def test_a_server_that_wants_less_of_us_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted(once(error("503 Slow Down", "SlowDown"))) as server:
+        at(monkeypatch, server)
+        assert Store("s3://bucket/f").size_bytes == 1000
+
+
+@pytest.mark.parametrize(
+    ("refusal", "match"),
+    [
+        (error("403 Forbidden", "SignatureDoesNotMatch"), r"SignatureDoesNotMatch\); the keys are those of"),
+        (error("400 Bad Request", "ExpiredToken"), "does not let you read it"),
+        (error("403 Forbidden", "X" * 5000), "does not let you read it"),
+        (answer("403 Forbidden", "Content-Type: text/xml", body=b"<Code>" * 9), "does not let you read it"),
+        (error("301 Moved", "PermanentRedirect"), "PermanentRedirect"),
+        (answer("302 Found", "Location: http://127.0.0.1:1/"), "refused with status 302"),
+        (answer("200 OK", body=b"all of it"), "only as a whole"),
+        (answer("416 No", body=b"x"), "refused with status 500"),
+    ],
+)
+def test_refusals_are_final_and_tell_no_secret(refusal: bytes, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted(once(refusal, answer("500 Oh"), answer("500 Oh"), answer("500 Oh"))) as server:
+        at(monkeypatch, server)
+        with pytest.raises(StorageError, match=match) as raised:
+            Store("s3://bucket/f?versionId=1")
+        assert SECRET not in f"{raised.value} {raised.value!r} {raised.value.hint}"
+
+
+def test_an_object_that_was_replaced_is_not_mixed_with_the_old_one(
+    moto: Moto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_s3(monkeypatch, moto)
+    moto.put("replaced.bin", b"a" * 1000)
+    store = Store("s3://data/replaced.bin")
+    moto.put("replaced.bin", b"b" * 1000)
+    with pytest.raises(StorageError, match="changed since it was opened") as raised:
+        store.read([(0, 10)])
+    assert not raised.value.retry
+
+
+def test_the_storage_element_is_the_server_and_the_bucket(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_s3(monkeypatch, moto)
+    assert Store("s3://data/small.root").name == f"s3://127.0.0.1:{moto.port}/data"
