@@ -200,9 +200,7 @@ def test_refusals_are_final_and_tell_no_secret(refusal: bytes, match: str, monke
         assert SECRET not in f"{raised.value} {raised.value!r} {raised.value.hint}"
 
 
-def test_an_object_that_was_replaced_is_not_mixed_with_the_old_one(
-    moto: Moto, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_was_replaced_is_not_mixed_with_the_old_one(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
     set_s3(monkeypatch, moto)
     moto.put("replaced.bin", b"a" * 1000)
     store = Store("s3://data/replaced.bin")
