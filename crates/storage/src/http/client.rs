@@ -167,7 +167,7 @@ impl Answer {
         let code = self.error_code();
         let said = code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
         let server = &self.server;
-        if code.as_deref().is_some_and(|code| Leave::is_lacking(code)) {
+        if code.as_deref().is_some_and(Leave::is_lacking) {
             return Fault::new(StorageErrorKind::Permission, self.forbidden(&said, leave));
         }
         match status {
