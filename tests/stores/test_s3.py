@@ -56,7 +56,7 @@ def signature_of_botocore(request: dict[str, str], url: str, token: str | None, 
     ("key", "target"),
     [
         ("sub/f.root", "sub/f.root"),
-        ("a b/100%/ä+?~'()!*.root", "a%20b/100%25/%C3%A4%2B%3F~%27%28%29%21%2A.root"),
+        ("a b/100%/\u00e4+?~'()!*.root", "a%20b/100%25/%C3%A4%2B%3F~%27%28%29%21%2A.root"),
         ("//f?versionId=x/y", "//f?versionId=x%2Fy"),
     ],
 )
