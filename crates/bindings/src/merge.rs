@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use branchline_engine::merge::{self, MergeOptions, Order};
+use branchline_format::compress::{NoSetting, Setting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,14 +17,24 @@ pub struct Merge(merge::Merge);
 #[pymethods]
 impl Merge {
     #[new]
-    fn new(inputs: Vec<String>, output: PathBuf, tree: Option<String>, order: &str, replace: bool) -> PyResult<Self> {
+    #[pyo3(signature = (inputs, output, tree, order, replace, codec))]
+    fn new(
+        inputs: Vec<String>,
+        output: PathBuf,
+        tree: Option<String>,
+        order: &str,
+        replace: bool,
+        codec: Option<&str>,
+    ) -> PyResult<Self> {
         let order = match order {
             "offset" => Order::Offset,
             "branch" => Order::Branch,
             "entry" => Order::Entry,
             other => return Err(PyValueError::new_err(format!("no such order: {other}"))),
         };
-        Ok(Self(merge::Merge::new(MergeOptions { inputs, output, tree, order, replace })))
+        let codec: Option<Setting> =
+            codec.map(str::parse).transpose().map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
+        Ok(Self(merge::Merge::new(MergeOptions { inputs, output, tree, order, replace, codec })))
     }
 
     /// Files that were merged and bytes that were copied so far.

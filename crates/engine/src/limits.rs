@@ -60,3 +60,6 @@ pub const PLAUSIBLE_FACTOR: usize = 4096;
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 /// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
+/// Stored bytes of baskets that are handed to the compressors before those before are written: every one of them has the
+/// next at hand, also when one basket takes longer than others.
+pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;

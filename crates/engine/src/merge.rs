@@ -1,19 +1,21 @@
 //! Fast merge: the trees of several files become one, and their baskets are copied as they are.
 
-mod copy;
-mod input;
-mod output;
+pub(crate) mod copy;
+pub(crate) mod input;
+pub(crate) mod output;
 mod record;
 mod schema;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use branchline_format::compress::Setting;
 use branchline_format::file::TKey;
 use branchline_format::write::file::BEGIN;
 use branchline_format::write::{join_infos, FileFrame, NewKey, RecordPlace};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::rewrite::Recompressor;
 
 use input::Input;
 use output::Output;
@@ -43,6 +45,8 @@ pub struct MergeOptions {
     pub order: Order,
     /// Whether a file that is there already is replaced.
     pub replace: bool,
+    /// How the baskets are compressed; as they are, if it is not given.
+    pub codec: Option<Setting>,
 }
 
 /// What was made.
@@ -103,28 +107,42 @@ impl Merge {
         };
         let mut output = Output::create(&self.options)?;
         let first = Input::open(first_path, self.options.tree.as_deref())?;
-        let frame = first.frame(&self.options.output);
+        let mut frame = first.frame(&self.options.output);
+        if let Some(codec) = self.options.codec {
+            frame.compress = codec.as_root();
+        }
         output.write_placeholder(BEGIN + frame.top_size())?;
-        let mut totals = Totals::new(&first)?;
+        let mut totals = Totals::new(&first, self.options.codec)?;
         let mut lists = vec![first.info_list()?];
-        self.add(&first, &mut totals, &mut output)?;
+        let mut recompressor = self.options.codec.map(Recompressor::new);
+        self.add(&first, recompressor.as_mut(), &mut totals, &mut output)?;
         for path in &self.options.inputs[1..] {
             let input = Input::open(path, self.options.tree.as_deref())?;
             schema::check_same(&first, &input)?;
             if !input.has_class_infos_of(&first) {
                 lists.push(input.info_list()?);
             }
-            self.add(&input, &mut totals, &mut output)?;
+            self.add(&input, recompressor.as_mut(), &mut totals, &mut output)?;
         }
         self.finish(&first, frame, &totals, &lists, output)
     }
 
-    fn add(&self, input: &Input, totals: &mut Totals, output: &mut Output) -> Result<()> {
-        let places = copy::copy_baskets(input, self.options.order, output, &mut |bytes| {
+    fn add(
+        &self,
+        input: &Input,
+        recompressor: Option<&mut Recompressor>,
+        totals: &mut Totals,
+        output: &mut Output,
+    ) -> Result<()> {
+        let mut copied = |bytes| {
             self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
             self.check_stopped()
-        })?;
-        totals.add(input, &places)?;
+        };
+        let laid = match recompressor {
+            Some(recompressor) => recompressor.add(input, self.options.order, output, &mut copied)?,
+            None => copy::copy_baskets(input, self.options.order, output, &mut copied)?,
+        };
+        totals.add(input, &laid)?;
         self.files_done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

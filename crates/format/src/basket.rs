@@ -56,6 +56,11 @@ impl<'a> BasketRecord<'a> {
         }
     }
 
+    /// Bytes behind the key.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored.len()
+    }
+
     /// Bytes of the entries' data, known before decompression.
     pub fn data_size(&self) -> usize {
         self.head.last - self.key.key_size as usize

@@ -1,5 +1,6 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
+mod basket;
 pub mod emit;
 pub mod file;
 mod infos;
@@ -7,6 +8,7 @@ pub mod key;
 pub mod record;
 mod record_class;
 
+pub use basket::BasketTools;
 pub use emit::Changes;
 pub use file::{FileFrame, RecordPlace};
 pub use infos::{join_infos, InfoList};

@@ -29,13 +29,17 @@ def merge(
         Literal["entry", "branch", "offset"],
         typer.Option("--order", help="How the baskets of a file are laid down: by entry, by branch, as they were."),
     ] = "entry",
+    codec: Annotated[
+        str | None,
+        typer.Option("--codec", help="Compress the baskets anew: zstd:5, zlib:1, lz4:4, lzma:8, none."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Merges the trees of files into one; the baskets are copied as they are."""
+    """Merges the trees of files into one; the baskets are copied as they are unless --codec is given."""
     with told(debug=debug):
         with _progress_bar() as progress:
-            merged = merge_files(inputs, output, tree=tree, order=order, force=force, progress=progress)
+            merged = merge_files(inputs, output, tree=tree, order=order, codec=codec, force=force, progress=progress)
         for sentence in merged.left_out:
             say(f"left out: {sentence}")
         typer.echo(

@@ -1,4 +1,4 @@
-"""Fast merge: the trees of many files become one tree in one file, and their baskets are copied as they are."""
+"""The trees of many files become one tree in one file; their baskets are copied as they are or compressed anew."""
 
 from __future__ import annotations
 
@@ -47,22 +47,27 @@ def merge(
     *,
     tree: str | None = None,
     order: Order = "entry",
+    codec: str | None = None,
     force: bool = False,
     progress: Callable[[MergeProgress], None] | None = None,
 ) -> MergeResult:
-    """Merges the TTrees of many files into one, without decompressing them.
+    """Merges the TTrees of many files into one, without decompressing them unless ``codec`` is given.
 
     ``inputs`` is a dataset: paths, patterns, lists. Every file must hold exactly one tree with the branches of the
-    first one, and nothing else. ``order`` says how the baskets of each file are laid down. The output appears under
+    first one, and nothing else. ``order`` says how the baskets of each file are laid down. With a ``codec``
+    such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of ROOT they are compressed anew. The output appears under
     its name when it is whole; ``force`` replaces a file that is there. ``progress`` is called a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
-    `StorageError` where the output cannot be written, and `OptionError` for an order that there is not.
+    `StorageError` where the output cannot be written, and `OptionError` for an order or a codec that there is not.
     """
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
     paths, tree = _inputs(inputs, tree)
-    job = _core.Merge(paths, os.fspath(Path(output)), tree, order, force)
+    try:
+        job = _core.Merge(paths, os.fspath(Path(output)), tree, order, force, codec)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
     made = _run(job, len(paths), progress)
     return MergeResult(
         path=os.fspath(output),

@@ -20,17 +20,23 @@ use super::Order;
 
 /// A basket to copy.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
-    branch: usize,
-    basket: usize,
+pub(crate) struct Wanted {
+    pub(crate) branch: usize,
+    pub(crate) basket: usize,
     entry_start: u64,
-    entries_count: u64,
+    pub(crate) entries_count: u64,
     seek: u64,
     size: u64,
 }
 
-/// Where the baskets of each branch lie in the output.
-pub(super) type Places = Vec<Vec<u64>>;
+/// A basket in the output.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Laid {
+    /// Where its record lies.
+    pub(crate) seek: u64,
+    /// Bytes of its record.
+    pub(crate) size: u64,
+}
 
 /// Copies all baskets of an input. `copied` is told how many bytes were, and may end the merge.
 pub(super) fn copy_baskets(
@@ -38,9 +44,35 @@ pub(super) fn copy_baskets(
     order: Order,
     output: &mut Output,
     copied: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<Places> {
+) -> Result<Vec<Vec<Laid>>> {
+    let mut laid = none_laid(input);
+    for_bundles(input, order, &mut |bundle, records| {
+        let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
+        for (basket, record) in bundle.iter().zip(records) {
+            let start = joined.len();
+            joined.extend_from_slice(&record);
+            let seek = output.end() + start as u64;
+            moved(basket, &mut joined[start..], seek).map_err(|error| about(input, basket, error))?;
+            laid[basket.branch][basket.basket] = Laid { seek, size: record.len() as u64 };
+        }
+        output.write(&joined)?;
+        copied(joined.len() as u64)
+    })?;
+    Ok(laid)
+}
+
+/// Room for where the baskets of each branch will lie.
+pub(crate) fn none_laid(input: &Input) -> Vec<Vec<Laid>> {
+    input.tree.branches.iter().map(|branch| vec![Laid::default(); branch.baskets.len()]).collect()
+}
+
+/// Reads all baskets of an input in the order in which they are to lie, by bundles of a bounded size.
+pub(crate) fn for_bundles(
+    input: &Input,
+    order: Order,
+    visit: &mut dyn FnMut(&[Wanted], Vec<Bytes>) -> Result<()>,
+) -> Result<()> {
     let baskets = in_order(input, order);
-    let mut places: Places = input.tree.branches.iter().map(|branch| vec![0; branch.baskets.len()]).collect();
     let mut rest = baskets.as_slice();
     while !rest.is_empty() {
         let mut bytes = 0;
@@ -50,23 +82,16 @@ pub(super) fn copy_baskets(
             is_first || bytes <= limits::COPIED_AT_ONCE_BYTES
         });
         let (bundle, after) = rest.split_at(bundle.count());
-        let records = read(input, bundle)?;
-        let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
-        for (basket, record) in bundle.iter().zip(records) {
-            let start = joined.len();
-            joined.extend_from_slice(&record);
-            let seek = output.end() + start as u64;
-            moved(basket, &mut joined[start..], seek).map_err(|error| {
-                let name = format!("branch {}: basket {}", input.tree.branches[basket.branch].path, basket.basket);
-                ReadError::from_format(input.file.path(), &error.in_object(name))
-            })?;
-            places[basket.branch][basket.basket] = seek;
-        }
-        output.write(&joined)?;
-        copied(joined.len() as u64)?;
+        visit(bundle, read(input, bundle)?)?;
         rest = after;
     }
-    Ok(places)
+    Ok(())
+}
+
+/// An error of a basket of an input.
+pub(crate) fn about(input: &Input, basket: &Wanted, error: FormatError) -> ReadError {
+    let name = format!("branch {}: basket {}", input.tree.branches[basket.branch].path, basket.basket);
+    ReadError::from_format(input.file.path(), &error.in_object(name))
 }
 
 fn in_order(input: &Input, order: Order) -> Vec<Wanted> {

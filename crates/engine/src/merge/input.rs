@@ -17,18 +17,18 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 
 /// A file with one tree.
-pub(super) struct Input {
-    pub(super) file: Arc<File>,
-    pub(super) key: TKey,
+pub(crate) struct Input {
+    pub(crate) file: Arc<File>,
+    pub(crate) key: TKey,
     /// The tree without what its baskets hold.
-    pub(super) tree: TTree,
+    pub(crate) tree: TTree,
     /// The record of the tree.
     plain: Vec<u8>,
 }
 
 impl Input {
     /// Opens a file and checks that it can be merged.
-    pub(super) fn open(path: &str, tree: Option<&str>) -> Result<Self> {
+    pub(crate) fn open(path: &str, tree: Option<&str>) -> Result<Self> {
         let file = File::open(path, &Access::default())?;
         let entry = file.find_tree(tree)?;
         check_alone(&file, &entry.path)?;
@@ -49,13 +49,13 @@ impl Input {
     }
 
     /// The record of the tree, taken apart.
-    pub(super) fn recording(&self) -> Result<Recording<'_>> {
+    pub(crate) fn recording(&self) -> Result<Recording<'_>> {
         Recording::of_tree(&self.plain, self.key.key_size, &self.key.class_name, self.file.class_infos())
             .map_err(|error| ReadError::from_format(self.file.path(), &error.in_object(&self.key.name)))
     }
 
     /// What stands around the records of a file that is made from this one.
-    pub(super) fn frame(&self, output: &Path) -> FileFrame {
+    pub(crate) fn frame(&self, output: &Path) -> FileFrame {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // The same inputs make the same file, and other files have other numbers.
         let mut uuid = xxh3_128(&[name.as_bytes(), &self.plain].concat()).to_be_bytes();
@@ -66,7 +66,7 @@ impl Input {
     }
 
     /// The plain bytes of its list of streamer infos, and the size of the key in front of it.
-    pub(super) fn info_list(&self) -> Result<(Vec<u8>, u64)> {
+    pub(crate) fn info_list(&self) -> Result<(Vec<u8>, u64)> {
         let seek = self.file.header().seek_info;
         let mut reader = self.file.metadata_reader();
         let key = reader.until_known(|held| read_key_at(held, seek))?;
@@ -76,7 +76,7 @@ impl Input {
     }
 
     /// Whether it describes its classes with the same bytes as another.
-    pub(super) fn has_class_infos_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_class_infos_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.file.class_infos(), other.file.class_infos())
     }
 
@@ -107,7 +107,7 @@ impl Input {
 }
 
 /// An input that cannot be merged by copying.
-pub(super) fn refused(path: &str, message: String) -> ReadError {
+pub(crate) fn refused(path: &str, message: String) -> ReadError {
     ReadError::new(ReadErrorKind::Unsupported, path, message)
         .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
 }

@@ -9,7 +9,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use super::MergeOptions;
 
 /// A file that is being written, and goes if it is not finished.
-pub(super) struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     temporary: PathBuf,
     file: fs::File,
@@ -19,7 +19,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Begins a file.
-    pub(super) fn create(options: &MergeOptions) -> Result<Self> {
+    pub(crate) fn create(options: &MergeOptions) -> Result<Self> {
         let path = options.output.clone();
         check_free(&path, options)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -30,24 +30,24 @@ impl Output {
     }
 
     /// Where the next bytes come to lie.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// Leaves room for what is known at the end.
-    pub(super) fn write_placeholder(&mut self, size: u64) -> Result<()> {
+    pub(crate) fn write_placeholder(&mut self, size: u64) -> Result<()> {
         self.write(&vec![0; size as usize])
     }
 
     /// Adds bytes.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| told(&self.path, &error))?;
         self.end += bytes.len() as u64;
         Ok(())
     }
 
     /// Writes the first bytes, and gives the file its name once it is on the disk.
-    pub(super) fn finish(mut self, head: &[u8]) -> Result<()> {
+    pub(crate) fn finish(mut self, head: &[u8]) -> Result<()> {
         let written = self.finish_file(head);
         written.map_err(|error| told(&self.path, &error))?;
         self.is_finished = true;

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use branchline_format::compress::Setting;
 use branchline_format::error::FormatError;
 use branchline_format::tree::Place;
 use branchline_format::write::{Changes, OwnerKind, Recording};
 
 use crate::error::{ReadError, Result};
 
-use super::copy::Places;
+use super::copy::Laid;
 use super::input::{refused, Input};
 
 /// A branch has room for at least so many baskets (TBranch::Streamer).
@@ -19,11 +20,14 @@ const TREE: usize = 0;
 /// What has come together so far.
 pub(super) struct Totals {
     entries: u64,
+    /// How the baskets are compressed, unless they were copied.
+    codec: Option<Setting>,
     branches: Vec<BranchTotals>,
     clusters: Vec<ClusterRange>,
     auto_flush: i64,
-    /// The largest values of branches and leaves that count others, by their number among the objects of the record.
-    maxima: HashMap<usize, i64>,
+    /// The largest values of branches and leaves that count others, and the room that texts take, by their number among
+    /// the objects of the record.
+    maxima: HashMap<(usize, &'static str), i64>,
     /// Which objects of the first record there are, as all others must have them.
     owners: Vec<OwnerKind>,
     has_index: bool,
@@ -48,10 +52,11 @@ struct ClusterRange {
 
 impl Totals {
     /// Nothing yet of trees like this one.
-    pub(super) fn new(first: &Input) -> Result<Self> {
+    pub(super) fn new(first: &Input, codec: Option<Setting>) -> Result<Self> {
         let recording = first.recording()?;
         Ok(Self {
             entries: 0,
+            codec,
             branches: vec![BranchTotals::default(); first.tree.branches.len()],
             clusters: Vec::new(),
             auto_flush: 0,
@@ -61,28 +66,34 @@ impl Totals {
         })
     }
 
-    /// Adds a tree whose baskets were copied to these places.
-    pub(super) fn add(&mut self, input: &Input, places: &Places) -> Result<()> {
+    /// Adds a tree whose baskets lie in the output now: those of each branch in their order.
+    pub(super) fn add(&mut self, input: &Input, laid: &[Vec<Laid>]) -> Result<()> {
         let recording = input.recording()?;
         let is_same = recording.owners.iter().map(|owner| &owner.kind).eq(&self.owners);
         if !is_same {
             return Err(refused(input.file.path(), "its branches and leaves come in another order".to_string()));
         }
-        for ((totals, branch), places) in self.branches.iter_mut().zip(&input.tree.branches).zip(places) {
+        for ((totals, branch), laid) in self.branches.iter_mut().zip(&input.tree.branches).zip(laid) {
             totals.plain_bytes += branch.plain_bytes;
             totals.stored_bytes += branch.compressed_bytes;
-            for (basket, seek) in branch.baskets.iter().zip(places) {
+            for (basket, laid) in branch.baskets.iter().zip(laid) {
                 let Place::File { size, .. } = basket.place else { continue };
-                totals.sizes.push(size as i64);
+                totals.stored_bytes = (totals.stored_bytes + laid.size).saturating_sub(size);
+                totals.sizes.push(laid.size as i64);
                 totals.first_entries.push((self.entries + basket.entry_start) as i64);
-                totals.seeks.push(*seek as i64);
+                totals.seeks.push(laid.seek as i64);
             }
             totals.entries += branch.entries_count;
         }
         for (owner, about) in recording.owners.iter().enumerate() {
-            if about.kind != OwnerKind::Tree && recording.find(owner, "fMaximum").is_some() {
-                let value = recording.value(owner, "fMaximum");
-                let largest = self.maxima.entry(owner).or_insert(value);
+            let names: &[&'static str] = match (about.kind, &*about.class_name) {
+                (OwnerKind::Tree, _) => &[],
+                (_, "TLeafC") => &["fMaximum", "fLen"],
+                _ => &["fMaximum"],
+            };
+            for name in names.iter().filter(|name| recording.find(owner, name).is_some()) {
+                let value = recording.value(owner, name);
+                let largest = self.maxima.entry((owner, name)).or_insert(value);
                 *largest = value.max(*largest);
             }
         }
@@ -135,9 +146,12 @@ impl Totals {
             let missing = || FormatError::damaged(0, format!("branch {} is not in its tree", branch.path));
             let owner = *by_id.get(&branch.object_id).ok_or_else(missing)?;
             totals.change(owner, recording, &mut changes)?;
+            if let Some(codec) = self.codec {
+                changes.number(recording, owner, "fCompress", i64::from(codec.as_root()))?;
+            }
         }
-        for (owner, largest) in &self.maxima {
-            changes.number(recording, *owner, "fMaximum", *largest)?;
+        for ((owner, name), largest) in &self.maxima {
+            changes.number(recording, *owner, name, *largest)?;
         }
         Ok(changes)
     }

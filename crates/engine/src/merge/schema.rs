@@ -54,7 +54,9 @@ fn difference(one: &TBranch, two: &TBranch) -> Option<String> {
     for (left, right) in one.leaves.iter().zip(&two.leaves) {
         let of = |leaf: &TLeaf| {
             let names = (leaf.name.clone(), leaf.title.clone(), leaf.class_name.clone(), leaf.count_name.clone());
-            (names, leaf.length, leaf.is_unsigned)
+            // Of a text it is the room that the longest one takes.
+            let length = if leaf.class_name == "TLeafC" { 0 } else { leaf.length };
+            (names, length, leaf.is_unsigned)
         };
         if of(left) != of(right) {
             return Some(format!("has the leaf {} ({}, {})", right.name, right.class_name, right.title));

@@ -10,7 +10,9 @@ use crate::tree::{builtin, Basic};
 use super::record::{KeptKind, Recorder};
 
 /// Members of trees, branches and leaves that change when a tree is written again.
-const KEPT: [&str; 19] = [
+const KEPT: [&str; 21] = [
+    "fCompress",
+    "fLen",
     "fEntries",
     "fTotBytes",
     "fZipBytes",

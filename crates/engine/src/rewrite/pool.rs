@@ -1,0 +1,98 @@
+//! Threads that work on one thing each, and give the results back in the order in which the things were handed to them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::thread::{self, JoinHandle};
+
+use branchline_format::write::BasketTools;
+use crossbeam_channel::{unbounded, Receiver, Sender};
+
+use crate::guard::guarded;
+
+/// As many threads as there are cores, which end with the pool.
+pub(crate) struct Pool<J, R> {
+    jobs: Option<Sender<(u64, J)>>,
+    queue: Receiver<(u64, J)>,
+    done: Receiver<(u64, Option<R>)>,
+    threads: Vec<JoinHandle<()>>,
+    /// Results that came before one that was handed over earlier.
+    early: BTreeMap<u64, Option<R>>,
+    /// Handed over and not given back yet: their numbers, and what they take.
+    handed_over: u64,
+    given_back: u64,
+    costs: VecDeque<u64>,
+    cost: u64,
+}
+
+impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
+    /// A pool for this kind of work.
+    pub(crate) fn new(work: impl Fn(&mut BasketTools, J) -> R + Copy + Send + 'static) -> Self {
+        let (jobs, queue) = unbounded::<(u64, J)>();
+        let (results, done) = unbounded();
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        let start = |_| {
+            let (queue, results) = (queue.clone(), results.clone());
+            thread::spawn(move || {
+                let mut tools = BasketTools::new();
+                for (number, job) in queue {
+                    let result = guarded(|| work(&mut tools, job));
+                    if result.is_none() {
+                        tools = BasketTools::new();
+                    }
+                    if results.send((number, result)).is_err() {
+                        return; // nobody waits any longer
+                    }
+                }
+            })
+        };
+        let threads = (0..count).map(start).collect();
+        let (early, costs) = Default::default();
+        Self { jobs: Some(jobs), queue, done, threads, early, handed_over: 0, given_back: 0, costs, cost: 0 }
+    }
+
+    /// Hands something over that takes so many bytes.
+    pub(crate) fn hand_over(&mut self, job: J, cost: u64) {
+        if let Some(jobs) = &self.jobs {
+            // They wait as long as there is a sender.
+            drop(jobs.send((self.handed_over, job)));
+            self.handed_over += 1;
+            self.costs.push_back(cost);
+            self.cost += cost;
+        }
+    }
+
+    /// What all takes that was handed over and not given back.
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Waits for the result of what was handed over first; none if all were given back. Of work that panicked there is
+    /// no result.
+    pub(crate) fn next(&mut self) -> Option<Option<R>> {
+        if self.given_back == self.handed_over {
+            return None;
+        }
+        let result = loop {
+            if let Some(result) = self.early.remove(&self.given_back) {
+                break result;
+            }
+            match self.done.recv() {
+                Ok((number, result)) => drop(self.early.insert(number, result)),
+                Err(_) => break None,
+            }
+        };
+        self.given_back += 1;
+        self.cost -= self.costs.pop_front().unwrap_or(0);
+        Some(result)
+    }
+}
+
+impl<J, R> Drop for Pool<J, R> {
+    fn drop(&mut self) {
+        // What was handed over and is not wanted any more is not begun.
+        self.jobs = None;
+        while self.queue.try_recv().is_ok() {}
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The records of baskets: compressed anew.
+
+use crate::basket::BasketRecord;
+use crate::compress::{Compressor, Decompressor, Setting};
+use crate::error::{FormatError, Result};
+
+/// What compressing baskets takes, used again from one to the next: one per thread.
+#[derive(Default)]
+pub struct BasketTools {
+    decompressor: Decompressor,
+    compressor: Compressor,
+    /// Plain bytes of a basket.
+    room: Vec<u8>,
+}
+
+impl BasketTools {
+    /// Nothing is made yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The record of a basket with the same plain bytes in another compression; all of its key stays but its size.
+    pub fn recompress(&mut self, record: &[u8], entries_count: u64, setting: Setting) -> Result<Vec<u8>> {
+        let basket = BasketRecord::parse(record, entries_count)?;
+        let plain = basket.decompress(&mut self.decompressor, &mut self.room)?;
+        let mut out = Vec::with_capacity(record.len());
+        out.extend_from_slice(&record[..record.len() - basket.stored_bytes()]);
+        if !self.compressor.compress(setting, plain, &mut out) {
+            out.extend_from_slice(plain);
+        }
+        let size = i32::try_from(out.len()).map_err(|_| {
+            FormatError::unsupported(format!("a basket of {} bytes is larger than ROOT files have room for", out.len()))
+        })?;
+        out[..4].copy_from_slice(&size.to_be_bytes());
+        Ok(out)
+    }
+}

@@ -1,0 +1,201 @@
+"""Trees whose baskets are made anew, beside ROOT and uproot: every value is the one of the inputs."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import pytest
+import uproot
+from tests.peers.peers import missing
+
+import branchline
+from branchline.errors import OptionError
+from branchline.layout import merge
+
+ENTRIES = (700, 0, 1, 1300)
+#: Codecs as they are asked for, with what ROOT calls them.
+CODECS = {"zstd:5": 505, "zlib:1": 101, "lz4:4": 404, "lzma:1": 201, "none": 0}
+
+
+@pytest.fixture(scope="module")
+def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Files of ROOT with all that entries are made of: numbers, counted arrays, texts, containers, objects that are
+    split, and objects with pointers between them that are not."""
+    folder = tmp_path_factory.mktemp("inputs")
+    root.gInterpreter.Declare(
+        """
+        #include <TClonesArray.h>
+        #include <TFile.h>
+        #include <TLeaf.h>
+        #include <TLorentzVector.h>
+        #include <TNamed.h>
+        #include <TObjArray.h>
+        #include <TTree.h>
+        #include <string>
+        #include <vector>
+        #ifndef BRANCHLINE_REWRITING
+        #define BRANCHLINE_REWRITING
+        std::string branchline_letters(TTree *tree) {
+           return static_cast<char *>(tree->GetLeaf("letters")->GetValuePointer());
+        }
+        struct BranchlinePair { int first; double second; };
+        void branchline_rewriting(const char *path, int number, int entries) {
+           TFile file(path, "RECREATE");
+           TTree tree("events", "events of a test");
+           tree.SetAutoFlush(100 + 50 * number);
+           int n = 0; double x = 0; float values[50]; char letters[20]; bool flag = false;
+           BranchlinePair pair;
+           std::vector<int> list; std::vector<std::vector<float>> lists; std::string text;
+           TLorentzVector vector;
+           TClonesArray clones("TLorentzVector"); TClonesArray *clones_at = &clones;
+           TObjArray objects; TObjArray *objects_at = &objects;
+           tree.Branch("n", &n, "n/I");
+           tree.Branch("x", &x, "x/D");
+           tree.Branch("flag", &flag, "flag/O");
+           tree.Branch("letters", letters, "letters/C");
+           tree.Branch("pair", &pair, "first/I:second/D");
+           tree.Branch("values", values, "values[n]/F");
+           tree.Branch("list", &list);
+           tree.Branch("lists", &lists);
+           tree.Branch("text", &text);
+           tree.Branch("vector", &vector);
+           tree.Branch("clones", &clones_at, 32000, 99);
+           tree.Branch("objects", "TObjArray", &objects_at, 4000, 0);
+           for (int entry = 0; entry < entries; ++entry) {
+              n = (entry * 7 + number) % (5 + 10 * number);
+              x = number + 0.001 * entry;
+              flag = n % 2;
+              snprintf(letters, sizeof letters, "%.*s", n % 12, "abcdefghijkl");
+              pair = {entry, x};
+              list.clear(); lists.clear(); clones.Clear(); objects.Delete();
+              for (int k = 0; k < n; ++k) {
+                 values[k] = x + k;
+                 list.push_back(number * 1000 + k);
+                 lists.push_back(std::vector<float>(k % 3, k));
+                 new (clones[k]) TLorentzVector(x, k, 3, 4);
+              }
+              for (int k = 0; k < n % 4; ++k) {
+                 if (k) objects.Add(nullptr);
+                 objects.Add(new TNamed(TString("name ") + TString::Itoa(entry, 10), TString("title")));
+                 objects.Add(new TLorentzVector(entry, k, 0, 0));
+              }
+              vector.SetPxPyPzE(n, x, 1, 2);
+              text = "entry " + std::to_string(entry) + " of file " + std::to_string(number);
+              tree.Fill();
+           }
+           tree.Write();
+        }
+        #endif
+        """
+    )
+    paths = [str(folder / f"{number}.root") for number in range(len(ENTRIES))]
+    for number, (path, entries) in enumerate(zip(paths, ENTRIES, strict=True)):
+        root.branchline_rewriting(path, number, entries)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def expected(inputs: list[str]) -> Any:
+    """What we read of the inputs, which other tests compare with what ROOT and uproot do."""
+    return ak.concatenate([branchline.open(path)["events"].arrays() for path in inputs])
+
+
+def check(root: Any, path: Path, expected: Any) -> None:
+    """Reads every branch with us, with uproot and with ROOT."""
+    with branchline.open(path) as file:
+        found = file["events"].arrays()
+    assert ak.fields(found) == ak.fields(expected)
+    for name in ak.fields(expected):
+        assert ak.to_list(found[name]) == ak.to_list(expected[name]), name
+    with uproot.open(path) as file:
+        tree = file["events"]
+        for name in ("n", "x", "flag", "values", "list", "lists", "text", "pair"):
+            assert ak.to_list(tree[name].array()) == ak.to_list(expected[name]), name
+    check_with_root(root, path, expected)
+
+
+def check_with_root(root: Any, path: Path, expected: Any) -> None:
+    file = root.TFile.Open(str(path))
+    tree = file.Get("events")
+    assert tree.GetEntries() == len(expected)
+    tree.SetCacheSize(1 << 20)
+    columns = {name: ak.to_list(expected[name]) for name in ("n", "text", "values", "lists", "letters")}
+    for entry in range(len(expected)):
+        assert tree.GetEntry(entry) > 0
+        assert str(tree.text) == columns["text"][entry]
+        assert list(tree.values) == columns["values"][entry]
+        assert str(root.branchline_letters(tree)) == columns["letters"][entry]
+        n = columns["n"][entry]
+        assert [list(one) for one in tree.lists] == columns["lists"][entry]
+        assert tree.vector.X() == n
+        assert tree.clones.GetEntriesFast() == n
+        if n:
+            assert tree.clones.At(n - 1).Y() == n - 1
+        named = [one for one in tree.objects if one]
+        assert [one.ClassName() for one in named] == ["TNamed", "TLorentzVector"] * (n % 4)
+        if named:
+            assert named[0].GetName() == f"name {expected['pair', 'first'][entry]}"
+            assert named[-1].X() == expected["pair", "first"][entry]
+    file.Close()
+    frame = root.RDataFrame("events", str(path))
+    assert frame.Sum("x").GetValue() == pytest.approx(ak.sum(expected["x"]))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_recompressed_tree_is_read_like_its_inputs(
+    root: Any, inputs: list[str], expected: Any, tmp_path: Path, codec: str
+) -> None:
+    output = tmp_path / "merged.root"
+    made = merge(inputs, output, codec=codec)
+    assert (made.entries, made.size_bytes) == (sum(ENTRIES), output.stat().st_size)
+    check(root, output, expected)
+    file = root.TFile.Open(str(output))
+    tree = file.Get("events")
+    inputs_at = [root.TFile.Open(path) for path in inputs]
+    trees = [one.Get("events") for one in inputs_at]
+    assert file.GetCompressionSettings() == CODECS[codec]
+    assert tree.GetTotBytes() == sum(one.GetTotBytes() for one in trees)
+    stored = 0
+    for branch in tree.GetListOfBranches():
+        assert branch.GetCompressionSettings() == CODECS[codec]
+        stored += branch.GetZipBytes("*")
+    assert stored == tree.GetZipBytes() == made.basket_bytes
+    for one in (*inputs_at, file):
+        one.Close()
+
+
+def test_every_basket_has_the_codec_that_was_asked_for(inputs: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "merged.root"
+    for codec, magic in (("zstd:5", b"ZS"), ("lz4:4", b"L4"), ("none", None)):
+        merge(inputs, output, codec=codec, force=True)
+        content = output.read_bytes()
+        found = set()
+        for branch in uproot.open(output)["events"].itervalues():
+            for number in range(branch.num_baskets):
+                seek = branch.member("fBasketSeek")[number]
+                size, _, plain_size, _, key_size = struct.unpack_from(">ihiIh", content, seek)
+                assert size == branch.member("fBasketBytes")[number]
+                if size - key_size < plain_size:
+                    found.add(content[seek + key_size : seek + key_size + 2])
+        assert found == ({magic} if magic else set()), codec
+
+
+def test_hadd_merges_a_recompressed_file_on(inputs: list[str], expected: Any, tmp_path: Path, root: Any) -> None:
+    hadd = Path(root.__file__).parent / "bin" / "hadd"
+    if not os.access(hadd, os.X_OK):
+        missing(f"there is no {hadd}")
+    merged, whole = tmp_path / "merged.root", tmp_path / "whole.root"
+    merge(inputs[:2], merged, codec="lz4:1")
+    subprocess.run([hadd, "-ff", "-v", "0", whole, merged, *inputs[2:]], check=True, capture_output=True)
+    check(root, whole, expected)
+
+
+def test_a_codec_that_there_is_not_is_refused(inputs: list[str], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="no such codec: .gzip.*zstd:5"):
+        merge(inputs, tmp_path / "merged.root", codec="gzip")
+    assert not list(tmp_path.iterdir())
