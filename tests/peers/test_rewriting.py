@@ -196,6 +196,6 @@ def test_hadd_merges_a_recompressed_file_on(inputs: list[str], expected: Any, tm
 
 
 def test_a_codec_that_there_is_not_is_refused(inputs: list[str], tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="no such codec: .gzip.*zstd:5"):
+    with pytest.raises(OptionError, match=r"no such codec: .gzip.*zstd:5"):
         merge(inputs, tmp_path / "merged.root", codec="gzip")
     assert not list(tmp_path.iterdir())

@@ -55,8 +55,9 @@ def merge(
 
     ``inputs`` is a dataset: paths, patterns, lists. Every file must hold exactly one tree with the branches of the
     first one, and nothing else. ``order`` says how the baskets of each file are laid down. With a ``codec``
-    such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of ROOT they are compressed anew. The output appears under
-    its name when it is whole; ``force`` replaces a file that is there. ``progress`` is called a few times a second.
+    (``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of ROOT) they are compressed anew.
+
+    The output appears under its name when it is whole; ``force`` replaces a file that is there. ``progress`` is called a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
     `StorageError` where the output cannot be written, and `OptionError` for an order or a codec that there is not.
