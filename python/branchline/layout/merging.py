@@ -57,7 +57,8 @@ def merge(
     first one, and nothing else. ``order`` says how the baskets of each file are laid down. With a ``codec``
     (``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of ROOT) they are compressed anew.
 
-    The output appears under its name when it is whole; ``force`` replaces a file that is there. ``progress`` is called a few times a second.
+    The output appears under its name when it is whole; ``force`` replaces a file that is there. ``progress`` is called
+    a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
     `StorageError` where the output cannot be written, and `OptionError` for an order or a codec that there is not.
