@@ -46,7 +46,7 @@ pub(super) fn copy_baskets(
     copied: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Vec<Vec<Laid>>> {
     let mut laid = none_laid(input);
-    for_bundles(input, order, &mut |bundle, records| {
+    for_bundles(input, order, |bundle, records| {
         let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
         for (basket, record) in bundle.iter().zip(records) {
             let start = joined.len();
@@ -70,7 +70,7 @@ pub(crate) fn none_laid(input: &Input) -> Vec<Vec<Laid>> {
 pub(crate) fn for_bundles(
     input: &Input,
     order: Order,
-    visit: &mut dyn FnMut(&[Wanted], Vec<Bytes>) -> Result<()>,
+    mut visit: impl FnMut(&[Wanted], Vec<Bytes>) -> Result<()>,
 ) -> Result<()> {
     let baskets = in_order(input, order);
     let mut rest = baskets.as_slice();

@@ -52,7 +52,7 @@ impl Recompressor {
         written: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Vec<Vec<Laid>>> {
         let mut laid = none_laid(input);
-        for_bundles(input, order, &mut |bundle, records| {
+        for_bundles(input, order, |bundle, records| {
             for (basket, record) in bundle.iter().zip(records) {
                 while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
                     self.write_next(input, output, &mut laid, written)?;
