@@ -21,78 +21,78 @@ ENTRIES = (700, 0, 1, 1300)
 #: Codecs as they are asked for, with what ROOT calls them.
 CODECS = {"zstd:5": 505, "zlib:1": 101, "lz4:4": 404, "lzma:1": 201, "none": 0}
 
+WRITER = """
+#include <TClonesArray.h>
+#include <TFile.h>
+#include <TLeaf.h>
+#include <TLorentzVector.h>
+#include <TNamed.h>
+#include <TObjArray.h>
+#include <TTree.h>
+#include <string>
+#include <vector>
+#ifndef BRANCHLINE_REWRITING
+#define BRANCHLINE_REWRITING
+std::string branchline_letters(TTree *tree) {
+   return static_cast<char *>(tree->GetLeaf("letters")->GetValuePointer());
+}
+struct BranchlinePair { int first; double second; };
+void branchline_rewriting(const char *path, int number, int entries) {
+   TFile file(path, "RECREATE");
+   TTree tree("events", "events of a test");
+   tree.SetAutoFlush(100 + 50 * number);
+   int n = 0; double x = 0; float values[50]; char letters[20]; bool flag = false;
+   BranchlinePair pair;
+   std::vector<int> list; std::vector<std::vector<float>> lists; std::string text;
+   TLorentzVector vector;
+   TClonesArray clones("TLorentzVector"); TClonesArray *clones_at = &clones;
+   TObjArray objects; TObjArray *objects_at = &objects;
+   tree.Branch("n", &n, "n/I");
+   tree.Branch("x", &x, "x/D");
+   tree.Branch("flag", &flag, "flag/O");
+   tree.Branch("letters", letters, "letters/C");
+   tree.Branch("pair", &pair, "first/I:second/D");
+   tree.Branch("values", values, "values[n]/F");
+   tree.Branch("list", &list);
+   tree.Branch("lists", &lists);
+   tree.Branch("text", &text);
+   tree.Branch("vector", &vector);
+   tree.Branch("clones", &clones_at, 32000, 99);
+   tree.Branch("objects", "TObjArray", &objects_at, 4000, 0);
+   for (int entry = 0; entry < entries; ++entry) {
+      n = (entry * 7 + number) % (5 + 10 * number);
+      x = number + 0.001 * entry;
+      flag = n % 2;
+      snprintf(letters, sizeof letters, "%.*s", n % 12, "abcdefghijkl");
+      pair = {entry, x};
+      list.clear(); lists.clear(); clones.Clear(); objects.Delete();
+      for (int k = 0; k < n; ++k) {
+         values[k] = x + k;
+         list.push_back(number * 1000 + k);
+         lists.push_back(std::vector<float>(k % 3, k));
+         new (clones[k]) TLorentzVector(x, k, 3, 4);
+      }
+      for (int k = 0; k < n % 4; ++k) {
+         if (k) objects.Add(nullptr);
+         objects.Add(new TNamed(TString("name ") + TString::Itoa(entry, 10), TString("title")));
+         objects.Add(new TLorentzVector(entry, k, 0, 0));
+      }
+      vector.SetPxPyPzE(n, x, 1, 2);
+      text = "entry " + std::to_string(entry) + " of file " + std::to_string(number);
+      tree.Fill();
+   }
+   tree.Write();
+}
+#endif
+"""
+
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Files of ROOT with all that entries are made of: numbers, counted arrays, texts, containers, objects that are
     split, and objects with pointers between them that are not."""
     folder = tmp_path_factory.mktemp("inputs")
-    root.gInterpreter.Declare(
-        """
-        #include <TClonesArray.h>
-        #include <TFile.h>
-        #include <TLeaf.h>
-        #include <TLorentzVector.h>
-        #include <TNamed.h>
-        #include <TObjArray.h>
-        #include <TTree.h>
-        #include <string>
-        #include <vector>
-        #ifndef BRANCHLINE_REWRITING
-        #define BRANCHLINE_REWRITING
-        std::string branchline_letters(TTree *tree) {
-           return static_cast<char *>(tree->GetLeaf("letters")->GetValuePointer());
-        }
-        struct BranchlinePair { int first; double second; };
-        void branchline_rewriting(const char *path, int number, int entries) {
-           TFile file(path, "RECREATE");
-           TTree tree("events", "events of a test");
-           tree.SetAutoFlush(100 + 50 * number);
-           int n = 0; double x = 0; float values[50]; char letters[20]; bool flag = false;
-           BranchlinePair pair;
-           std::vector<int> list; std::vector<std::vector<float>> lists; std::string text;
-           TLorentzVector vector;
-           TClonesArray clones("TLorentzVector"); TClonesArray *clones_at = &clones;
-           TObjArray objects; TObjArray *objects_at = &objects;
-           tree.Branch("n", &n, "n/I");
-           tree.Branch("x", &x, "x/D");
-           tree.Branch("flag", &flag, "flag/O");
-           tree.Branch("letters", letters, "letters/C");
-           tree.Branch("pair", &pair, "first/I:second/D");
-           tree.Branch("values", values, "values[n]/F");
-           tree.Branch("list", &list);
-           tree.Branch("lists", &lists);
-           tree.Branch("text", &text);
-           tree.Branch("vector", &vector);
-           tree.Branch("clones", &clones_at, 32000, 99);
-           tree.Branch("objects", "TObjArray", &objects_at, 4000, 0);
-           for (int entry = 0; entry < entries; ++entry) {
-              n = (entry * 7 + number) % (5 + 10 * number);
-              x = number + 0.001 * entry;
-              flag = n % 2;
-              snprintf(letters, sizeof letters, "%.*s", n % 12, "abcdefghijkl");
-              pair = {entry, x};
-              list.clear(); lists.clear(); clones.Clear(); objects.Delete();
-              for (int k = 0; k < n; ++k) {
-                 values[k] = x + k;
-                 list.push_back(number * 1000 + k);
-                 lists.push_back(std::vector<float>(k % 3, k));
-                 new (clones[k]) TLorentzVector(x, k, 3, 4);
-              }
-              for (int k = 0; k < n % 4; ++k) {
-                 if (k) objects.Add(nullptr);
-                 objects.Add(new TNamed(TString("name ") + TString::Itoa(entry, 10), TString("title")));
-                 objects.Add(new TLorentzVector(entry, k, 0, 0));
-              }
-              vector.SetPxPyPzE(n, x, 1, 2);
-              text = "entry " + std::to_string(entry) + " of file " + std::to_string(number);
-              tree.Fill();
-           }
-           tree.Write();
-        }
-        #endif
-        """
-    )
+    root.gInterpreter.Declare(WRITER)
     paths = [str(folder / f"{number}.root") for number in range(len(ENTRIES))]
     for number, (path, entries) in enumerate(zip(paths, ENTRIES, strict=True)):
         root.branchline_rewriting(path, number, entries)
