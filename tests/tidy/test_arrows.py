@@ -17,9 +17,10 @@ ROOMS: dict[str, set[str]] = {
     "train": {"dataset", "jobs", "sensors", "tree"},
     "report": set(),
     "layout": {"_core", "dataset", "report", "tree"},
+    "tracing": {"_core", "layout", "report", "tree"},
     "running": {"jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
-    "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "train"},
+    "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train"},
     "__main__": {"cli"},
 }
 EVERYBODYS = {"access", "errors", "limits", "locations"}

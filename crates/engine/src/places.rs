@@ -1,7 +1,6 @@
 //! The extents of a branch: where each of its baskets, or each page of a field of an RNTuple, lies in the file.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use branchline_format::compress::Codec;
 use branchline_format::cursor::Cursor;
@@ -27,9 +26,11 @@ pub struct Extent {
 }
 
 impl Tree {
-    /// The extents of a branch in the order of its entries. Baskets that came with the tree have none.
+    /// The extents of a branch in the order of its entries. Baskets that came with the tree have none, and those of a
+    /// branch that is kept in another file are not in this one.
     pub fn extents(&self, index: usize) -> Result<Vec<Extent>> {
         match self.content() {
+            Content::Tree { meta, .. } if !meta.branches[index].file_name.is_empty() => Ok(Vec::new()),
             Content::Tree { meta, .. } => {
                 let baskets = meta.branches[index].baskets.iter();
                 Ok(baskets
@@ -43,9 +44,7 @@ impl Tree {
     /// The codecs of the first baskets of these branches of a TTree, as their own bytes tell: some writers do not say it
     /// in the branch. None where there is no basket, and of an RNTuple, which says it.
     pub fn codecs_in_baskets(&self, indices: &[usize]) -> Result<Vec<Option<Codec>>> {
-        let is_here = |index: usize| Arc::ptr_eq(self.home(index), self.file());
-        let first =
-            |index: &usize| self.extents(*index).map(|extents| extents.into_iter().next().filter(|_| is_here(*index)));
+        let first = |index: &usize| self.extents(*index).map(|extents| extents.into_iter().next());
         let firsts = indices.iter().map(first).collect::<Result<Vec<_>>>()?;
         if matches!(self.content(), Content::Ntuple(_)) {
             return Ok(vec![None; indices.len()]);

@@ -19,6 +19,7 @@ from branchline.cli.progress_bar import progress_bar
 from branchline.cli.proxying import proxy
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.tables import print_forecast
+from branchline.cli.tracing import trace
 from branchline.dataset import DataFile
 from branchline.locations import split_location
 from branchline.report import summary
@@ -170,6 +171,7 @@ def show(
 app.command()(inspect)
 app.command()(merge)
 app.command()(proxy)
+app.add_typer(trace)
 app.command("demo-data")(demo_data)
 
 

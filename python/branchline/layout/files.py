@@ -124,6 +124,12 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
     )
 
 
+def places_of(tree: Tree) -> tuple[Places, dict[int, str]]:
+    """The extents of all branches of a tree that lie in its file, and the paths of these branches by their numbers."""
+    owners = _with_values(tree)
+    return _places(tree, owners), {branch.number: branch.path for branch in owners}
+
+
 def _with_values(tree: Tree) -> list[Branch]:
     """The branches whose bytes are their own; those of an RNTuple's subfields are counted with the field."""
     branches = [tree.branch(index) for index in range(len(tree.outline.paths))]

@@ -1,0 +1,139 @@
+"""`branchline trace`: follow the reads of a program, show them, compare them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from branchline.cli.failure import say, told
+from branchline.report.quantities import count, counted, duration, percent, significant, size
+from branchline.tracing import follow, read_trace
+from branchline.tracing.perfetto import write_perfetto
+from branchline.tracing.sentences import headline, remarks
+from branchline.tracing.summary import summarise
+
+#: Rows of a table on the terminal; --json has them all.
+ROWS_SHOWN = 25
+
+trace = typer.Typer(
+    name="trace",
+    help="Every read of a job or of any other program: follow it, look at it, compare it.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace (.parquet).")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@trace.command("run", context_settings={"allow_interspersed_args": False})
+def run_command(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Any program with its arguments.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The trace to write.")] = Path("trace.parquet"),
+    debug: Debug = False,
+) -> None:
+    """Follows any program through strace, and says which branches and baskets its reads of ROOT files hit.
+
+    It ends with the exit code of the program. Reads through io_uring and through mapped memory are not seen.
+    """
+    with told(debug=debug):
+        found = follow(command)
+        found.write(output)
+        for line in headline(summarise(found)):
+            say(line)
+        for note in found.notes:
+            say(note)
+        say(f"look at it with: branchline trace show {output}")
+        raise typer.Exit(int(found.about["exit_code"]))
+
+
+@trace.command()
+def show(
+    path: TraceFile,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Shows what a trace holds: calls and bytes per file, branch and event, sizes, seeks, what was read in vain."""
+    with told(debug=debug):
+        found = summarise(read_trace(path))
+        if as_json:
+            typer.echo(json.dumps(found, indent=1))
+            return
+        print_summary(found, Console())
+
+
+@trace.command()
+def export(
+    path: TraceFile,
+    output: Annotated[Path, typer.Argument(metavar="OUT.json", help="A file that ui.perfetto.dev opens.")],
+    debug: Debug = False,
+) -> None:
+    """Writes a trace in the format of Perfetto and of chrome://tracing."""
+    with told(debug=debug):
+        write_perfetto(read_trace(path), output)
+        typer.echo(f"open {output} at ui.perfetto.dev")
+
+
+def print_summary(found: dict[str, Any], console: Console) -> None:
+    """The tables of a trace."""
+    _print(console, "files", ("file", "size", *_READ_HEAD, "of the file", "seeks"), [
+        (row["file"], "-" if row["size_bytes"] is None else size(row["size_bytes"]), *_read(row),
+         percent(row["distinct_bytes"], row["size_bytes"] or 0), count(row["seeks"]))
+        for row in found["files"]
+    ])  # fmt: skip
+    _print(console, "what was hit", ("what", *_READ_HEAD), [(row["what"], *_read(row)) for row in found["kinds"]])
+    _print(
+        console,
+        "branches, those with most bytes first",
+        ("branch", "tree", "calls", "bytes", "baskets", "read again", "in vain", "reading"),
+        [
+            (row["branch"], row["tree"], count(row["read_calls"]), size(row["read_bytes"]), count(row["baskets"]),
+             size(row["read_bytes"] - row["distinct_bytes"]), size(row["unwanted_bytes"]), duration(row["reading_s"]))
+            for row in found["branches"]
+        ],
+    )  # fmt: skip
+    _print(console, "sizes of requests", ("up to", "calls", "bytes"), [
+        (size(row["up_to_bytes"]), count(row["read_calls"]), size(row["read_bytes"])) for row in found["sizes"]
+    ])  # fmt: skip
+    _print(console, "events", ("file", "events", "calls of the first", "most of a later one", "median", "before"), [
+        (row["file"], count(len(row["read_calls"])), *_events(row["read_calls"]), count(row["opening_calls"]))
+        for row in found["events"]
+        if row["read_calls"]
+    ])  # fmt: skip
+    _print(console, "time of threads", ("doing", "times", "time"), [
+        (row["what"], count(row["count"]), duration(row["seconds"])) for row in found["spans"]
+    ])  # fmt: skip
+    for line in (*headline(found), *remarks(found), *found["about"].get("notes", ())):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+_READ_HEAD = ("calls", "bytes")
+
+
+def _read(row: dict[str, Any]) -> tuple[str, str]:
+    return count(row["read_calls"]), size(row["read_bytes"])
+
+
+def _events(calls: list[int]) -> tuple[str, str, str]:
+    later = sorted(calls[1:]) or [0]
+    return count(calls[0]), count(later[-1]), significant(later[len(later) // 2], 3)
+
+
+def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for number, heading in enumerate(head):
+        is_name = number == 0 or heading == "tree"
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+    for row in rows[:ROWS_SHOWN]:
+        table.add_row(*row)
+    console.print(table)
+    if len(rows) > ROWS_SHOWN:
+        console.print(f"and {counted(len(rows) - ROWS_SHOWN, 'row')} more; --json has them all", highlight=False)

@@ -1,0 +1,262 @@
+"""Which file, and which place in it, each call of a program read: descriptors, their positions, forks and threads.
+
+A descriptor leads to an open file, which has a position of its own; `dup` and `fork` make more descriptors of the
+same open file, a second `open` of the same path makes another one. Threads share their table of descriptors, a forked
+process gets a copy of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from branchline.tracing.strace_lines import Call, descriptor, flags
+
+_READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
+#: Calls that copy from one descriptor to another inside the kernel: which of the arguments are the source, the offset
+#: in it, and the length.
+_COPIES = {"sendfile": (1, 2, 3), "copy_file_range": (0, 1, 4), "splice": (0, 1, 4)}
+_OPENS = frozenset({"open", "openat", "openat2", "creat"})
+_FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
+#: Calls that change what a descriptor means when they end; others count when they begin.
+_COUNTS_AT_END = _OPENS | {"dup", "dup2", "dup3", "fcntl"}
+
+
+@dataclass
+class OpenFile:
+    """An open file: its path, and where the next read begins; None where that is not known."""
+
+    path: str
+    position: int | None
+
+
+@dataclass(frozen=True)
+class Read:
+    """A call that read from a file, or mapped it into memory. ``offset`` is None where it is not known."""
+
+    thread: int
+    process: int
+    name: str
+    path: str
+    descriptor: int
+    offset: int | None
+    size_bytes: int
+    got_bytes: int
+    begin_ns: int
+    end_ns: int
+    error: str | None
+
+
+@dataclass
+class _Table:
+    """The descriptors of a process, and those that close when it starts another program."""
+
+    files: dict[int, OpenFile] = field(default_factory=dict)
+    closes: set[int] = field(default_factory=set)
+
+    def copy(self) -> _Table:
+        return _Table(dict(self.files), set(self.closes))
+
+
+@dataclass
+class Followed:
+    """What was found: the reads, the programs that processes ran, and what could not be followed."""
+
+    reads: list[Read] = field(default_factory=list)
+    programs: dict[int, str] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    rings: int = 0
+    threads: set[int] = field(default_factory=set)
+
+
+class Follower:
+    """Goes through the calls of all threads in the order of time."""
+
+    def __init__(self) -> None:
+        self.found = Followed()
+        self._tables: dict[int, _Table] = {}
+        self._processes: dict[int, int] = {}
+
+    def follow(self, calls: Iterable[Call]) -> Followed:
+        """The reads of all calls, in the order in which they began."""
+        for call in sorted(calls, key=_moment):
+            self._step(call)
+        self.found.reads.sort(key=lambda read: read.begin_ns)
+        return self.found
+
+    def _step(self, call: Call) -> None:
+        self.found.threads.add(call.thread)
+        table = self._tables.setdefault(call.thread, _Table())
+        name = call.name
+        if name in _FORKS:
+            self._fork(call, table)
+        elif call.error is not None and name not in _READS:
+            return
+        elif name in _READS:
+            self._read(call, table)
+        elif name in _COPIES:
+            self._copy(call, table)
+        else:
+            change = _CHANGES.get(name)
+            if change is not None:
+                change(self, call, table)
+
+    def _file(self, table: _Table, argument: str) -> tuple[int, OpenFile | None]:
+        """The open file of a descriptor; one that was opened where nobody looked is met here, at a place unknown."""
+        number, path = descriptor(argument)
+        known = table.files.get(number)
+        if path is None:
+            return number, None
+        if known is None or known.path != path:
+            known = table.files[number] = OpenFile(path, None)
+        return number, known
+
+    def _fork(self, call: Call, table: _Table) -> None:
+        child = call.value
+        if child <= 0:
+            return
+        shared = flags(call)
+        is_thread = "CLONE_THREAD" in shared
+        self._tables[child] = table if "CLONE_FILES" in shared else table.copy()
+        parent = self._processes.get(call.thread, call.thread)
+        self._processes[child] = parent if is_thread else child
+        if not is_thread:
+            self.found.programs.setdefault(child, self.found.programs.get(parent, ""))
+
+    def _execve(self, call: Call, table: _Table) -> None:
+        process = self._processes.get(call.thread, call.thread)
+        texts = re.findall(r'"((?:[^"\\]|\\.)*)"', " ".join(call.arguments[:2]))
+        self.found.programs[process] = texts[0] if texts else ""
+        # The new program has a table of its own.
+        own = table.copy()
+        for number in own.closes:
+            own.files.pop(number, None)
+        own.closes.clear()
+        self._tables[call.thread] = own
+
+    def _open(self, call: Call, table: _Table) -> None:
+        number, path = descriptor(call.result or "")
+        asked = flags(call)
+        if number < 0 or path is None:
+            return
+        table.files[number] = OpenFile(path, 0)
+        _mark(table, number, closes="O_CLOEXEC" in asked)
+        if asked & {"O_WRONLY", "O_RDWR"} or call.name == "creat":
+            self.found.written.add(path)
+
+    def _close(self, call: Call, table: _Table) -> None:
+        number, _ = descriptor(call.arguments[0])
+        table.files.pop(number, None)
+        table.closes.discard(number)
+
+    def _close_range(self, call: Call, table: _Table) -> None:
+        first, last = (int(text) for text in call.arguments[:2])
+        for number in [number for number in table.files if first <= number <= last]:
+            if "CLOSE_RANGE_CLOEXEC" in flags(call):
+                table.closes.add(number)
+            else:
+                table.files.pop(number)
+
+    def _dup(self, call: Call, table: _Table) -> None:
+        if call.name == "fcntl" and call.arguments[1] not in ("F_DUPFD", "F_DUPFD_CLOEXEC"):
+            if call.arguments[1] == "F_SETFD":
+                _mark(table, descriptor(call.arguments[0])[0], closes="FD_CLOEXEC" in call.arguments[-1])
+            return
+        _, file = self._file(table, call.arguments[0])
+        made, _ = descriptor(call.result or "")
+        table.files.pop(made, None)
+        if file is not None:
+            table.files[made] = file
+        _mark(table, made, closes="F_DUPFD_CLOEXEC" in call.arguments or "O_CLOEXEC" in call.arguments)
+
+    def _lseek(self, call: Call, table: _Table) -> None:
+        _, file = self._file(table, call.arguments[0])
+        if file is not None and call.value >= 0:
+            file.position = call.value
+
+    def _write(self, call: Call, table: _Table) -> None:
+        """A write moves the position, too."""
+        _, file = self._file(table, call.arguments[0])
+        if file is not None and file.position is not None:
+            file.position += max(call.value, 0)
+
+    def _read(self, call: Call, table: _Table) -> None:
+        number, file = self._file(table, call.arguments[0])
+        if file is None:
+            return
+        got = max(call.value, 0)
+        at = {"pread64": 3, "preadv": 3, "preadv2": 3}.get(call.name)
+        offset = int(call.arguments[at]) if at is not None and len(call.arguments) > at else file.position
+        # preadv2 at -1 reads where the file stands.
+        if offset == -1:
+            offset = file.position
+            at = None
+        size = _asked(call, got)
+        if at is None and file.position is not None:
+            file.position += got
+        self._add(call, number, file.path, offset, size, got)
+
+    def _copy(self, call: Call, table: _Table) -> None:
+        source, where, length = _COPIES[call.name]
+        number, file = self._file(table, call.arguments[source])
+        if file is None:
+            return
+        got = max(call.value, 0)
+        stated = re.match(r"\[(\d+)\]|\[(\d+) =>", call.arguments[where])
+        offset = int(stated[1] or stated[2]) if stated else file.position
+        if not stated and file.position is not None:
+            file.position += got
+        asked = min(int(call.arguments[length]), got or int(call.arguments[length]))
+        self._add(call, number, file.path, offset, asked, got)
+
+    def _mmap(self, call: Call, table: _Table) -> None:
+        if len(call.arguments) < 6 or "PROT_EXEC" in call.arguments[2]:
+            return
+        number, file = self._file(table, call.arguments[4])
+        if file is not None:
+            self._add(call, number, file.path, int(call.arguments[5], 0), int(call.arguments[1]), 0)
+
+    def _ring(self, *_: object) -> None:
+        self.found.rings += 1
+
+    def _add(self, call: Call, number: int, path: str, offset: int | None, size: int, got: int) -> None:
+        process = self._processes.get(call.thread, call.thread)
+        self.found.reads.append(
+            Read(
+                call.thread, process, call.name, path, number, offset, size, got, call.begin_ns, call.end_ns, call.error
+            )
+        )  # fmt: skip
+
+
+_CHANGES: dict[str, Callable[[Follower, Call, _Table], None]] = {
+    **dict.fromkeys(_OPENS, Follower._open),
+    **dict.fromkeys(("dup", "dup2", "dup3", "fcntl"), Follower._dup),
+    "close": Follower._close,
+    "close_range": Follower._close_range,
+    "execve": Follower._execve,
+    "execveat": Follower._execve,
+    "lseek": Follower._lseek,
+    "mmap": Follower._mmap,
+    "write": Follower._write,
+    "io_uring_setup": Follower._ring,
+}
+
+
+def _moment(call: Call) -> tuple[int, int]:
+    return (call.end_ns if call.name in _COUNTS_AT_END else call.begin_ns, call.begin_ns)
+
+
+def _mark(table: _Table, number: int, *, closes: bool) -> None:
+    if closes:
+        table.closes.add(number)
+    else:
+        table.closes.discard(number)
+
+
+def _asked(call: Call, got: int) -> int:
+    """Bytes that a read asked for."""
+    if call.name in ("read", "pread64"):
+        return int(call.arguments[2])
+    lengths = re.findall(r"iov_len=(\d+)", call.arguments[1])
+    return sum(int(length) for length in lengths) or got

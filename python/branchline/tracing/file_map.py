@@ -1,0 +1,288 @@
+"""What lies where in a ROOT file: header, directories, trees' records, every basket and page, and what is free."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from branchline.errors import BranchlineError
+from branchline.layout.files import places_of
+from branchline.tracing.form import Numbers
+from branchline.tree import File, Tree
+
+MAGIC = b"root"
+#: Where the first record begins at the latest: ROOT writes 100.
+BEGIN_MAX = 1 << 16
+HEADER, DIRECTORY, KEYS, STREAMER_INFOS, FREE_LIST = "header", "directory", "keys", "streamer infos", "free list"
+TREE, BASKET, PAGE, OBJECT, FREE, GAP = "tree", "basket", "page", "object", "free", "gap"
+METADATA = "RNTuple metadata"
+#: Entries of the walk through a file's records; one with more of them is named by its trees alone.
+RECORDS_MAX = 5_000_000
+_DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
+_NTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of the file, as its key tells: TFile::Map of ROOT lists the same."""
+
+    offset: int
+    size: int
+    class_name: str
+    name: str
+    title: str
+    directory: int
+
+
+@dataclass
+class FileMap:
+    """Pieces of a file in its order, none over another. ``tree`` and ``branch`` are numbers into ``names``; -1 is none.
+
+    ``what`` is one of the words above. Of an object, ``tree`` is its name and class.
+    """
+
+    path: str
+    size_bytes: int
+    names: list[str] = field(default_factory=list)
+    whats: list[str] = field(default_factory=list)
+    offset: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    size: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    what: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    tree: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    branch: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    basket: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    entry_start: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+    entry_stop: Numbers = field(default_factory=lambda: np.empty(0, "i8"))
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def rows_of(self, what: str) -> Numbers:
+        """The numbers of the pieces of one kind."""
+        return np.nonzero(self.what == self.whats.index(what))[0] if what in self.whats else np.empty(0, "i8")
+
+
+def is_root_file(path: str) -> bool:
+    """True for a local file that begins as ROOT files do."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(12)
+    except OSError:
+        return False
+    # Much else begins with these letters, such as a list of users.
+    begin = struct.unpack(">i", head[8:])[0] if len(head) == 12 else 0
+    return head[:4] == MAGIC and head[4] == 0 and 0 < begin <= BEGIN_MAX
+
+
+def map_file(path: str) -> FileMap:
+    """What lies where in a file. What cannot be read of it is left out: its bytes are gaps then.
+
+    A local file is walked from record to record; of one elsewhere only the baskets and pages of its trees are named.
+    """
+    size, pieces = _of_trees(path)
+    if "://" not in path:
+        size = Path(path).stat().st_size
+        pieces = _with_records(pieces, list(records(Path(path))), path)
+    elif pieces:
+        pieces.append(_Piece(0, 100, HEADER))
+    return _assembled(path, size, pieces)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    offset: int
+    size: int
+    what: str
+    tree: str = ""
+    branch: str = ""
+    basket: int = -1
+    entry_start: int = -1
+    entry_stop: int = -1
+
+
+def _of_trees(path: str) -> tuple[int, list[_Piece]]:
+    """The size of a file, and the baskets and pages of its trees; nothing of one that cannot be opened."""
+    try:
+        file = File(path)
+    except BranchlineError:
+        return 0, []
+    return file.size_bytes, [piece for name in file.trees() for piece in _of_tree(file, name)]
+
+
+def _of_tree(file: File, name: str) -> list[_Piece]:
+    """The baskets or pages of a tree; none of one that cannot be read."""
+    try:
+        tree: Tree = file.tree(name)
+        places, paths = places_of(tree)
+    except BranchlineError:
+        return []
+    what = PAGE if tree.outline.nests else BASKET
+    seen: dict[int, int] = {}
+    pieces = []
+    columns = (places.branch, places.offset, places.size, places.entry_start, places.entry_stop)
+    for branch, offset, size, start, stop in zip(*(column.tolist() for column in columns), strict=True):
+        number = seen[branch] = seen.get(branch, -1) + 1
+        pieces.append(_Piece(offset, size, what, tree.path, paths[branch], number, start, stop))
+    return pieces
+
+
+def records(path: Path) -> Iterator[Record]:
+    """The records of a local file, from the first to the last; free space is one without a class. It ends early where
+    a record makes no sense.
+    """
+    with path.open("rb") as file:
+        try:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            return
+        with content:
+            yield from _records(content)
+
+
+def _records(content: mmap.mmap) -> Iterator[Record]:
+    if content[:4] != MAGIC:
+        return
+    at = struct.unpack_from(">i", content, 8)[0]
+    yield Record(0, at, HEADER, "", "", -1)
+    count = 0
+    while 0 < at <= len(content) - 18 and count < RECORDS_MAX:
+        count += 1
+        size = struct.unpack_from(">i", content, at)[0]
+        if size < 0:
+            yield Record(at, -size, "", "", "", -1)
+            at -= size
+            continue
+        if size < 18 or at + size > len(content):
+            return
+        try:
+            yield _record(content, at, size)
+        except (struct.error, IndexError):
+            return
+        at += size
+
+
+def _record(content: mmap.mmap, at: int, size: int) -> Record:
+    version = struct.unpack_from(">h", content, at + 4)[0]
+    is_big = version > 1000
+    directory = struct.unpack_from(">q" if is_big else ">i", content, at + (26 if is_big else 22))[0]
+    texts, begin = [], at + (34 if is_big else 26)
+    for _ in range(3):
+        length = content[begin]
+        begin += 1
+        if length == 255:
+            length = struct.unpack_from(">i", content, begin)[0]
+            begin += 4
+        if length < 0 or begin + length > at + size:
+            break
+        texts.append(content[begin : begin + length].decode("utf-8", "replace"))
+        begin += length
+    texts += [""] * (3 - len(texts))
+    return Record(at, size, texts[0], texts[1], texts[2], directory)
+
+
+def _special(path: Path) -> dict[int, str]:
+    """Records that the header names: the list of free space, and of streamer infos."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if len(head) < 61:
+        return {}
+    is_big = struct.unpack_from(">i", head, 4)[0] >= 1_000_000
+    free, infos = struct.unpack_from(">q", head, 20)[0], struct.unpack_from(">q", head, 45)[0]
+    if not is_big:
+        free, infos = struct.unpack_from(">i", head, 16)[0], struct.unpack_from(">i", head, 37)[0]
+    return {free: FREE_LIST, infos: STREAMER_INFOS}
+
+
+def _with_records(pieces: list[_Piece], found: list[Record], path: str) -> list[_Piece]:
+    """The pieces of trees, and what else there is around them."""
+    special = _special(Path(path))
+    by_offset = {piece.offset: piece for piece in pieces}
+    starts = np.array(sorted(by_offset), "i8")
+    folders = _folders(found)
+    whole = list(pieces)
+    for number, record in enumerate(found):
+        own = by_offset.get(record.offset)
+        if own is not None and own.size == record.size:
+            continue
+        named = _named(record, special, folders, is_first=number == 1)
+        low, high = np.searchsorted(starts, (record.offset, record.offset + record.size))
+        at = record.offset
+        for start in starts[low:high].tolist():
+            whole.append(_part(named, at, start))
+            at = max(at, start + by_offset[start].size)
+        whole.append(_part(named, at, record.offset + record.size))
+    return [piece for piece in whole if piece.size > 0]
+
+
+def _part(piece: _Piece, start: int, stop: int) -> _Piece:
+    return _Piece(start, stop - start, piece.what, piece.tree, piece.branch)
+
+
+def _folders(found: list[Record]) -> dict[int, str]:
+    """The paths of directories by the places of their records."""
+    paths: dict[int, str] = {}
+    for record in found:
+        if record.class_name in _DIRECTORIES and record.offset not in paths:
+            parent = paths.get(record.directory, "")
+            paths[record.offset] = f"{parent}{record.name}/"
+    return paths
+
+
+def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, is_first: bool) -> _Piece:
+    """What a record is, when it is no basket that a tree knows."""
+    at, size = record.offset, record.size
+    path = folders.get(record.directory, "") + record.name
+    if at == 0:
+        return _Piece(at, size, HEADER)
+    if not record.class_name and not record.name:
+        return _Piece(at, size, FREE)
+    if at in special:
+        return _Piece(at, size, special[at])
+    if is_first:
+        return _Piece(at, size, DIRECTORY)
+    if record.class_name == "TBasket":
+        # Of a tree that was written anew since, or of a branch whose place is not known.
+        return _Piece(at, size, BASKET, record.title, record.name)
+    if record.class_name == "TFile":
+        return _Piece(at, size, KEYS)
+    if record.class_name in _DIRECTORIES:
+        return _Piece(at, size, DIRECTORY, folders.get(at, path).rstrip("/"))
+    if record.class_name == "RBlob":
+        return _Piece(at, size, METADATA)
+    if record.class_name in _NTUPLES or record.class_name in ("TTree", "TNtuple", "TNtupleD", "TChain"):
+        return _Piece(at, size, TREE, path)
+    return _Piece(at, size, OBJECT, f"{path} ({record.class_name})")
+
+
+def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
+    """The pieces in the order of the file, with what lies between them as gaps; of two at one place the first stays."""
+    laid: list[_Piece] = []
+    at = 0
+    for piece in sorted(pieces, key=lambda piece: piece.offset):
+        stop = min(piece.offset + piece.size, size)
+        if piece.offset < at or stop <= piece.offset:
+            continue
+        if piece.offset > at:
+            laid.append(_Piece(at, piece.offset - at, GAP))
+        laid.append(piece)
+        at = piece.offset + piece.size
+    if at < size:
+        laid.append(_Piece(at, size - at, GAP))
+    names: dict[str, int] = {}
+    whats: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return names.setdefault(text, len(names)) if text else -1
+
+    rows = [
+        (one.offset, one.size, whats.setdefault(one.what, len(whats)), number(one.tree), number(one.branch), one.basket,
+         one.entry_start, one.entry_stop)
+        for one in laid
+    ]  # fmt: skip
+    columns = np.array(rows, "i8").reshape(-1, 8).T
+    return FileMap(path, size, list(names), list(whats), *columns)

@@ -1,0 +1,162 @@
+"""`branchline trace run`: any program under strace, and its reads of ROOT files as a trace."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from branchline.errors import BranchlineError, OptionError
+from branchline.report.quantities import counted, size
+from branchline.tracing.descriptors import Followed, Follower, Read
+from branchline.tracing.file_map import is_root_file, map_file
+from branchline.tracing.form import REQUEST, Trace
+from branchline.tracing.mapping import with_parts
+from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls
+
+_PREFIX = "calls"
+#: The least strace that writes times in nanoseconds.
+STRACE_MIN = (5, 6)
+
+
+def follow(command: Sequence[str], *, seccomp: bool = True) -> Trace:
+    """Runs a command to its end under strace, and gives the reads of ROOT files by it and by all that it started.
+
+    What the command prints goes where it would go without. Ctrl-C reaches the command alone, and what it read until
+    then is kept. ``seccomp`` stops the program only at the calls that are followed, and not at every one. Raises
+    OptionError where there is no strace or no such command.
+    """
+    strace = _strace()
+    program = shutil.which(command[0])
+    if program is None:
+        raise OptionError(f"there is no command {command[0]}", hint="give the command after --")
+    with tempfile.TemporaryDirectory(prefix="branchline-trace-") as folder:
+        output = Path(folder) / _PREFIX
+        options = [*OPTIONS, *(["--seccomp-bpf"] if seccomp else [])]
+        started = time.time_ns()
+        code = _run([strace, *options, f"--trace={','.join(CALLS)}", "-o", str(output), "--", *command])
+        ended = time.time_ns()
+        if not any(Path(folder).iterdir()):
+            raise BranchlineError(
+                f"strace could not follow {command[0]}, as it said above",
+                hint="following a program needs the right to trace it (ptrace), which containers may withhold",
+            )
+        followed = Follower().follow(read_calls(Path(folder), _PREFIX))
+    return _as_trace(followed, command, started, ended, code)
+
+
+def _strace() -> str:
+    found = shutil.which("strace")
+    if found is None:
+        raise OptionError("there is no strace on this machine", hint="install it: apt-get install strace")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    numbers = said.split("version ")[-1].split()[0].split(".") if "version " in said else []
+    version = tuple(int(one) for one in numbers[:2] if one.isdigit())
+    if version < STRACE_MIN:
+        raise OptionError(f"strace {'.'.join(numbers)} is too old", hint="version 5.6 or later is needed")
+    return found
+
+
+def _run(line: list[str]) -> int:
+    """Runs strace with our own input and output; gives its exit code, 128 + the signal for a command that one ended."""
+    # A handler, and not to ignore the signal: that would be handed on to the command, which shall have it.
+    before = signal.signal(signal.SIGINT, _leave_to_the_command)
+    try:
+        code = subprocess.Popen(line).wait()  # noqa: S603 - the command is the user's own
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+def _leave_to_the_command(*_: object) -> None:
+    """Ctrl-C goes to all processes of the terminal; strace ends when the command does."""
+
+
+def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: int, code: int) -> Trace:
+    paths = {read.path for read in followed.reads}
+    kept = {path for path in paths if is_root_file(path) or path.endswith(".root")}
+    reads = [read for read in followed.reads if read.path in kept]
+    about: dict[str, Any] = {
+        "command": shlex.join(command),
+        "program": "strace",
+        "host": socket.gethostname(),
+        "started_unix_ns": started,
+        "wall_ns": ended - started,
+        "exit_code": code,
+        "notes": _notes(followed, reads),
+    }
+    store = f"local:{socket.gethostname()}"
+    groups = [_requests(reads, followed, started, store)] if reads else []
+    trace = Trace.of(groups, about)
+    maps = [map_file(path) for path in sorted(kept) if os.path.exists(path)]
+    return with_parts(trace, maps)
+
+
+def _requests(reads: list[Read], followed: Followed, started: int, store: str) -> dict[str, Any]:
+    """The reads as rows: the program alone says when it asked, and the kernel when it was done."""
+
+    def column(values: list[int]) -> Any:
+        return np.array(values, "i8")
+
+    begin = column([read.begin_ns - started for read in reads])
+    return {
+        "kind": REQUEST,
+        "request": np.arange(len(reads)),
+        "job": [followed.programs.get(read.process, "") or None for read in reads],
+        "process": column([read.process for read in reads]),
+        "thread": column([read.thread for read in reads]),
+        "what": [read.name for read in reads],
+        "file": [read.path for read in reads],
+        "offset": column([-1 if read.offset is None else read.offset for read in reads]),
+        "size_bytes": column([read.size_bytes for read in reads]),
+        "got_bytes": column([read.got_bytes for read in reads]),
+        "queued_ns": np.maximum(begin, 0),
+        "sent_ns": np.maximum(begin, 0),
+        "last_byte_ns": np.maximum(column([read.end_ns - started for read in reads]), 0),
+        "store": [store] * len(reads),
+        "connection": column([read.descriptor for read in reads]),
+        "attempt": np.ones(len(reads), "i8"),
+        "outcome": [_outcome(read) for read in reads],
+    }
+
+
+def _outcome(read: Read) -> str:
+    if read.error is not None:
+        return read.error
+    if read.name == "mmap":
+        return "mapped"
+    return "ok" if read.got_bytes or not read.size_bytes else "end of file"
+
+
+def _notes(followed: Followed, reads: list[Read]) -> list[str]:
+    """What strace could not see."""
+    notes = ["What a program does with the bytes that it read is not seen: a basket counts as used when it was read."]
+    if followed.rings:
+        notes.append(
+            f"The program made {counted(followed.rings, 'io_uring')}: what is read through them is not seen by strace "
+            f"and is missing here."
+        )
+    mapped = [read for read in reads if read.name == "mmap"]
+    if mapped:
+        whole = sum(read.size_bytes for read in mapped)
+        notes.append(
+            f"Files were mapped into memory {counted(len(mapped), 'time')}, {size(whole)} in all: what of them was "
+            f"touched is not seen by strace, and no bytes are counted for it."
+        )
+    lost = sum(read.offset is None for read in reads)
+    if lost:
+        notes.append(
+            f"Of {counted(lost, 'read')} the place in the file is not known: the descriptor came from outside the "
+            f"programs that were followed."
+        )
+    return notes

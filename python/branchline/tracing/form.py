@@ -1,0 +1,176 @@
+"""The one form of a trace: its rows, their columns, and the Parquet file that holds them.
+
+A trace is one table. What a row is, its ``kind`` says: a *file* that was read, a *request* for bytes of it, a *part* of
+a request (what of the file it hit), an *extent* that was used (decompressed or decoded), or a *span* of time in which a
+thread did one thing. Columns that mean nothing for a kind are null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from branchline.errors import BadFileError, MissingFileError
+from branchline.report.whole_files import whole_file
+
+FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
+#: The version of the form; a reader refuses a newer one.
+VERSION = 1
+_ABOUT = b"branchline.trace"
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+#: Every column, with what it means; times are nanoseconds since the trace began.
+COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+    ("kind", _TEXT, "What the row is: file, request, part, extent, span."),
+    ("request", pa.int64(), "The number of the request; of a part, of the request that it belongs to."),
+    ("job", _TEXT, "The job, or the command line of the process, that asked."),
+    ("wagon", _TEXT, "The wagon that asked, where one did."),
+    ("process", pa.int64(), "The process that asked."),
+    ("thread", pa.int64(), "The thread that asked."),
+    ("what", _TEXT, "Of a request the call that it was; of a part what lies there; of a span what was done."),
+    ("file", _TEXT, "Path or URL of the file."),
+    ("tree", _TEXT, "The tree, or the object, whose bytes these are."),
+    ("branch", _TEXT, "The branch whose bytes these are."),
+    ("basket", pa.int32(), "The number of the basket in its branch."),
+    ("entry_start", pa.int64(), "The first entry of the basket."),
+    ("entry_stop", pa.int64(), "The entry behind its last."),
+    ("offset", pa.int64(), "The first byte in the file; null where it is not known."),
+    ("size_bytes", pa.int64(), "Bytes asked for; of a file and a part its size."),
+    ("got_bytes", pa.int64(), "Bytes that came."),
+    ("extent_bytes", pa.int64(), "Of a part, the whole size of what lies there."),
+    ("queued_ns", pa.int64(), "When it was decided to ask."),
+    ("sent_ns", pa.int64(), "When the request was sent; of a span and an extent when it began."),
+    ("first_byte_ns", pa.int64(), "When the first byte came, where that is known."),
+    ("last_byte_ns", pa.int64(), "When the last byte had come; of a span and an extent when it ended."),
+    ("store", _TEXT, "The storage element that served it."),
+    ("connection", pa.int64(), "The connection that carried it; of a local file its descriptor."),
+    ("attempt", pa.int16(), "1 for the first try."),
+    ("outcome", _TEXT, "ok, end of file, or the error."),
+)
+SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace: its rows, and what is known of the whole of it.
+
+    ``about`` holds plain data: ``command``, ``program``, ``started_unix_ns``, ``wall_ns``, ``host``, ``exit_code``, and
+    ``notes``, sentences on what this trace does not hold.
+    """
+
+    rows: pa.Table
+    about: dict[str, Any]
+
+    @classmethod
+    def of(cls, columns: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Trace:
+        """A trace of several groups of rows, each given as columns: ``kind`` is one text for all of its rows."""
+        tables = [_table(group) for group in columns]
+        return cls(pa.concat_tables(tables).unify_dictionaries() if tables else SCHEMA.empty_table(), dict(about))
+
+    def rows_of(self, kind: str) -> pa.Table:
+        """The rows of one kind, in their order."""
+        return self.rows.filter(pc.equal(self.rows["kind"], kind))
+
+    def with_rows(self, *columns: Mapping[str, Any]) -> Trace:
+        """The same trace with more rows."""
+        tables = [self.rows, *(_table(group) for group in columns)]
+        return Trace(pa.concat_tables(tables).unify_dictionaries(), self.about)
+
+    @property
+    def notes(self) -> list[str]:
+        """What this trace does not hold, in sentences."""
+        return list(self.about.get("notes", ()))
+
+    def write(self, path: Path) -> None:
+        """Writes it as Parquet; the file appears when it is whole. Raises StorageError."""
+        about = json.dumps({"version": VERSION, **self.about}).encode()
+        table = self.rows.replace_schema_metadata({_ABOUT: about})
+        with whole_file(path) as unfinished:
+            pq.write_table(table, unfinished, compression="zstd")
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in a file. Raises MissingFileError, and BadFileError for a file that is no trace."""
+    if not path.is_file():
+        raise MissingFileError(f"there is no trace {path}", path=str(path))
+    try:
+        table = pq.read_table(path, memory_map=False)
+    except (pa.ArrowException, OSError) as error:
+        raise BadFileError(f"{path} is no trace: {error}", path=str(path)) from error
+    about = (table.schema.metadata or {}).get(_ABOUT)
+    if about is None:
+        hint = "traces are written by `branchline trace run` and by --trace"
+        raise BadFileError(f"{path} is Parquet, but no trace", path=str(path), hint=hint)
+    described = json.loads(about)
+    if described.pop("version", 0) > VERSION:
+        raise BadFileError(f"{path} is a trace of a newer Branchline", path=str(path), hint="update Branchline")
+    return Trace(table.select(SCHEMA.names).cast(SCHEMA), described)
+
+
+def numbers(table: pa.Table, name: str, missing: int = -1) -> Numbers:
+    """A column as numbers, with ``missing`` where there is none."""
+    column = table[name].combine_chunks()
+    filled: Numbers = pc.fill_null(column.cast(pa.int64()), missing).to_numpy(zero_copy_only=False)
+    return filled
+
+
+def codes(table: pa.Table, name: str) -> tuple[Numbers, list[str]]:
+    """A column of texts as numbers into a list of these; -1 where there is none."""
+    column = table[name].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], _TEXT)
+    indices: Numbers = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    return indices, column.dictionary.to_pylist()
+
+
+def _table(columns: Mapping[str, Any]) -> pa.Table:
+    """Rows of one kind with all columns of the form."""
+    length = max((len(value) for name, value in columns.items() if not isinstance(value, str)), default=1)
+    arrays = []
+    for name, kind, _ in COLUMNS:
+        value = columns.get(name)
+        if value is None:
+            arrays.append(pa.nulls(length, kind))
+        elif isinstance(value, str):
+            one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, "i4")), pa.array([value]))
+            arrays.append(one)
+        else:
+            arrays.append(_array(value, kind))
+    unknown = set(columns) - set(SCHEMA.names)
+    assert not unknown, unknown
+    return pa.table(arrays, schema=SCHEMA)
+
+
+def _array(value: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(value, Codes):
+        missing = np.asarray(value.indices) < 0
+        return pa.DictionaryArray.from_arrays(
+            pa.array(np.asarray(value.indices, "i4"), mask=missing), pa.array(value.texts, pa.string())
+        )
+    if isinstance(value, np.ndarray) and value.dtype == np.int64 and kind != _TEXT:
+        # Negative numbers stand for what is not known: offsets, entries and times have none.
+        return pa.array(value, pa.int64(), mask=value < 0).cast(kind)
+    array = pa.array(value, pa.string() if kind == _TEXT else kind)
+    return array.dictionary_encode() if kind == _TEXT else array
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Texts as numbers into a list of these; negative for none."""
+
+    indices: Numbers
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.indices)

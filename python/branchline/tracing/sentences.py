@@ -1,0 +1,76 @@
+"""What a trace says in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from branchline.report.quantities import count, counted, duration, percent, significant, size
+
+#: From these shares on a thing is worth a sentence.
+AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
+#: Branches that are named as those with most of the calls.
+NAMED_BRANCHES = 3
+
+
+def headline(found: dict[str, Any]) -> list[str]:
+    """How much was read, and how much of it was baskets: the sentences for every reader."""
+    totals = found["totals"]
+    if not totals["read_calls"]:
+        if totals["mapped_calls"]:
+            return ["No ROOT file was read by calls; files were mapped into memory."]
+        return ["No ROOT file was read."]
+    first = (
+        f"{counted(totals['read_calls'], 'read call')} for {size(totals['read_bytes'])} "
+        f"({count(totals['read_bytes'])} bytes) of {counted(totals['files'], 'file')}, "
+        f"{duration(totals['reading_s'])} of {duration(totals['wall_s'])} in them"
+    )
+    data = (
+        f"{counted(totals['basket_read_calls'], 'call')} of these for baskets and pages, which got "
+        f"{count(totals['basket_read_bytes'])} bytes; the others opened files and read trees"
+    )
+    return [f"{first}.", f"{data}."]
+
+
+def remarks(found: dict[str, Any]) -> list[str]:
+    """What stands out: seeks, bytes read again and in vain, small requests, the branches that make the calls."""
+    totals = found["totals"]
+    calls, read = totals["read_calls"], totals["read_bytes"]
+    if not calls:
+        return []
+    said = [
+        f"{counted(totals['seeks'], 'seek')} ({count(totals['seeks_back'])} of them back) over "
+        f"{size(totals['seek_bytes'])}, {significant(totals['seek_bytes'] / max(read, 1), 2)} times what was read."
+    ]
+    if totals["again_bytes"] > AGAIN_SHARE * read:
+        said.append(
+            f"{size(totals['again_bytes'])}, {percent(totals['again_bytes'], read)} of what came, had been read before."
+        )
+    if totals["unwanted_bytes"] > UNWANTED_SHARE * read:
+        said.append(
+            f"{size(totals['unwanted_bytes'])}, {percent(totals['unwanted_bytes'], read)} of what came, was of no use: "
+            f"between what was wanted, or of baskets that were not read whole."
+        )
+    small = sum(row["read_calls"] for row in found["sizes"] if row["up_to_bytes"] <= SMALL_BYTES)
+    if small > SMALL_SHARE * calls:
+        said.append(
+            f"{percent(small, calls)} of the calls got no more than {size(SMALL_BYTES)}: joining them would help."
+        )
+    return said + _busiest(found)
+
+
+def _busiest(found: dict[str, Any]) -> list[str]:
+    """The branches that make most of the calls, if few of them do."""
+    ordered = sorted(found["branches"], key=lambda row: -row["read_calls"])
+    total = sum(row["read_calls"] for row in ordered)
+    gathered = 0
+    number = 0
+    while 2 * gathered < total:
+        gathered += ordered[number]["read_calls"]
+        number += 1
+    if len(ordered) < 2 * number + 1:
+        return []
+    names = ", ".join(f"{row['branch']} ({count(row['read_calls'])})" for row in ordered[:NAMED_BRANCHES])
+    return [
+        f"{number} of the {len(ordered)} branches that were read make half of the calls for baskets: {names}"
+        f"{' and others' if number > NAMED_BRANCHES else ''}."
+    ]

@@ -1,0 +1,387 @@
+"""What a trace says, in numbers: calls and bytes by what they hit, by file, branch and event; sizes, seeks, repeats."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
+from branchline.tracing.form import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
+
+#: Directories with a tree for each event, as ALICE's simulation writes them.
+EVENT_DIRECTORY = re.compile(r"(?:^|/)Event(\d+)/")
+#: Pieces of a file that hold nothing that anybody wants.
+NOTHING = (GAP, FREE)
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The requests of a trace as columns, in the order in which they were sent."""
+
+    number: Numbers
+    file: Numbers
+    files: list[str]
+    offset: Numbers
+    asked: Numbers
+    got: Numbers
+    sent: Numbers
+    last: Numbers
+    thread: Numbers
+
+    @classmethod
+    def of(cls, trace: Trace) -> Requests:
+        """Those of a trace; files mapped into memory are none."""
+        rows = trace.rows_of(REQUEST)
+        file, files = codes(rows, "file")
+        what, whats = codes(rows, "what")
+        sent = numbers(rows, "sent_ns", 0)
+        columns = [
+            numbers(rows, "request"), file, numbers(rows, "offset"), numbers(rows, "size_bytes", 0),
+            numbers(rows, "got_bytes", 0), sent, numbers(rows, "last_byte_ns", 0), numbers(rows, "thread"),
+        ]  # fmt: skip
+        is_read = what != (whats.index("mmap") if "mmap" in whats else -2)
+        order = np.nonzero(is_read)[0][np.argsort(sent[is_read], kind="stable")]
+        number, file, offset, asked, got, sent, last, thread = (column[order] for column in columns)
+        return cls(number, file, files, offset, asked, got, sent, np.maximum(last, sent), thread)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def jumps(self) -> Numbers:
+        """Bytes between the end of the read before in the same file and the beginning of this one; 0 for the first."""
+        jumps = np.zeros(len(self), "i8")
+        for one in range(len(self.files)):
+            rows = np.nonzero((self.file == one) & (self.offset >= 0))[0]
+            jumps[rows[1:]] = self.offset[rows[1:]] - (self.offset + self.got)[rows[:-1]]
+        return jumps
+
+    def busy_ns(self) -> int:
+        """Time in which at least one request was on its way."""
+        return _covered(self.sent, self.last - self.sent)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What requests hit, as columns. ``fresh`` are the bytes of a part that no part before it has, where parts are taken
+    in the order of their offsets; their sum is what was read of the file at least once.
+    """
+
+    request: Numbers
+    file: Numbers
+    what: Numbers
+    whats: list[str]
+    tree: Numbers
+    trees: list[str]
+    branch: Numbers
+    branches: list[str]
+    basket: Numbers
+    entry_start: Numbers
+    entry_stop: Numbers
+    offset: Numbers
+    size: Numbers
+    extent: Numbers
+    fresh: Numbers
+
+    @classmethod
+    def of(cls, trace: Trace, files: list[str]) -> Parts:
+        """Those of a trace, with its files numbered as the requests have them."""
+        rows = trace.rows_of(PART)
+        file, own_files = codes(rows, "file")
+        known = {path: number for number, path in enumerate(files)}
+        renumbered = np.array([known.get(path, -1) for path in own_files] + [-1], "i8")[file]
+        offset, size = numbers(rows, "offset"), numbers(rows, "size_bytes", 0)
+        return cls(
+            numbers(rows, "request"), renumbered, *codes(rows, "what"), *codes(rows, "tree"), *codes(rows, "branch"),
+            numbers(rows, "basket"), numbers(rows, "entry_start"), numbers(rows, "entry_stop"), offset, size,
+            numbers(rows, "extent_bytes"), _fresh(renumbered, offset, size),
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+    def is_any(self, *words: str) -> npt.NDArray[np.bool_]:
+        """Which parts are of these kinds."""
+        return np.isin(self.what, [self.whats.index(word) for word in words if word in self.whats])
+
+
+def _fresh(file: Numbers, offset: Numbers, size: Numbers) -> Numbers:
+    """Of each part, the bytes that lie behind all parts before it in the order of the file."""
+    fresh = np.where(offset < 0, size, 0)
+    for one in np.unique(file):
+        rows = np.nonzero((file == one) & (offset >= 0))[0]
+        rows = rows[np.argsort(offset[rows], kind="stable")]
+        ends = (offset + size)[rows]
+        before = np.append(0, np.maximum.accumulate(ends)[:-1]) if len(rows) else ends
+        fresh[rows] = np.maximum(ends - np.maximum(before, offset[rows]), 0)
+    return fresh
+
+
+def _covered(begin: Numbers, length: Numbers) -> int:
+    """How much of a line is covered by intervals."""
+    order = np.argsort(begin, kind="stable")
+    ends = (begin + length)[order]
+    if not len(ends):
+        return 0
+    before = np.append(np.iinfo("i8").min, np.maximum.accumulate(ends)[:-1])
+    return int(np.maximum(ends - np.maximum(before, begin[order]), 0).sum())
+
+
+def summarise(trace: Trace) -> dict[str, Any]:
+    """Everything that tables and pages tell of a trace, as plain numbers and texts."""
+    requests = Requests.of(trace)
+    parts = Parts.of(trace, requests.files)
+    wasted = unwanted(trace, parts)
+    jumps = requests.jumps()
+    return {
+        "about": trace.about,
+        "totals": _totals(trace, requests, parts, wasted, jumps),
+        "kinds": by_kind(requests, parts),
+        "files": by_file(trace, requests, parts, wasted, jumps),
+        "branches": by_branch(requests, parts, wasted),
+        "events": by_event(requests, parts),
+        "sizes": by_size(requests),
+        "spans": spans(trace),
+    }
+
+
+def _totals(
+    trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers
+) -> dict[str, Any]:
+    busy = requests.busy_ns()
+    took = int((requests.last - requests.sent).sum())
+    calls, bytes_read = basket_reads(requests, parts)
+    mapped = trace.rows_of(REQUEST)["outcome"]
+    return {
+        "read_calls": len(requests),
+        "asked_bytes": int(requests.asked.sum()),
+        "read_bytes": int(requests.got.sum()),
+        "distinct_bytes": int(parts.fresh.sum()),
+        "again_bytes": int(requests.got.sum() - parts.fresh.sum()),
+        "unwanted_bytes": int(parts.fresh[wasted].sum()),
+        "basket_read_calls": calls,
+        "basket_read_bytes": bytes_read,
+        "files": len({int(one) for one in requests.file}),
+        "seeks": int(np.count_nonzero(jumps)),
+        "seeks_back": int(np.count_nonzero(jumps < 0)),
+        "seek_bytes": int(np.abs(jumps).sum()),
+        "wall_s": trace.about.get("wall_ns", 0) / 1e9,
+        "reading_s": busy / 1e9,
+        "in_flight_mean": took / busy if busy else 0.0,
+        "mapped_calls": int((np.array(mapped.cast(pa.string()).to_pylist()) == "mapped").sum()),
+        "failed_calls": int(sum(one not in ("ok", "end of file", "mapped", None) for one in mapped.to_pylist())),
+    }
+
+
+def first_parts(requests: Requests, parts: Parts) -> Numbers:
+    """For each request the part that its first byte hit, which is what it counts for; -1 for none."""
+    first = np.full(len(requests), -1, "i8")
+    order = np.lexsort((parts.offset, parts.request))
+    number, place = np.unique(parts.request[order], return_index=True)
+    sorted_numbers = np.argsort(requests.number)
+    at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], number)] if len(number) else number
+    first[at] = order[place]
+    return first
+
+
+def basket_reads(requests: Requests, parts: Parts) -> tuple[int, int]:
+    """Read calls that begin with a basket or page, and what they read: what a study counts that starts behind the
+    opening of a file.
+    """
+    first = first_parts(requests, parts)
+    is_data = np.append(parts.is_any(BASKET, PAGE), False)[first]
+    return int(is_data.sum()), int(requests.got[is_data].sum())
+
+
+def by_kind(requests: Requests, parts: Parts) -> list[dict[str, Any]]:
+    """Calls, by what their first byte hit, and bytes of everything that was hit."""
+    first = first_parts(requests, parts)
+    what = np.append(parts.what, -1)[first]
+    return sorted(
+        (
+            {
+                "what": word,
+                "read_calls": int((what == number).sum()),
+                "read_bytes": int(parts.size[parts.what == number].sum()),
+                "distinct_bytes": int(parts.fresh[parts.what == number].sum()),
+            }
+            for number, word in enumerate(parts.whats)
+            if (parts.what == number).any()
+        ),
+        key=lambda row: -row["read_bytes"],
+    )
+
+
+def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
+    """Parts that nobody used: what lies between, baskets that were never read whole, and, where the trace says which
+    extents were used, all others.
+    """
+    is_data = parts.is_any(BASKET, PAGE)
+    wasted = parts.is_any(*NOTHING)
+    key, count = _extents(parts)
+    if not count:
+        return wasted
+    had = np.bincount(key[is_data], parts.fresh[is_data], count)
+    whole = np.zeros(count)
+    whole[key[is_data]] = parts.extent[is_data]
+    wasted[is_data] = (had < whole)[key[is_data]]
+    used = trace.rows_of(EXTENT)
+    if used.num_rows:
+        pairs = {(path, at) for path, at in zip(used["file"].to_pylist(), used["offset"].to_pylist(), strict=True)}
+        paths = trace.rows_of(PART)["file"].to_pylist()
+        begins = _begins(parts)
+        for row in np.nonzero(is_data)[0]:
+            wasted[row] = (paths[row], int(begins[row])) not in pairs
+    return wasted
+
+
+def _begins(parts: Parts) -> Numbers:
+    """Where the piece begins that a part is of, as far as its parts tell: the least offset with the same numbers."""
+    key, count = _extents(parts)
+    begin = np.full(max(count, 1), np.iinfo("i8").max)
+    np.minimum.at(begin, key, parts.offset)
+    return begin[key]
+
+
+def _extents(parts: Parts) -> tuple[Numbers, int]:
+    """A number for each piece of a file, the same for all parts of it."""
+    if not len(parts):
+        return parts.request, 0
+    columns = np.stack([parts.file, parts.tree, parts.branch, parts.basket, parts.extent])
+    found, key = np.unique(columns, axis=1, return_inverse=True)
+    return key.reshape(-1), found.shape[1]
+
+
+def by_file(
+    trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers
+) -> list[dict[str, Any]]:
+    """A row for each file, in the order of their first reads."""
+    rows_of_files = trace.rows_of(FILE)
+    sizes = dict(zip(rows_of_files["file"].to_pylist(), rows_of_files["size_bytes"].to_pylist(), strict=True))
+    first = first_parts(requests, parts)
+    is_data = np.append(parts.is_any(BASKET, PAGE), False)[first]
+    _, order = np.unique(requests.file, return_index=True)
+    rows = []
+    for number in requests.file[np.sort(order)]:
+        mine, hit = requests.file == number, parts.file == number
+        rows.append(
+            {
+                "file": requests.files[number],
+                "size_bytes": sizes.get(requests.files[number]),
+                "read_calls": int(mine.sum()),
+                "read_bytes": int(requests.got[mine].sum()),
+                "distinct_bytes": int(parts.fresh[hit].sum()),
+                "unwanted_bytes": int(parts.fresh[hit & wasted].sum()),
+                "basket_read_calls": int((mine & is_data).sum()),
+                "basket_read_bytes": int(requests.got[mine & is_data].sum()),
+                "seeks": int(np.count_nonzero(jumps[mine])),
+                "seeks_back": int(np.count_nonzero(jumps[mine] < 0)),
+                "reading_s": float((requests.last - requests.sent)[mine].sum()) / 1e9,
+            }
+        )
+    return rows
+
+
+def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
+    """A row for each branch that was hit, the one with most bytes first; files are taken together.
+
+    A request that hit several branches counts for each, with its time shared by their bytes.
+    """
+    data = np.nonzero(parts.is_any(BASKET, PAGE))[0]
+    if not len(data):
+        return []
+    sorted_numbers = np.argsort(requests.number)
+    at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], parts.request[data])]
+    seconds = (requests.last - requests.sent)[at] / 1e9 * parts.size[data] / np.maximum(requests.got[at], 1)
+    pairs, key = np.unique(np.stack([parts.tree[data], parts.branch[data]]), axis=1, return_inverse=True)
+    key, count = key.reshape(-1), pairs.shape[1]
+    extents, _ = _extents(parts)
+    baskets = np.unique(np.stack([key, extents[data]]), axis=1)[0]
+    calls = np.unique(np.stack([key, parts.request[data]]), axis=1)[0]
+    columns = {
+        "read_calls": np.bincount(calls, minlength=count),
+        "read_bytes": np.bincount(key, parts.size[data], count),
+        "distinct_bytes": np.bincount(key, parts.fresh[data], count),
+        "unwanted_bytes": np.bincount(key, parts.fresh[data] * wasted[data], count),
+        "baskets": np.bincount(baskets, minlength=count),
+    }
+    spent = np.bincount(key, seconds, count)
+    rows = [
+        {
+            "tree": parts.trees[tree] if tree >= 0 else "",
+            "branch": parts.branches[branch] if branch >= 0 else "",
+            **{name: int(column[row]) for name, column in columns.items()},
+            "reading_s": float(spent[row]),
+        }
+        for row, (tree, branch) in enumerate(pairs.T)
+    ]
+    return sorted(rows, key=lambda row: (-row["read_bytes"], row["branch"]))
+
+
+def events_of(requests: Requests, parts: Parts) -> Numbers:
+    """The event that each request was for: the first entry of its baskets, or the number in ``Event12/TreeK``; -1 for a
+    request that does not begin with a basket, as one for a file's header.
+    """
+    entry = parts.entry_start.copy()
+    numbered = [EVENT_DIRECTORY.search(name) for name in parts.trees]
+    for number, found in enumerate(numbered):
+        if found is not None:
+            entry[parts.tree == number] = int(found[1])
+    first = np.full(len(requests), np.iinfo("i8").max)
+    rows = np.nonzero(entry >= 0)[0]
+    sorted_numbers = np.argsort(requests.number)
+    at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], parts.request[rows])] if len(rows) else rows
+    np.minimum.at(first, at, entry[rows])
+    begins = np.append(parts.is_any(BASKET, PAGE), False)[first_parts(requests, parts)]
+    return np.where(begins & (first < np.iinfo("i8").max), first, -1)
+
+
+def by_event(requests: Requests, parts: Parts) -> list[dict[str, Any]]:
+    """For each file the calls and bytes of each event, and those before the first."""
+    event = events_of(requests, parts)
+    rows = []
+    for number in np.unique(requests.file):
+        mine = requests.file == number
+        known = mine & (event >= 0)
+        count = int(event[known].max(initial=-1)) + 1
+        rows.append(
+            {
+                "file": requests.files[number],
+                "opening_calls": int((mine & (event < 0)).sum()),
+                "opening_bytes": int(requests.got[mine & (event < 0)].sum()),
+                "read_calls": np.bincount(event[known], minlength=count).tolist(),
+                "read_bytes": np.bincount(event[known], requests.got[known], count).astype("i8").tolist(),
+            }
+        )
+    return rows
+
+
+def by_size(requests: Requests) -> list[dict[str, int]]:
+    """Requests by the power of two that is not less than the bytes they got."""
+    power = np.ceil(np.log2(np.maximum(requests.got, 1))).astype("i8")
+    return [
+        {
+            "up_to_bytes": 1 << int(one),
+            "read_calls": int((power == one).sum()),
+            "read_bytes": int(requests.got[power == one].sum()),
+        }
+        for one in np.unique(power)
+    ]
+
+
+def spans(trace: Trace) -> list[dict[str, Any]]:
+    """Seconds of each thing that threads did, where the trace says so."""
+    rows = trace.rows_of(SPAN)
+    if not rows.num_rows:
+        return []
+    what, whats = codes(rows, "what")
+    took = numbers(rows, "last_byte_ns", 0) - numbers(rows, "sent_ns", 0)
+    return [
+        {"what": word, "count": int((what == number).sum()), "seconds": float(took[what == number].sum()) / 1e9}
+        for number, word in enumerate(whats)
+        if (what == number).any()
+    ]
