@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import mmap
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +25,9 @@ TREE, BASKET, PAGE, OBJECT, FREE, GAP = "tree", "basket", "page", "object", "fre
 METADATA = "RNTuple metadata"
 #: Entries of the walk through a file's records; one with more of them is named by its trees alone.
 RECORDS_MAX = 5_000_000
+#: Bytes of the shortest record, and of the numbers of the longest key.
+MINIMUM, KEY_SIZE = 18, 38
+_NOT_ZERO = re.compile(rb"[^\0]")
 _DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
 _NTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
 
@@ -87,7 +92,7 @@ def map_file(path: str) -> FileMap:
     size, pieces = _of_trees(path)
     if "://" not in path:
         size = Path(path).stat().st_size
-        pieces = _with_records(pieces, list(records(Path(path))), path)
+        pieces = _with_records(pieces, list(records(Path(path), sorted(piece.offset for piece in pieces))), path)
     elif pieces:
         pieces.append(_Piece(0, 100, HEADER))
     return _assembled(path, size, pieces)
@@ -131,9 +136,11 @@ def _of_tree(file: File, name: str) -> list[_Piece]:
     return pieces
 
 
-def records(path: Path) -> Iterator[Record]:
-    """The records of a local file, from the first to the last; free space is one without a class. It ends early where
-    a record makes no sense.
+def records(path: Path, marks: Sequence[int] = ()) -> Iterator[Record]:
+    """The records of a local file, from the first to the last; free space is one without a class.
+
+    Where a record makes no sense, the walk goes on at the next one behind zeros, which some writers leave between, or
+    at the next of ``marks``, in their order, where other sources say that a record begins.
     """
     with path.open("rb") as file:
         try:
@@ -141,47 +148,69 @@ def records(path: Path) -> Iterator[Record]:
         except ValueError:
             return
         with content:
-            yield from _records(content)
+            yield from _records(content, marks)
 
 
-def _records(content: mmap.mmap) -> Iterator[Record]:
-    if content[:4] != MAGIC:
+def _records(content: mmap.mmap, marks: Sequence[int]) -> Iterator[Record]:
+    begin = struct.unpack_from(">i", content, 8)[0] if len(content) > MINIMUM and content[:4] == MAGIC else 0
+    if not 0 < begin < BEGIN_MAX:
         return
-    at = struct.unpack_from(">i", content, 8)[0]
-    yield Record(0, at, HEADER, "", "", -1)
-    count = 0
-    while 0 < at <= len(content) - 18 and count < RECORDS_MAX:
+    yield Record(0, begin, HEADER, "", "", -1)
+    at, count = begin, 0
+    while at <= len(content) - MINIMUM and count < RECORDS_MAX:
         count += 1
         size = struct.unpack_from(">i", content, at)[0]
         if size < 0:
             yield Record(at, -size, "", "", "", -1)
             at -= size
             continue
-        if size < 18 or at + size > len(content):
+        record = _record(content, at, size) if MINIMUM <= size <= len(content) - at else None
+        if record is not None:
+            yield record
+            at += size
+            continue
+        behind = _behind_zeros(content, at) if size == 0 else None
+        if behind is None:
+            number = bisect.bisect_right(marks, at)
+            behind = marks[number] if number < len(marks) else None
+        if behind is None:
             return
-        try:
-            yield _record(content, at, size)
-        except (struct.error, IndexError):
-            return
-        at += size
+        at = behind
 
 
-def _record(content: mmap.mmap, at: int, size: int) -> Record:
+def _behind_zeros(content: mmap.mmap, at: int) -> int | None:
+    """Where the record begins that follows zeros; its own size may begin with some of them."""
+    found = _NOT_ZERO.search(content, at)
+    if found is None:
+        return None
+    for start in range(max(found.start() - 3, at), found.start() + 1):
+        version = struct.unpack_from(">h", content, start + 4)[0] if start + 34 <= len(content) else 0
+        if version > 0:
+            own = struct.unpack_from(*((">q", content, start + 18) if version > 1000 else (">i", content, start + 18)))
+            if own[0] == start:
+                return start
+    return None
+
+
+def _record(content: mmap.mmap, at: int, size: int) -> Record | None:
+    """The record that begins here; None if its key does not fit into it."""
+    if at + KEY_SIZE > len(content):
+        return None
     version = struct.unpack_from(">h", content, at + 4)[0]
     is_big = version > 1000
     directory = struct.unpack_from(">q" if is_big else ">i", content, at + (26 if is_big else 22))[0]
     texts, begin = [], at + (34 if is_big else 26)
+    stop = min(at + size, len(content))
     for _ in range(3):
-        length = content[begin]
+        length = content[begin] if begin < stop else -1
         begin += 1
-        if length == 255:
+        if length == 255 and begin + 4 <= stop:
             length = struct.unpack_from(">i", content, begin)[0]
             begin += 4
-        if length < 0 or begin + length > at + size:
-            break
+        if length < 0 or begin + length > stop:
+            return None
         texts.append(content[begin : begin + length].decode("utf-8", "replace"))
         begin += length
-    texts += [""] * (3 - len(texts))
     return Record(at, size, texts[0], texts[1], texts[2], directory)
 
 
@@ -264,8 +293,7 @@ def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
     laid: list[_Piece] = []
     at = 0
     for piece in sorted(pieces, key=lambda piece: piece.offset):
-        stop = min(piece.offset + piece.size, size)
-        if piece.offset < at or stop <= piece.offset:
+        if piece.offset < at or piece.size <= 0 or piece.offset + piece.size > size:
             continue
         if piece.offset > at:
             laid.append(_Piece(at, piece.offset - at, GAP))

@@ -67,7 +67,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class Parts:
-    """What requests hit, as columns. ``fresh`` are the bytes of a part that no part before it has, where parts are taken
+    """What requests hit, as columns. ``fresh`` are the bytes of a part that no part before has, where parts are taken
     in the order of their offsets; their sum is what was read of the file at least once.
     """
 
