@@ -42,12 +42,17 @@ impl Store for Counted {
         self.inner.gap_bytes()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, asked);
         let effort = self.counters.timed(Counter::FetchNs, || self.inner.read_ranges(reads))?;
         self.counters.add(Counter::BytesRead, effort.read_bytes);
         self.counters.add(Counter::ReadCalls, effort.calls_count);
+        self.counters.add(Counter::CachedBytes, effort.cached_bytes);
         Ok(effort)
     }
 }

@@ -26,6 +26,12 @@ pub trait Store: Send + Sync {
     /// Reads every range into its own buffer, each exactly filled, or fails: a range that reaches behind the end
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
+
+    /// What happened that a user should know though the bytes are right, in sentences without a full stop: a cache that
+    /// could not be written, for instance.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a read cost at the store that did it.
@@ -35,12 +41,18 @@ pub struct ReadEffort {
     pub calls_count: u64,
     /// Bytes moved by them.
     pub read_bytes: u64,
+    /// Bytes that came from a copy on this machine instead, which the calls and bytes above are without.
+    pub cached_bytes: u64,
 }
 
 impl std::ops::Add for ReadEffort {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { calls_count: self.calls_count + other.calls_count, read_bytes: self.read_bytes + other.read_bytes }
+        Self {
+            calls_count: self.calls_count + other.calls_count,
+            read_bytes: self.read_bytes + other.read_bytes,
+            cached_bytes: self.cached_bytes + other.cached_bytes,
+        }
     }
 }

@@ -202,7 +202,7 @@ fn a_local_file_needs_one_call_for_each_range_with_bytes() {
     let mut reads =
         [(0, 100_000), (3, 0), (50, 10)].map(|(offset, length)| RangeRead::new(ByteRange::new(offset, length)));
     let effort = file.read_ranges(&mut reads).unwrap();
-    assert_eq!(effort, ReadEffort { calls_count: 2, read_bytes: 100_010 });
+    assert_eq!(effort, ReadEffort { calls_count: 2, read_bytes: 100_010, cached_bytes: 0 });
 }
 
 #[test]

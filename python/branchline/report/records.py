@@ -43,4 +43,4 @@ def partial_note(job: Job, wagon: str) -> str:
 
 def unwanted_bytes(job: Job) -> float:
     """Return how many of the bytes read are not of baskets of the branches read: other branches and metadata."""
-    return max(0.0, total(job, "bytes_read") - total(job, "compressed_bytes"))
+    return max(0.0, total(job, "bytes_read") + total(job, "cached_bytes") - total(job, "compressed_bytes"))

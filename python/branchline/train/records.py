@@ -11,6 +11,7 @@ from branchline.limits import MISSING_NAMED
 TOTALS = (
     "bytes_asked",
     "bytes_read",
+    "cached_bytes",
     "read_calls",
     "baskets",
     "compressed_bytes",
@@ -19,6 +20,8 @@ TOTALS = (
     "decompress_s",
     "decode_s",
 )
+# ... and to those of a storage element.
+_OF_AN_ELEMENT = {"bytes_read": 0, "cached_bytes": 0, "read_calls": 0, "fetch_s": 0.0}
 # Numbers that describe a file and must not be added when it was read in several parts.
 _OF_THE_FILE = ("entries", "size_bytes")
 
@@ -67,11 +70,9 @@ def storage_elements(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
     elements: dict[str, dict[str, Any]] = {}
     for record in files:
         name = record["storage_element"]
-        element = elements.setdefault(
-            name, {"name": name, "files": 0, "bytes_read": 0, "read_calls": 0, "fetch_s": 0.0}
-        )
+        element = elements.setdefault(name, {"name": name, "files": 0, **_OF_AN_ELEMENT})
         element["files"] += 1
-        for field in ("bytes_read", "read_calls", "fetch_s"):
+        for field in _OF_AN_ELEMENT:
             element[field] += record.get(field) or 0
     return list(elements.values())
 

@@ -212,7 +212,7 @@ impl Store for XrootdFile {
             })
         });
         result.map_err(|fault| fault.at(&self.path, Some(first)))?;
-        Ok(ReadEffort { calls_count, read_bytes })
+        Ok(ReadEffort { calls_count, read_bytes, ..ReadEffort::default() })
     }
 }
 
