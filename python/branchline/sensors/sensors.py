@@ -56,7 +56,7 @@ SENSORS: tuple[Sensor, ...] = (
     Sensor("output_bytes", "B", (WAGON,), "size of the pickled result"),
     *_total("bytes_asked", "B", "bytes that the reading needed", FILE),
     *_total("bytes_read", "B", "bytes that the storage delivered", FILE, STORAGE_ELEMENT),
-    *_total("cached_bytes", "B", "bytes that a copy on this machine had: a cache, or a staged file", FILE, STORAGE_ELEMENT),
+    *_total("cached_bytes", "B", "bytes that a cache or a staged copy on this machine had", FILE, STORAGE_ELEMENT),
     *_total("read_calls", "calls", "requests to the storage", FILE, STORAGE_ELEMENT),
     *_total("baskets", "baskets", "baskets read", FILE, BRANCH),
     *_total("compressed_bytes", "B", "bytes of baskets as they lie on disk", FILE, BRANCH),
