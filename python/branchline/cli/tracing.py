@@ -14,6 +14,7 @@ from rich.table import Table
 from branchline.cli.failure import say, told
 from branchline.report.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing import follow, read_trace
+from branchline.tracing.page import write_page
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary import summarise
@@ -57,15 +58,22 @@ def run_command(
 def show(
     path: TraceFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with pictures that zoom down to one basket.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Shows what a trace holds: calls and bytes per file, branch and event, sizes, seeks, what was read in vain."""
     with told(debug=debug):
-        found = summarise(read_trace(path))
+        found = read_trace(path)
+        if html is not None:
+            write_page(found, html)
         if as_json:
-            typer.echo(json.dumps(found, indent=1))
+            typer.echo(json.dumps(summarise(found), indent=1))
             return
-        print_summary(found, Console())
+        print_summary(summarise(found), Console())
+        if html is not None:
+            typer.echo(f"look at {html}")
 
 
 @trace.command()

@@ -1,0 +1,99 @@
+"""The numbers of a trace: they are known for requests that were made up; and they reach tables and Perfetto."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from branchline.cli.app import app
+from branchline.tracing import FileMap, Trace
+from branchline.tracing.form import REQUEST
+from branchline.tracing.mapping import with_parts
+from branchline.tracing.perfetto import write_perfetto
+from branchline.tracing.summary import summarise
+
+# Offset, size, kind, tree, branch, basket, first entry, entry behind.
+PIECES = [
+    (0, 100, 0, -1, -1, -1, -1, -1),
+    (100, 50, 1, 0, 1, 0, 0, 5),
+    (150, 50, 1, 0, 2, 0, 0, 10),
+    (200, 50, 1, 0, 1, 1, 5, 10),
+    (250, 250, 2, -1, -1, -1, -1, -1),
+]
+FILE = FileMap("a.root", 500, ["t", "x", "y"], ["header", "basket", "gap"], *np.array(PIECES, "i8").T)
+
+
+def made(*reads: tuple[int, int]) -> Trace:
+    """A trace of reads at these places, a microsecond each with one between."""
+    count = len(reads)
+    offset, size = np.array(reads, "i8").T
+    request = {
+        "kind": REQUEST,
+        "request": np.arange(count),
+        "what": ["read"] * count,
+        "file": ["a.root"] * count,
+        "offset": offset,
+        "size_bytes": size,
+        "got_bytes": size,
+        "sent_ns": np.arange(count) * 2000,
+        "last_byte_ns": np.arange(count) * 2000 + 1000,
+        "process": np.full(count, 1),
+        "thread": np.full(count, 1),
+        "outcome": ["ok"] * count,
+    }
+    return with_parts(Trace.of([request], {"wall_ns": 10**6, "command": "made up"}), [FILE])
+
+
+def test_seeks_repeats_and_bytes_in_vain_are_counted() -> None:
+    totals = summarise(made((0, 100), (100, 100), (200, 150), (100, 50), (200, 20)))["totals"]
+    assert totals["read_calls"] == 5
+    assert totals["read_bytes"] == 420
+    assert totals["distinct_bytes"] == 350
+    assert totals["again_bytes"] == 70
+    # Of the gap.
+    assert totals["unwanted_bytes"] == 100
+    assert (totals["seeks"], totals["seeks_back"], totals["seek_bytes"]) == (2, 1, 250 + 50)
+    assert totals["reading_s"] == pytest.approx(5e-6)
+    assert (totals["basket_read_calls"], totals["basket_read_bytes"]) == (4, 320)
+
+
+def test_a_basket_that_is_never_read_whole_is_in_vain_and_one_read_in_pieces_is_not() -> None:
+    found = summarise(made((100, 30), (130, 20), (150, 49)))
+    rows = {row["branch"]: row for row in found["branches"]}
+    assert rows["x"]["unwanted_bytes"] == 0
+    assert rows["y"]["unwanted_bytes"] == 49
+    assert (rows["x"]["read_calls"], rows["x"]["baskets"]) == (2, 1)
+
+
+def test_a_request_belongs_to_the_first_entry_that_it_holds() -> None:
+    (events,) = summarise(made((0, 120), (100, 100), (200, 50), (200, 50)))["events"]
+    assert events["opening_calls"] == 1
+    assert events["read_calls"] == [1, 0, 0, 0, 0, 2]
+    assert events["read_bytes"] == [100, 0, 0, 0, 0, 100]
+
+
+def test_a_trace_without_reads_has_a_summary() -> None:
+    found = summarise(Trace.of([], {}))
+    assert found["totals"]["read_calls"] == 0
+    assert found["files"] == found["branches"] == found["events"] == []
+
+
+def test_the_commands_show_and_export_what_is_there(tmp_path: Path) -> None:
+    trace = made((0, 100), (100, 100))
+    trace.write(tmp_path / "t.parquet")
+    shown = CliRunner().invoke(app, ["trace", "show", str(tmp_path / "t.parquet")])
+    assert shown.exit_code == 0, shown.output
+    assert "2 read calls for 200 B" in shown.output
+    as_json = CliRunner().invoke(app, ["trace", "show", "--json", str(tmp_path / "t.parquet")])
+    assert json.loads(as_json.output) == json.loads(json.dumps(summarise(trace)))
+    CliRunner().invoke(app, ["trace", "export", str(tmp_path / "t.parquet"), str(tmp_path / "t.json")])
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    slices = [one for one in events if one["ph"] == "X"]
+    assert [one["name"] for one in slices] == ["header", "x basket 0, y basket 0"]
+    assert [(one["ts"], one["dur"]) for one in slices] == [(0, 1), (2, 1)]
+    write_perfetto(Trace.of([], {}), tmp_path / "empty.json")
+    assert json.loads((tmp_path / "empty.json").read_text())["traceEvents"] == []
