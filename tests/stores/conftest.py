@@ -23,6 +23,7 @@ from tests.stores.servers import (
     xrootd_with_http,
     xrootd_with_tls,
 )
+from tests.stores.servers_gsi import GsiXrootd
 from tests.stores.servers_s3 import VARIABLES, Moto
 
 # The checks that several test files share explain themselves like those in a test file.
@@ -108,6 +109,19 @@ def moto(served: Served) -> Iterator[Moto]:
         yield server
     finally:
         server.kill()
+        folder.remove()
+
+
+@pytest.fixture(scope="session")
+def gsi(served: Served) -> Iterator[GsiXrootd]:
+    """XRootD over the same files, for users of the grid."""
+    folder = Folder()
+    try:
+        server = GsiXrootd(folder, served.data, served.shim)
+        server.start()
+        yield server
+        server.kill()
+    finally:
         folder.remove()
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.stores.conformance import *  # noqa: F403
 from tests.stores.conftest import Served
 from tests.stores.places import Place
+from tests.stores.servers_gsi import GsiXrootd
 from tests.stores.servers_s3 import Moto, S3Place, set_s3
 
 Url = Callable[[Served, str], str]
@@ -25,16 +26,18 @@ STORES: dict[str, Url] = {
     "root-cluster": lambda served, name: f"root://127.0.0.1:{served.cluster.redirector.port}//{name}",
     "root-tls-there": lambda served, name: f"root://localhost:{served.xrootd_tls.port}//{name}",
     "roots": lambda served, name: f"roots://localhost:{served.xrootd_tls.port}//{name}",
+    "fsspec-one-by-one": lambda served, name: f"fsspec+file://{served.data}/{name}",
+    "fsspec-in-parallel": lambda served, name: f"fsspec+http://127.0.0.1:{served.nginx.port}/{name}",
     "http-xrootd": lambda served, name: f"http://127.0.0.1:{served.xrootd_http_port}/{name}",
 }
 # Whether there are keys.
 S3 = {"s3": True, "s3-anonymous": False}
-LOCAL = {"local", "file-url"}
+LOCAL = {"local", "file-url", "fsspec-one-by-one"}
 # XRootD 5.5 gives neither an entity tag nor a time with a range.
 SAYS_NO_VERSION = {"http-xrootd"}
 
 
-@pytest.fixture(params=[*STORES, *S3])
+@pytest.fixture(params=[*STORES, *S3, "root-gsi"])
 def place(request: pytest.FixtureRequest, served: Served, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
     name = request.param
@@ -42,6 +45,11 @@ def place(request: pytest.FixtureRequest, served: Served, monkeypatch: pytest.Mo
         moto: Moto = request.getfixturevalue("moto")
         set_s3(monkeypatch, moto, S3[name])
         return S3Place(name, moto, served.data, served.content)
+    if name == "root-gsi":
+        gsi: GsiXrootd = request.getfixturevalue("gsi")
+        for variable, value in gsi.grid.environment.items():
+            monkeypatch.setenv(variable, value)
+        return Place(name, lambda file: f"root://localhost:{gsi.port}//{file}", served.data, served.content)
     closes_nothing = "nothing is closed to root" if os.geteuid() == 0 and name in LOCAL else ""
     place = Place(name, lambda file: STORES[name](served, file), served.data, served.content, closes_nothing)
     place.tells_versions = name not in SAYS_NO_VERSION

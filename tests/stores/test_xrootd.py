@@ -6,6 +6,7 @@ import shutil
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -173,7 +174,9 @@ def test_a_login_by_a_shared_secret(
     assert text[-50:-8] not in str(raised.value)
 
 
-def test_ways_to_log_in_that_are_not_there_are_named() -> None:
+def test_ways_to_log_in_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "XRootD", None)
+
     def wants(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
         return answer(stream, OK, bytes(16) + b"&P=gsi,v:10600&P=krb5,host@REALM\0") if code == LOGIN else None
 

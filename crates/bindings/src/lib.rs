@@ -1,6 +1,7 @@
 //! Python skin over the engine: converts, releases Python's lock, maps errors. No logic.
 
 mod access;
+mod bridge;
 mod buffer;
 mod errors;
 mod files;
@@ -32,6 +33,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        branchline_storage::lay_bridge(bridge::open);
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

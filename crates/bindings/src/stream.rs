@@ -112,6 +112,14 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    /// Its threads may be waiting for Python's lock, to ask a library of Python's; they are waited for without it.
+    fn drop(&mut self) {
+        let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
+        Python::attach(|py| py.detach(|| stream.close()));
+    }
+}
+
 impl Stream {
     fn chunk<'py>(&self, py: Python<'py>, chunk: Arc<chunk::Chunk>) -> PyResult<Bound<'py, Chunk>> {
         let chunk = Chunk { chunk, records: Arc::clone(&self.records), pool: Arc::clone(&self.pool) };

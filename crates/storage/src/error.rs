@@ -16,6 +16,8 @@ pub enum StorageErrorKind {
     NotFound,
     /// The file may not be read by this user.
     Permission,
+    /// The server wants a login of a kind that is not known here.
+    LoginUnknown,
     /// The file ends before the bytes that are wanted.
     Truncated,
     /// Reading failed.
@@ -66,6 +68,12 @@ impl StorageError {
     /// Whether the same call may succeed when it is tried again.
     pub fn retry_may_help(&self) -> bool {
         self.retry_may_help
+    }
+
+    /// The same with what else there is to say of it.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        self.message = format!("{} {note}", self.message);
+        self
     }
 
     /// The file ends at `size_bytes`, before the end of `wanted`.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod bridge;
 mod coalesce;
 mod counted;
 mod error;
@@ -27,6 +28,7 @@ mod url;
 mod xrootd;
 
 pub use access::{Access, AccessMode};
+pub use bridge::{lay_bridge, Carried, CarriedFile, Carrier, CarrierFailure};
 pub use coalesce::{coalesce, Placement, Plan};
 pub use counted::Counted;
 pub use error::{Result, StorageError, StorageErrorKind};

@@ -86,3 +86,6 @@ pub(crate) const KEYS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A file of settings for S3, `~/.aws/config` or `~/.aws/credentials`.
 pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes that a library of Python is asked for at once: they are there twice until they are copied.
+pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;

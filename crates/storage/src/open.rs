@@ -5,13 +5,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::bridge::{self, BridgedFile, Carrier};
 use crate::http::HttpFile;
 use crate::s3::open_s3;
 use crate::url::without_secrets;
-use crate::{Access, AccessMode, Faulty, LocalFile, Result, StorageError, Store, Throttled, XrootdFile};
+use crate::{
+    Access, AccessMode, Faulty, LocalFile, Result, StorageError, StorageErrorKind, Store, Throttled, XrootdFile,
+};
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
-/// `s3`, `root`, `roots`, `xroot` and `xroots`.
+/// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     let store = troubled(path, access)?;
     if access.mode == AccessMode::Stage {
@@ -43,14 +46,32 @@ fn at_its_place(path: &str) -> Result<Arc<dyn Store>> {
         "file" => Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?)),
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path)?)),
         "s3" => Ok(Arc::new(open_s3(path)?)),
-        "root" | "roots" | "xroot" | "xroots" => Ok(Arc::new(XrootdFile::open(path)?)),
+        "root" | "roots" | "xroot" | "xroots" => xrootd(path),
+        _ if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::Fsspec)?)),
         _ => {
             let path = without_secrets(path);
             let message = format!(
-                "{path}: files at {scheme}:// are not readable yet; copy the file to a local disk and give its path."
+                "{path}: files at {scheme}:// are read through Python's fsspec, and no Python is here; copy the file to \
+                 a local disk and give its path."
             );
             Err(StorageError::unsupported_scheme(&path, message))
         }
+    }
+}
+
+/// By our own client, or by XRootD's where a server wants a login that only that one knows.
+fn xrootd(path: &str) -> Result<Arc<dyn Store>> {
+    match XrootdFile::open(path) {
+        Ok(file) => Ok(Arc::new(file)),
+        Err(error) if error.kind == StorageErrorKind::LoginUnknown && bridge::is_laid() => {
+            match BridgedFile::open(path, Carrier::XrootdPackage) {
+                Ok(file) => Ok(Arc::new(file)),
+                // There is no such package: what it would be needed for is the trouble.
+                Err(other) if other.kind == StorageErrorKind::UnsupportedScheme => Err(error.with_note(&other.message)),
+                Err(other) => Err(other),
+            }
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -11,6 +11,9 @@ use crate::fault::{Fault, Result};
 use crate::url::quoted;
 use crate::{token, StorageErrorKind};
 
+/// What XRootD's own client knows beside.
+const OF_THE_PACKAGE: &[&str] = &["gsi", "krb5", "pwd"];
+
 /// The longest name that servers take at login is eight letters; longer ones are cut.
 pub(super) fn user_name(server: &Server) -> String {
     server.user.clone().unwrap_or_else(own_name)
@@ -61,13 +64,18 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
             Err(fault) => refused.push(format!("{name}: {}", fault.reason)),
         }
     }
+    let kind = if refused.is_empty() || offered.iter().any(|name| OF_THE_PACKAGE.contains(&name.as_str())) {
+        StorageErrorKind::LoginUnknown
+    } else {
+        StorageErrorKind::Permission
+    };
     let mut reason = format!("{} wants to know who you are, by {}", session.link.server, offered.join(" or "));
     if refused.is_empty() {
         reason += "; this client can say it by unix, host, sss and ztn (a token, over roots://)";
     } else {
         reason += &format!("; tried were {}", refused.join("; "));
     }
-    Err(Fault::new(StorageErrorKind::Permission, reason))
+    Err(Fault::new(kind, reason))
 }
 
 /// What is said by a protocol; None for one that is not known here.

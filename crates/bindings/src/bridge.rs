@@ -1,0 +1,70 @@
+//! The bridge to the libraries of Python that read what we do not: `branchline.bridge` as the storage knows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchline_storage::{ByteRange, Carried, CarriedFile, Carrier, CarrierFailure, StorageErrorKind};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+/// What `branchline.bridge` says of a file.
+#[derive(FromPyObject)]
+struct About {
+    name: String,
+    size_bytes: u64,
+    identity: Option<String>,
+}
+
+/// Opens a file by one of these libraries.
+pub fn open(url: &str, carrier: Carrier, patience: Duration) -> Result<CarriedFile, CarrierFailure> {
+    let function = match carrier {
+        Carrier::Fsspec => "open_by_fsspec",
+        Carrier::XrootdPackage => "open_by_xrootd",
+    };
+    let (about, file) = attached(|py| {
+        let module = py.import("branchline.bridge")?;
+        let file = module.getattr(function)?.call1((url, patience.as_secs_f64()))?;
+        Ok((file.extract::<About>()?, file.unbind()))
+    })?;
+    let reader = move |ranges: &[ByteRange], patience: Duration| read(&file, ranges, patience);
+    let About { name, size_bytes, identity } = about;
+    Ok(CarriedFile { name, size_bytes, identity, reader: Arc::new(reader) })
+}
+
+fn read(file: &Py<PyAny>, ranges: &[ByteRange], patience: Duration) -> Result<Carried, CarrierFailure> {
+    let (parts, calls) = attached(|py| {
+        let ranges: Vec<(u64, u64)> = ranges.iter().map(|range| (range.offset, range.length)).collect();
+        let done = file.bind(py).call_method1("read", (ranges, patience.as_secs_f64()))?;
+        done.extract::<(Vec<PyBackedBytes>, u64)>()
+    })?;
+    Ok((parts.into_iter().map(|part| Box::new(part) as Box<dyn AsRef<[u8]> + Send>).collect(), calls))
+}
+
+/// Does what needs Python's lock, unless Python is ending.
+fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, CarrierFailure> {
+    let done = Python::try_attach(|py| work(py).map_err(|error| failure(py, &error)));
+    done.unwrap_or_else(|| {
+        let reason = "Python is ending".to_owned();
+        Err(CarrierFailure { kind: StorageErrorKind::Io, reason, retry_may_help: false })
+    })
+}
+
+/// A `CarrierError` says what it is; any other exception is a failure to read.
+fn failure(py: Python<'_>, error: &PyErr) -> CarrierFailure {
+    let value = error.value(py);
+    let kind = value.getattr("kind").and_then(|kind| kind.extract::<String>()).unwrap_or_default();
+    let reason = if kind.is_empty() { error.to_string() } else { value.to_string() };
+    let kind = match kind.as_str() {
+        "missing" => StorageErrorKind::NotFound,
+        "permission" => StorageErrorKind::Permission,
+        "not a file" => StorageErrorKind::NotAFile,
+        "unknown" => StorageErrorKind::UnsupportedScheme,
+        "timeout" => StorageErrorKind::Timeout,
+        "unreachable" => StorageErrorKind::Unreachable,
+        "changed" => StorageErrorKind::Changed,
+        "refused" => StorageErrorKind::Refused,
+        _ => StorageErrorKind::Io,
+    };
+    let retry_may_help = value.getattr("retry").and_then(|retry| retry.extract()).unwrap_or(false);
+    CarrierFailure { kind, reason, retry_may_help }
+}

@@ -1,0 +1,200 @@
+//! Files that only libraries of another language can read: they are asked through a bridge, which that language lays.
+
+use std::sync::{mpsc, Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use crate::fault::{Fault, Result};
+use crate::limits::{BRIDGE_CALL_BYTES, REMOTE_GAP_BYTES};
+use crate::retry::with_retries;
+use crate::settings::Settings;
+use crate::url::{quoted, without_secrets};
+use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
+
+/// Which library is to read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// fsspec, for whatever it knows.
+    Fsspec,
+    /// The `xrootd` package: the client of XRootD itself.
+    XrootdPackage,
+}
+
+/// The bytes of ranges, one after the other, and the calls that they took.
+pub type Carried = (Vec<Box<dyn AsRef<[u8]> + Send>>, u64);
+/// Reads ranges of one file.
+pub type Reader = dyn Fn(&[ByteRange], Duration) -> std::result::Result<Carried, CarrierFailure> + Send + Sync;
+
+/// A file that was opened beyond the bridge.
+pub struct CarriedFile {
+    /// The storage element.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What tells this version of the file from another, if anything does.
+    pub identity: Option<String>,
+    /// Reads its ranges within a time, as far as the library knows of time.
+    pub reader: Arc<Reader>,
+}
+
+/// What went wrong beyond the bridge.
+#[derive(Debug, Clone)]
+pub struct CarrierFailure {
+    /// What kind of thing.
+    pub kind: StorageErrorKind,
+    /// The library's words.
+    pub reason: String,
+    /// Whether the same may succeed when it is tried again.
+    pub retry_may_help: bool,
+}
+
+/// Opens a file beyond the bridge, within a time.
+pub type Bridge = fn(&str, Carrier, Duration) -> std::result::Result<CarriedFile, CarrierFailure>;
+
+static BRIDGE: OnceLock<Bridge> = OnceLock::new();
+
+/// Lays the bridge; the first one stays.
+pub fn lay_bridge(bridge: Bridge) {
+    let _ = BRIDGE.set(bridge);
+}
+
+pub(crate) fn is_laid() -> bool {
+    BRIDGE.get().is_some()
+}
+
+impl From<CarrierFailure> for Fault {
+    fn from(failure: CarrierFailure) -> Self {
+        let fault = Self::new(failure.kind, quoted(failure.reason.as_bytes()));
+        if failure.retry_may_help {
+            fault
+        } else {
+            fault.final_for_now()
+        }
+    }
+}
+
+/// A file beyond the bridge.
+pub(crate) struct BridgedFile {
+    path: String,
+    file: CarriedFile,
+    settings: Settings,
+}
+
+impl BridgedFile {
+    pub(crate) fn open(path: &str, carrier: Carrier) -> crate::Result<Self> {
+        let settings = Settings::from_environment();
+        let open = || {
+            let bridge = *BRIDGE.get().ok_or_else(|| {
+                let reason = "the library that could read it is one of Python's, and no Python is here";
+                Fault::new(StorageErrorKind::UnsupportedScheme, reason)
+            })?;
+            let (url, patience) = (path.to_owned(), settings.patience(0));
+            within(patience, move || bridge(&url, carrier, patience))
+        };
+        let file = with_retries(&settings, |_| open()).map_err(|fault| fault.at(path, None))?;
+        Ok(Self { path: without_secrets(path), file, settings })
+    }
+
+    /// Fills these reads by one call.
+    fn fill(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
+        let ranges: Vec<ByteRange> = group.iter().map(|read| read.range).collect();
+        let bytes = ranges.iter().map(|range| range.length).sum();
+        let (reader, patience) = (Arc::clone(&self.file.reader), self.settings.patience(bytes));
+        let (parts, calls_count) = within(patience, move || reader(&ranges, patience))?;
+        let wrong = || Fault::protocol(&self.file.name, "other bytes than were asked for");
+        if parts.len() != group.len() {
+            return Err(wrong());
+        }
+        for (read, part) in group.iter_mut().zip(parts) {
+            let part = (*part).as_ref();
+            if part.len() as u64 != read.range.length {
+                return Err(wrong());
+            }
+            read.room_for(part.len() as u64).ok_or_else(Fault::no_memory)?.copy_from_slice(part);
+        }
+        Ok(ReadEffort { calls_count, read_bytes: bytes })
+    }
+}
+
+/// Does `work` in a thread of its own and gives up waiting for it at the end of its time: a library may know no
+/// deadline. The thread ends when the library does.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    work: impl FnOnce() -> std::result::Result<T, CarrierFailure> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let thread = thread::Builder::new().name("branchline-bridge".to_owned());
+    let started = thread.spawn(move || {
+        // Nobody may be waiting for it any more.
+        let _ = sender.send(work());
+    });
+    if let Err(error) = started {
+        return Err(Fault::new(StorageErrorKind::Io, format!("no thread could be started: {error}")));
+    }
+    match receiver.recv_timeout(patience) {
+        Ok(done) => done.map_err(Fault::from),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            let reason = format!("the library that reads it did not answer within {} s", patience.as_secs());
+            // What hangs once hangs again, and each time a thread would stay with it.
+            Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now())
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(Fault::new(StorageErrorKind::Io, "Python is ending").final_for_now())
+        }
+    }
+}
+
+impl Store for BridgedFile {
+    fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn size_bytes(&self) -> crate::Result<u64> {
+        Ok(self.file.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.file.identity.clone()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        REMOTE_GAP_BYTES
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
+        let mut group = Vec::new();
+        let (mut effort, mut bytes) = (ReadEffort::default(), 0);
+        for read in reads {
+            if read.range.end().is_none_or(|end| end > self.file.size_bytes) {
+                return Err(StorageError::truncated(&self.path, read.range, self.file.size_bytes));
+            }
+            if read.range.length == 0 {
+                read.room_for(0);
+                continue;
+            }
+            if bytes + read.range.length > BRIDGE_CALL_BYTES && !group.is_empty() {
+                effort = effort + self.fill_group(&mut group)?;
+                bytes = 0;
+            }
+            bytes += read.range.length;
+            group.push(read);
+        }
+        if group.is_empty() {
+            return Ok(effort);
+        }
+        self.fill_group(&mut group).map(|last| effort + last)
+    }
+}
+
+impl BridgedFile {
+    fn fill_group(&self, group: &mut Vec<&mut RangeRead>) -> crate::Result<ReadEffort> {
+        let filled = with_retries(&self.settings, |_| self.fill(group));
+        let filled = filled.map_err(|fault| fault.at(&self.path, group.first().map(|read| read.range)));
+        group.clear();
+        filled
+    }
+}

@@ -1,0 +1,109 @@
+"""Files at XRootD servers that want a login which only XRootD's own client has: X.509 and VOMS (`gsi`), Kerberos.
+
+Its package (``pip install 'branchline[xrootd]'``) takes proxies, certificates and tickets where its users expect it to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from branchline.bridge.carried import CarriedFile, CarrierError, Kind
+
+# Of one vector read, as servers have it where nobody changed that; the client does not split what is more.
+RANGES_MAX = 1024
+RANGE_BYTES_MAX = 2_097_136
+CALL_BYTES_MAX = 8 * 2**20
+# Numbers of XRootD's protocol for what went wrong, behind which are those of the system.
+NOT_FOUND, NOT_AUTHORIZED, IS_DIRECTORY = 3011, 3010, 3016
+# Codes of its client (XrdClStatus.hh): login or authentication failed; a wait ended; a connection broke.
+LOGIN_FAILED = (203, 204)
+TIMED_OUT = (103, 206)
+DISCONNECTED = (102, 104, 105, 107, 108, 109, 207)
+
+
+def open_by_xrootd(url: str, patience_s: float) -> CarriedFile:
+    """The file at ``url``.
+
+    Raises CarrierError.
+    """
+    try:
+        from XRootD import client
+    except ImportError as error:
+        reason = "The login by gsi or krb5 is done by the package xrootd, which is not installed: pip install xrootd"
+        raise CarrierError("unknown", reason) from error
+    package: Any = client  # some of its functions have types, most have none
+    file = package.File()
+    status, _ = file.open(url, timeout=_whole(patience_s))
+    _check(status, "open")
+    status, about = file.stat(timeout=_whole(patience_s))
+    _check(status, "stat")
+    return _PackageFile(file, url, about)
+
+
+def _whole(seconds: float) -> int:
+    return max(1, math.ceil(seconds))
+
+
+def _check(status: Any, doing: str) -> None:
+    """Raises CarrierError unless all went well."""
+    if status.ok:
+        return
+    kind: Kind = "refused"
+    if status.errno == NOT_FOUND:
+        raise CarrierError("missing", "there is no such file")
+    if status.errno == IS_DIRECTORY:
+        kind = "not a file"
+    elif status.errno == NOT_AUTHORIZED or status.code in LOGIN_FAILED:
+        kind = "permission"
+    elif status.code in TIMED_OUT:
+        kind = "timeout"
+    elif status.code in DISCONNECTED:
+        kind = "unreachable"
+    raise CarrierError(kind, f"{doing}, by the package xrootd: {status.message}")
+
+
+class _PackageFile:
+    """A file that XRootD's client has open."""
+
+    def __init__(self, file: Any, url: str, about: Any) -> None:
+        scheme, _, rest = url.partition("://")
+        self.name = f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+        self.size_bytes = int(about.size)
+        self.identity = f"{about.size} {about.id} {about.modtime}"
+        self._file = file
+
+    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:
+        timeout = _whole(patience_s)
+        found: dict[tuple[int, int], bytes] = {}
+        calls = 0
+        for together in _calls(ranges):
+            calls += 1
+            if len(together) == 1:
+                status, found[together[0]] = self._file.read(*together[0], timeout=timeout)
+                _check(status, "read")
+                continue
+            status, answer = self._file.vector_read(together, timeout=timeout)
+            _check(status, "vector read")
+            found.update(zip(together, (chunk.buffer for chunk in answer.chunks), strict=True))
+        return [found[one] for one in ranges], calls
+
+
+def _calls(ranges: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """So many ranges together as one vector read takes, none twice: the client would not understand the answer.
+    A range that is too long for a vector read is read alone.
+    """
+    together: list[tuple[int, int]] = []
+    bytes_count = 0
+    for offset, length in dict.fromkeys(ranges):
+        if length > RANGE_BYTES_MAX:
+            yield [(offset, length)]
+            continue
+        if len(together) == RANGES_MAX or (together and bytes_count + length > CALL_BYTES_MAX):
+            yield together
+            together, bytes_count = [], 0
+        together.append((offset, length))
+        bytes_count += length
+    if together:
+        yield together
