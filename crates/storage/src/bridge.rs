@@ -112,7 +112,7 @@ impl BridgedFile {
             }
             read.room_for(part.len() as u64).ok_or_else(Fault::no_memory)?.copy_from_slice(part);
         }
-        Ok(ReadEffort { calls_count, read_bytes: bytes })
+        Ok(ReadEffort { calls_count, read_bytes: bytes, ..ReadEffort::default() })
     }
 }
 
