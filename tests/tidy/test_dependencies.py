@@ -50,7 +50,7 @@ def test_what_is_imported_is_asked_for(repository: Path, python_sources: list[Pa
     for path in python_sources:
         if path.is_relative_to(package):
             # The demo may import what its extra brings; in the other rooms an extra is imported where it is used.
-            missing = set(imported(path)) - base - extras
+            missing = {name.lower() for name in imported(path)} - base - extras
             assert not missing, f"{path.relative_to(repository)} imports {sorted(missing)}"
 
 
