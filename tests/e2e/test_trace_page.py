@@ -12,6 +12,7 @@ from tests.peers.peers import missing
 
 from branchline.layout import inspect_file
 from branchline.tracing import Trace, follow, read_trace
+from branchline.tracing.comparing import write_comparison
 from branchline.tracing.form import PART
 from branchline.tracing.page import write_page
 
@@ -110,4 +111,16 @@ def test_names_from_files_stay_text(trace: Trace, tmp_path: Path) -> None:
         assert browser.value("typeof window.hurt") == "undefined"
         assert browser.value("document.querySelectorAll('img').length") == 0
         assert evil in browser.value("document.body.textContent")
+        assert browser.complaints() == []
+
+
+def test_two_traces_zoom_together(trace: Trace, tmp_path: Path) -> None:
+    write_comparison(trace, trace, tmp_path / "diff.html")
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(tmp_path / "diff.html")
+        assert browser.value("views.length") == 2
+        assert inked(browser) > 0
+        browser.value("views[1].zoom(0.25)")
+        ranges = browser.value("views.map((view) => [view.x0, view.x1, view.y0, view.y1])")
+        assert ranges[0] == ranges[1]
         assert browser.complaints() == []

@@ -14,6 +14,7 @@ from rich.table import Table
 from branchline.cli.failure import say, told
 from branchline.report.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing import follow, read_trace
+from branchline.tracing.comparing import TOTALS, compare, sentences, write_comparison
 from branchline.tracing.page import write_page
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.sentences import headline, remarks
@@ -77,6 +78,28 @@ def show(
 
 
 @trace.command()
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A trace (.parquet).")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="The one to compare it with.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with both, side by side.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Compares two traces: what changed and by how much."""
+    with told(debug=debug):
+        traces = read_trace(first), read_trace(second)
+        found = compare(*traces)
+        if html is not None:
+            write_comparison(*traces, html)
+        if as_json:
+            typer.echo(json.dumps({**found, "sentences": sentences(found)}, indent=1))
+            return
+        print_comparison(found, Console())
+        if html is not None:
+            typer.echo(f"look at {html}")
+
+
+@trace.command()
 def export(
     path: TraceFile,
     output: Annotated[Path, typer.Argument(metavar="OUT.json", help="A file that ui.perfetto.dev opens.")],
@@ -119,6 +142,35 @@ def print_summary(found: dict[str, Any], console: Console) -> None:
     ])  # fmt: skip
     for line in (*headline(found), *remarks(found), *found["about"].get("notes", ())):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_comparison(found: dict[str, Any], console: Console) -> None:
+    """The tables of two traces, and what changed."""
+    for name, about in zip(("first", "second"), found["about"], strict=True):
+        console.print(f"{name}: {about.get('command', 'a job')}", markup=False, highlight=False, soft_wrap=True)
+    shown = {name: show for name, _, show in TOTALS}
+    _print(console, "the whole", ("", "first", "second", "second / first"), [
+        (row["label"], shown[row["name"]](row["first"]), shown[row["name"]](row["second"]), _factor(row))
+        for row in found["totals"]
+    ])  # fmt: skip
+    heads = ("calls", "bytes", "second / first")
+    for name, key in (("files", "name"), ("kinds", "what"), ("branches", "branch")):
+        _print(console, name, (key, *heads), [(row[key], *_pair(row)) for row in found[name]])
+    for line in sentences(found):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _pair(row: dict[str, Any]) -> tuple[str, ...]:
+    calls, read = row["read_calls"], row["read_bytes"]
+    return (
+        f"{count(calls['first'])} -> {count(calls['second'])}",
+        f"{size(read['first'])} -> {size(read['second'])}",
+        _factor(read),
+    )
+
+
+def _factor(row: dict[str, Any]) -> str:
+    return "-" if row["factor"] is None else significant(row["factor"], 3)
 
 
 _READ_HEAD = ("calls", "bytes")
