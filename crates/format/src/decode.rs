@@ -224,7 +224,7 @@ mod tests {
     fn pointed_elements_may_be_arrays() {
         // An entry of one array of two numbers, and a null pointer.
         let data = Arc::new(vec![1, 0, 7, 0, 8, 0]);
-        let basket = EmbeddedBasket { has_data: true, key_size: 0, entries_count: 2, data, offsets: None };
+        let basket = EmbeddedBasket { has_data: true, entries_count: 2, data, ..EmbeddedBasket::default() };
         let header = RunHeader::Pointer;
         let layout = Layout::Run { scalar: Scalar::I16, dimensions: vec![2], header, count: Some(0) };
         let counts = Counts::Entries(vec![1, 3]);

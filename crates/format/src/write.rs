@@ -1,16 +1,25 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
 mod basket;
+mod embedded;
 pub mod emit;
+pub mod family;
 pub mod file;
+mod index;
 mod infos;
 pub mod key;
+mod numbers;
 pub mod record;
 mod record_class;
+mod sum;
 
 pub use basket::BasketTools;
+pub use embedded::embedded_record;
 pub use emit::Changes;
-pub use file::{FileFrame, RecordPlace};
+pub use file::{FileFrame, NewDirectory, RecordPlace};
+pub use index::TreeIndex;
 pub use infos::{join_infos, InfoList};
-pub use key::{move_record, NewKey};
-pub use record::{Kept, KeptKind, Owner, OwnerKind, Recording};
+pub use key::{move_record, NewKey, NewPlace};
+pub use family::{adds_up, OwnerKind};
+pub use record::{Kept, KeptKind, Owner, Recording};
+pub use sum::{Addend, Sum};

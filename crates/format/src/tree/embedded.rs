@@ -7,14 +7,18 @@ use crate::error::{FormatError, Result};
 use crate::file::{parse_detached_key, parse_key_sizes, KeySizes};
 
 /// What TBasket::Streamer writes behind the TKey.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BasketHead {
     /// Entries in the basket.
     pub entries_count: usize,
     /// Where the data end, from the start of the key; entry offsets may follow.
     pub last: usize,
+    /// Bytes that its branch wanted baskets to have (TBasket::fBufferSize).
+    pub buffer_size: i32,
+    /// Bytes of an entry, or of the table of where entries begin (TBasket::fNevBufSize).
+    pub entry_size: i32,
     /// TBasket's IO features.
-    io_bits: u8,
+    pub io_bits: u8,
     /// What follows in an embedded basket (and 80 added: entry offsets must be generated from counts).
     pub flag: u8,
 }
@@ -27,6 +31,11 @@ const GENERATE_OFFSETS: u8 = 80;
 const HAS_DISPLACEMENT: u8 = 40;
 
 impl BasketHead {
+    /// Whether entries may refer to others by where these were when they were filled (TBasket::fDisplacement).
+    pub fn has_displacement(&self) -> bool {
+        self.flag % GENERATE_OFFSETS > HAS_DISPLACEMENT
+    }
+
     /// Whether stored entry offsets are the sizes of the entries, which compress better: so it is where they were to
     /// be left out, but cannot be generated.
     pub fn stores_sizes(&self) -> bool {
@@ -40,8 +49,14 @@ impl BasketHead {
 }
 
 /// A basket that came with the tree's metadata: its plain data and entry offsets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedBasket {
+    /// Its head.
+    pub head: BasketHead,
+    /// Version number of its key.
+    pub cycle: i16,
+    /// When it was made, as TDatime packs it.
+    pub date: u32,
     /// Whether its data came along; without them the basket lies in the file, too.
     pub has_data: bool,
     /// Bytes of its key, which references between objects count too.
@@ -71,7 +86,7 @@ pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(KeySizes, BasketHead
 fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
     let start = cursor.position() as u64;
     let _version = cursor.version_header()?;
-    let _buffer_size = cursor.i32()?;
+    let buffer_size = cursor.i32()?;
     let entry_size = cursor.i32()?;
     // A negative size announces IO features.
     let io_bits = if entry_size < 0 { cursor.u8()? } else { 0 };
@@ -79,7 +94,9 @@ fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
     let last = cursor.i32()?;
     let flag = cursor.u8()?;
     match (usize::try_from(entries_count), usize::try_from(last)) {
-        (Ok(entries_count), Ok(last)) => Ok(BasketHead { entries_count, last, io_bits, flag }),
+        (Ok(entries_count), Ok(last)) => {
+            Ok(BasketHead { entries_count, last, buffer_size, entry_size: entry_size.saturating_abs(), io_bits, flag })
+        }
         _ => Err(FormatError::damaged(start, format!("a basket of {entries_count} entries and {last} bytes"))),
     }
 }
@@ -111,8 +128,8 @@ pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
         let whole = cursor.take(head.last)?;
         data = whole.get(key_size..).unwrap_or_default().to_vec();
     }
-    let (key_size, entries_count) = (key.key_size, head.entries_count);
-    Ok(EmbeddedBasket { has_data, key_size, entries_count, data: Arc::new(data), offsets })
+    let (key_size, entries_count, data) = (key.key_size, head.entries_count, Arc::new(data));
+    Ok(EmbeddedBasket { head, cycle: key.cycle, date: key.date, has_data, key_size, entries_count, data, offsets })
 }
 
 fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> Result<Vec<u32>> {

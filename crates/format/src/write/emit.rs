@@ -53,6 +53,11 @@ impl Changes {
         Ok(())
     }
 
+    /// Replaces the bytes of a member.
+    pub(super) fn stored(&mut self, index: usize, bytes: Vec<u8>) {
+        self.bytes.insert(index, bytes);
+    }
+
     /// Empties a TObjArray.
     pub fn no_pointers(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
         /// Byte count, version 3, a TObject on the heap, an empty name, no pointers, lower bound 0.
@@ -67,11 +72,22 @@ impl Changes {
 
     /// Makes a pointer null.
     pub fn no_link(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
+        self.link(recording, owner, name, vec![0; 4])
+    }
+
+    /// Replaces a pointer and the object behind it, which refers to nothing.
+    pub fn link(
+        &mut self,
+        recording: &Recording<'_>,
+        owner: usize,
+        name: &'static str,
+        pointed: Vec<u8>,
+    ) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
         if kept.kind != KeptKind::Link {
             return Err(mismatch(name));
         }
-        self.bytes.insert(index, vec![0; 4]);
+        self.bytes.insert(index, pointed);
         Ok(())
     }
 }
@@ -103,6 +119,7 @@ impl Recording<'_> {
     /// The plain bytes of the object behind a key of `key_size` bytes.
     pub fn emit(&self, key_size: u64, changes: &Changes) -> Result<Vec<u8>> {
         let mut emitter = Emitter::new(key_size);
+        emitter.old_key_size = self.key_size;
         emitter.out.reserve(self.bytes.len());
         let mut next = 0;
         while let Some(token) = self.tokens.get(next) {
@@ -124,6 +141,10 @@ impl Recording<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Emitter {
     key_size: u64,
+    /// Of the bytes that were taken apart.
+    old_key_size: u64,
+    /// Whether there was something that has to stay where it was.
+    is_fixed: bool,
     pub(super) out: Vec<u8>,
     /// Where the byte counts of what is open are, if they are counted.
     open: Vec<Option<usize>>,
@@ -147,6 +168,14 @@ impl Emitter {
         match token {
             Token::Kept(_) => {}
             Token::Bytes(range) => self.out.extend_from_slice(&bytes[range.clone()]),
+            Token::Fixed(range) => {
+                if self.out.len() as u64 + self.key_size != range.start as u64 + self.old_key_size {
+                    let message = "an object of a class that the file does not describe cannot be moved";
+                    return Err(FormatError::unsupported(message));
+                }
+                self.is_fixed = true;
+                self.out.extend_from_slice(&bytes[range.clone()]);
+            }
             Token::Begin => self.begin(),
             Token::Object { id, class_name, is_counted } => self.object(*id, class_name, *is_counted)?,
             Token::End => self.end()?,
@@ -201,6 +230,8 @@ impl Emitter {
         let reference = match self.references.get(&id) {
             Some(reference) => *reference,
             None if id == OUTERMOST => OUTERMOST as u32,
+            // What stays where it was is referred to as before.
+            None if self.is_fixed => u32::try_from(id).map_err(|_| too_long())?,
             None => {
                 let message = format!("a reference to object {id}, which is not kept");
                 return Err(FormatError::damaged(self.out.len() as u64, message));
@@ -215,5 +246,5 @@ impl Emitter {
 }
 
 fn too_long() -> FormatError {
-    FormatError::unsupported("the record of the tree would be longer than 1 GiB, which ROOT cannot read")
+    FormatError::unsupported("the object would be longer than 1 GiB, which ROOT cannot read")
 }

@@ -39,7 +39,119 @@ pub struct RecordPlace {
     pub size: u64,
 }
 
+/// A directory to be written: the top one, which is the file, or one that has a key in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewDirectory<'a> {
+    /// Its class.
+    pub class_name: &'a str,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its title.
+    pub title: &'a [u8],
+    /// When it was made, as TDatime packs it.
+    pub date: u32,
+    /// Where its record lies.
+    pub seek: u64,
+    /// Where the directory around it lies; 0 for the top one.
+    pub seek_parent: u64,
+    /// Version number of its name.
+    pub cycle: i16,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+}
+
+impl NewDirectory<'_> {
+    /// The key of a record of so many bytes: its own, or that of the list of its keys.
+    fn key(&self, seek: u64, size: u64) -> NewKey<'_> {
+        NewKey {
+            class_name: self.class_name,
+            name: self.name,
+            title: self.title,
+            object_size: size,
+            stored_size: size,
+            date: self.date,
+            cycle: self.cycle,
+            seek,
+            seek_directory: self.seek,
+        }
+    }
+
+    fn is_top(&self) -> bool {
+        self.seek_parent == 0
+    }
+
+    /// Bytes of the key of its record and, of the top one, of name and title behind it (TDirectoryFile::fNbytesName).
+    fn name_size(&self) -> u64 {
+        let names = if self.is_top() { string_size(self.name) + string_size(self.title) } else { 0 };
+        self.key(self.seek, 0).size() + names
+    }
+
+    /// Bytes of its record.
+    pub fn size(&self) -> u64 {
+        self.name_size() + DIRECTORY_SIZE
+    }
+
+    /// The key of its record, which the directory around it lists.
+    pub fn key_bytes(&self) -> Result<Vec<u8>> {
+        let mut key = self.key(self.seek, 0);
+        let size = self.size() - key.size();
+        (key.object_size, key.stored_size, key.seek_directory) = (size, size, self.seek_parent);
+        key.bytes()
+    }
+
+    /// Its record (TDirectoryFile::FillBuffer).
+    pub fn record(&self, keys: RecordPlace) -> Result<Vec<u8>> {
+        let mut out = self.key_bytes()?;
+        if self.is_top() {
+            push_string(&mut out, self.name)?;
+            push_string(&mut out, self.title)?;
+        }
+        let is_big = [self.seek, self.seek_parent, keys.seek].iter().any(|seek| *seek > BIG_FILE_BYTES);
+        out.extend((DIRECTORY_VERSION + if is_big { 1000 } else { 0 }).to_be_bytes());
+        out.extend(self.date.to_be_bytes()); // made
+        out.extend(self.date.to_be_bytes()); // changed
+        push_i32(&mut out, keys.size)?;
+        push_i32(&mut out, self.name_size())?;
+        for seek in [self.seek, self.seek_parent, keys.seek] {
+            push_seek(&mut out, seek, is_big)?;
+        }
+        push_uuid(&mut out, &self.uuid);
+        out.resize(self.size() as usize, 0);
+        Ok(out)
+    }
+
+    /// The record of the list of its keys.
+    pub fn key_list(&self, seek: u64, keys: &[Vec<u8>]) -> Result<Vec<u8>> {
+        let size = 4 + keys.iter().map(|key| key.len() as u64).sum::<u64>();
+        let mut key = self.key(seek, size);
+        key.cycle = 1;
+        let mut out = key.bytes()?;
+        push_i32(&mut out, keys.len() as u64)?;
+        keys.iter().for_each(|key| out.extend_from_slice(key));
+        Ok(out)
+    }
+}
+
+fn push_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
+    out.extend(1i16.to_be_bytes()); // TUUID's version
+    out.extend_from_slice(uuid);
+}
+
 impl FileFrame {
+    /// Its top directory.
+    pub fn top(&self) -> NewDirectory<'_> {
+        NewDirectory {
+            class_name: "TFile",
+            name: self.name.as_bytes(),
+            title: b"",
+            date: self.date,
+            seek: BEGIN,
+            seek_parent: 0,
+            cycle: 1,
+            uuid: self.uuid,
+        }
+    }
+
     fn key(&self, seek: u64, size: u64) -> NewKey<'_> {
         NewKey {
             class_name: "TFile",
@@ -48,50 +160,15 @@ impl FileFrame {
             object_size: size,
             stored_size: size,
             date: self.date,
+            cycle: 1,
             seek,
             seek_directory: BEGIN,
         }
     }
 
-    /// Bytes of the key, name and title in front of the top directory (TFile::fNbytesName).
-    fn name_size(&self) -> u64 {
-        self.key(BEGIN, 0).size() + string_size(self.name.as_bytes()) + string_size(b"")
-    }
-
     /// Bytes of the record of the top directory, which begins at [`BEGIN`].
     pub fn top_size(&self) -> u64 {
-        self.name_size() + DIRECTORY_SIZE
-    }
-
-    /// The record of the top directory.
-    pub fn top(&self, keys: RecordPlace) -> Result<Vec<u8>> {
-        let size = string_size(self.name.as_bytes()) + string_size(b"") + DIRECTORY_SIZE;
-        let mut key = self.key(BEGIN, size);
-        key.seek_directory = 0;
-        let mut out = key.bytes()?;
-        push_string(&mut out, self.name.as_bytes())?;
-        push_string(&mut out, b"")?;
-        let is_big = keys.seek > BIG_FILE_BYTES;
-        out.extend((DIRECTORY_VERSION + if is_big { 1000 } else { 0 }).to_be_bytes());
-        out.extend(self.date.to_be_bytes()); // made
-        out.extend(self.date.to_be_bytes()); // changed
-        push_i32(&mut out, keys.size)?;
-        push_i32(&mut out, self.name_size())?;
-        for seek in [BEGIN, 0, keys.seek] {
-            push_seek(&mut out, seek, is_big)?;
-        }
-        self.push_uuid(&mut out);
-        out.resize(self.top_size() as usize, 0);
-        Ok(out)
-    }
-
-    /// The record of the list of keys.
-    pub fn key_list(&self, seek: u64, keys: &[Vec<u8>]) -> Result<Vec<u8>> {
-        let size = 4 + keys.iter().map(|key| key.len() as u64).sum::<u64>();
-        let mut out = self.key(seek, size).bytes()?;
-        push_i32(&mut out, keys.len() as u64)?;
-        keys.iter().for_each(|key| out.extend_from_slice(key));
-        Ok(out)
+        self.top().size()
     }
 
     /// The record of the free space: all behind itself, with which the file ends.
@@ -115,18 +192,13 @@ impl FileFrame {
         push_seek(&mut out, free.seek, is_big)?;
         push_i32(&mut out, free.size)?;
         push_i32(&mut out, 1)?; // stretches of free space
-        push_i32(&mut out, self.name_size())?;
+        push_i32(&mut out, self.top().name_size())?;
         out.push(if is_big { 8 } else { 4 });
         out.extend(self.compress.to_be_bytes());
         push_seek(&mut out, infos.seek, is_big)?;
         push_i32(&mut out, infos.size)?;
-        self.push_uuid(&mut out);
+        push_uuid(&mut out, &self.uuid);
         out.resize(BEGIN as usize, 0);
         Ok(out)
-    }
-
-    fn push_uuid(&self, out: &mut Vec<u8>) {
-        out.extend(1i16.to_be_bytes()); // TUUID's version
-        out.extend_from_slice(&self.uuid);
     }
 }

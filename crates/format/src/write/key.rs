@@ -25,6 +25,8 @@ pub struct NewKey<'a> {
     pub stored_size: u64,
     /// When it was made, as TDatime packs it.
     pub date: u32,
+    /// Version number of this name.
+    pub cycle: i16,
     /// Where the record lies.
     pub seek: u64,
     /// Where its directory lies.
@@ -51,7 +53,7 @@ impl NewKey<'_> {
         push_i32(&mut out, self.object_size)?;
         out.extend(self.date.to_be_bytes());
         out.extend(u16::try_from(key_size).map_err(|_| too_large("a key", key_size))?.to_be_bytes());
-        out.extend(1i16.to_be_bytes()); // the cycle
+        out.extend(self.cycle.to_be_bytes());
         push_seek(&mut out, self.seek, self.is_big())?;
         push_seek(&mut out, self.seek_directory, self.is_big())?;
         for text in [self.class_name.as_bytes(), self.name, self.title] {
@@ -98,8 +100,20 @@ fn too_large(what: &str, size: u64) -> FormatError {
     FormatError::unsupported(format!("{what} of {size} is larger than ROOT files have room for"))
 }
 
+/// Where a record lies now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewPlace {
+    /// Where it begins.
+    pub seek: u64,
+    /// Where its directory lies.
+    pub seek_directory: u64,
+    /// How many process ids of other files stand in front of those that its references count (TKey::fPidOffset).
+    pub process_ids_before: u16,
+}
+
 /// Says in the key of a basket's record, which is copied otherwise as it is, where it lies now.
-pub fn move_record(record: &mut [u8], seek: u64, seek_directory: u64) -> Result<()> {
+pub fn move_record(record: &mut [u8], place: NewPlace) -> Result<()> {
+    let NewPlace { seek, seek_directory, process_ids_before } = place;
     let version = record.get(4..6).and_then(|bytes| bytes.first_chunk()).map(|bytes| i16::from_be_bytes(*bytes));
     let is_big = version.is_some_and(|version| version > BIG_VERSION);
     if !is_big && seek > BIG_FILE_BYTES {
@@ -110,9 +124,12 @@ pub fn move_record(record: &mut [u8], seek: u64, seek_directory: u64) -> Result<
     let Some(old) = record.get_mut(18..18 + size) else {
         return Err(FormatError::damaged(0, format!("a record of {} bytes is shorter than its key", record.len())));
     };
-    let process = if is_big { u64::from(u16::from_be_bytes([old[8], old[9]])) << PROCESS_BITS } else { 0 };
+    let before = if is_big { u16::from_be_bytes([old[8], old[9]]) } else { 0 };
+    let before = before.checked_add(process_ids_before).filter(|before| *before == 0 || is_big).ok_or_else(|| {
+        FormatError::unsupported("a basket without room for the number of its process ids, which TRefs need")
+    })?;
     push_seek(&mut places, seek, is_big)?;
-    push_seek(&mut places, seek_directory | process, is_big)?;
+    push_seek(&mut places, seek_directory | (u64::from(before) << PROCESS_BITS), is_big)?;
     old.copy_from_slice(&places);
     Ok(())
 }

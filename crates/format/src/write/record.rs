@@ -7,10 +7,13 @@ use std::rc::Rc;
 
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::cursor::{Cursor, VersionHeader};
-use crate::error::{FormatError, Result};
+use crate::error::{ErrorKind, FormatError, Result};
 use crate::streamer::ClassInfos;
 use crate::tree::Basic;
 
+use super::emit::Emitter;
+use super::family::{is_container, OwnerKind};
+use super::index::TreeIndex;
 use super::infos::is_element;
 
 /// Objects within objects deeper than this are taken for a loop.
@@ -21,6 +24,8 @@ const DEPTH_MAX: usize = 200;
 pub(super) enum Token {
     /// Copied as they are.
     Bytes(Range<usize>),
+    /// Copied as they are, and only to the same place: they may hold references.
+    Fixed(Range<usize>),
     /// The byte count of a version header; what it counts ends at [`Token::End`].
     Begin,
     /// The byte count, if there is one, and the class tag of an object behind a pointer, up to [`Token::End`].
@@ -36,15 +41,6 @@ pub(super) enum Token {
     Seen { id: u64, is_counted: bool },
     /// What may be replaced begins here: its number among [`Recording::kept`].
     Kept(usize),
-}
-
-/// What an object is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum OwnerKind {
-    Tree,
-    Branch,
-    Leaf,
 }
 
 /// An object whose members may be replaced.
@@ -65,6 +61,10 @@ pub enum KeptKind {
     Number(Basic),
     /// A byte that says whether there are any, and so many numbers.
     Array(Basic),
+    /// A TArray: a count and so many numbers.
+    Counted(Basic),
+    /// Something else, which is not replaced.
+    Other,
     /// A TObjArray.
     Pointers,
     /// A pointer.
@@ -90,6 +90,7 @@ pub struct Kept {
 #[derive(Debug, Clone)]
 pub struct Recording<'a> {
     pub(super) bytes: &'a [u8],
+    pub(super) key_size: u64,
     pub(super) tokens: Vec<Token>,
     /// Trees, branches and leaves in the order of the bytes.
     pub owners: Vec<Owner>,
@@ -106,10 +107,16 @@ impl<'a> Recording<'a> {
     pub fn of_tree(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
         let mut recorder = Recorder::new(bytes, key_size, infos);
         recorder.owned(OwnerKind::Tree, class_name.into(), 0)?;
-        recorder.copy_up_to(bytes.len());
-        let Recorder { tokens, owners, kept, .. } = recorder;
-        let by_name = kept.iter().enumerate().map(|(index, kept)| ((kept.owner, kept.name), index)).collect();
-        Ok(Self { bytes, tokens, owners, kept, by_name })
+        Ok(recorder.finish(key_size))
+    }
+
+    /// Takes the plain bytes of any object apart, in which what adds up may be replaced. What is not known in it is
+    /// kept as it is, and can only be written to the same place behind a key of the same size.
+    pub fn of_object(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
+        let mut recorder = Recorder::new(bytes, key_size, infos);
+        recorder.adds_up = true;
+        recorder.any_object(&class_name.into(), 0)?;
+        Ok(recorder.finish(key_size))
     }
 
     /// A member of an object: its number among those that may be replaced.
@@ -125,14 +132,43 @@ impl<'a> Recording<'a> {
 
     /// The numbers of a variable array.
     pub fn values(&self, owner: usize, name: &'static str) -> Result<Vec<i64>> {
-        let Some((_, Kept { kind: KeptKind::Array(basic), tokens, .. })) = self.find(owner, name) else {
+        let Some((_, kept @ Kept { kind: KeptKind::Array(basic), .. })) = self.find(owner, name) else {
             return Ok(Vec::new());
         };
-        let Some(Token::Bytes(range)) = self.tokens.get(tokens.end.wrapping_sub(1)) else { return Ok(Vec::new()) };
-        let mut cursor = Cursor::new(&self.bytes[range.clone()]);
-        let _is_there = cursor.u8()?;
+        let mut cursor = Cursor::new(self.stored(kept));
+        if cursor.remaining() == 0 || cursor.u8()? == 0 {
+            return Ok(Vec::new());
+        }
         let count = cursor.remaining() / basic.size();
         (0..count).map(|_| basic.read(&mut cursor)).collect()
+    }
+
+    /// The bytes of a member that has no references in it.
+    pub(super) fn stored(&self, kept: &Kept) -> &'a [u8] {
+        match self.tokens.get(kept.tokens.end.wrapping_sub(1)) {
+            Some(Token::Bytes(range)) if kept.tokens.len() == 2 => &self.bytes[range.clone()],
+            _ => &[],
+        }
+    }
+
+    /// The index of a tree, if it has one of the usual kind.
+    pub fn tree_index(&self) -> Result<Option<TreeIndex>> {
+        let Some((_, kept)) = self.find(0, "fTreeIndex") else { return Ok(None) };
+        match &self.tokens[kept.tokens.clone()] {
+            [_, Token::Object { class_name, .. }, Token::Bytes(range), Token::End] if &**class_name == "TTreeIndex" => {
+                // Behind its byte count.
+                let bytes = self.bytes.get(range.start + BYTE_COUNT_BYTES..range.end).unwrap_or_default();
+                TreeIndex::read(bytes).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The bytes of a member with all objects in it, as if they stood alone.
+    pub(super) fn alone(&self, kept: &Kept) -> Result<Vec<u8>> {
+        let mut emitter = Emitter::new(0);
+        emitter.tokens(&self.tokens[kept.tokens.clone()], self.bytes)?;
+        Ok(emitter.out)
     }
 }
 
@@ -148,6 +184,8 @@ pub(super) struct Recorder<'a, 'i> {
     /// Up to where there are tokens.
     copied: usize,
     depth: usize,
+    /// Whether objects behind the pointers that are read now add up.
+    adds_up: bool,
     /// What tells the streamer info that was read last from others.
     pub(super) identity: Option<Vec<u8>>,
     bytes: &'a [u8],
@@ -164,9 +202,18 @@ impl<'a, 'i> Recorder<'a, 'i> {
             owner: None,
             copied: 0,
             depth: 0,
+            adds_up: false,
             identity: None,
             bytes,
         }
+    }
+
+    /// All that was read.
+    fn finish(mut self, key_size: u64) -> Recording<'a> {
+        self.copy_up_to(self.bytes.len());
+        let Self { tokens, owners, kept, bytes, .. } = self;
+        let by_name = kept.iter().enumerate().map(|(index, kept)| ((kept.owner, kept.name), index)).collect();
+        Recording { bytes, key_size, tokens, owners, kept, by_name }
     }
 
     /// Where the reading is.
@@ -270,14 +317,69 @@ impl<'a, 'i> Recorder<'a, 'i> {
             }
             name if name.starts_with("TBranch") => OwnerKind::Branch,
             name if name.starts_with("TLeaf") => OwnerKind::Leaf,
-            name => {
-                let before = self.owner.take();
-                let result = self.object(name);
-                self.owner = before;
-                return result;
-            }
+            _ => return self.known_or_fixed(class_name, id, end),
         };
         self.owned(kind, Rc::clone(class_name), id)
+    }
+
+    /// Reads an object behind a pointer, or keeps it where it is if its class is not known.
+    fn known_or_fixed(&mut self, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
+        let before = (self.position(), self.tokens.len(), self.owners.len(), self.kept.len(), self.copied);
+        match (self.any_object(class_name, id), end) {
+            (Err(error), Some(end)) if error.kind == ErrorKind::Unsupported => {
+                let start = before.0;
+                self.tokens.truncate(before.1);
+                self.owners.truncate(before.2);
+                self.kept.truncate(before.3);
+                self.copied = before.4;
+                self.copy_up_to(start);
+                if self.position() < end {
+                    self.buffer.cursor.skip_to(end)?;
+                } else if self.position() > end {
+                    return Err(error);
+                }
+                self.tokens.push(Token::Fixed(start..end));
+                self.copied = end;
+                Ok(())
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// Reads an object of any class.
+    fn any_object(&mut self, class_name: &Rc<str>, id: u64) -> Result<()> {
+        let before = self.adds_up;
+        let kind = if before { OwnerKind::of_sum(class_name, self.infos) } else { None };
+        let result = match kind {
+            Some(kind) => {
+                self.adds_up = kind.is_open();
+                self.owned(kind, Rc::clone(class_name), id)
+            }
+            None => {
+                self.adds_up = before && is_container(class_name);
+                self.unowned(class_name)
+            }
+        };
+        self.adds_up = before;
+        result
+    }
+
+    /// Reads an object whose members are not replaced.
+    pub(super) fn unowned(&mut self, class_name: &str) -> Result<()> {
+        let before = self.owner.take();
+        let result = self.object(class_name);
+        self.owner = before;
+        result
+    }
+
+    /// Of an axis of a histogram, which is a member of it.
+    pub(super) fn axis(&mut self) -> Result<()> {
+        self.owned(OwnerKind::Axis, "TAxis".into(), 0)
+    }
+
+    /// The kind of the object whose members are read now.
+    pub(super) fn kind(&self) -> Option<OwnerKind> {
+        self.owner.map(|owner| self.owners[owner].kind)
     }
 
     /// Reads an object whose members may be replaced.

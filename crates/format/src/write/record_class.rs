@@ -4,35 +4,12 @@ use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::objects::special::tarray;
 use crate::range::FloatRange;
+use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
 use crate::tree::{builtin, Basic};
 
+use super::family::OwnerKind;
 use super::record::{KeptKind, Recorder};
-
-/// Members of trees, branches and leaves that change when a tree is written again.
-const KEPT: [&str; 21] = [
-    "fCompress",
-    "fLen",
-    "fEntries",
-    "fTotBytes",
-    "fZipBytes",
-    "fSavedBytes",
-    "fFlushedBytes",
-    "fAutoFlush",
-    "fNClusterRange",
-    "fClusterRangeEnd",
-    "fClusterSize",
-    "fTreeIndex",
-    "fWriteBasket",
-    "fEntryNumber",
-    "fFirstEntry",
-    "fMaxBaskets",
-    "fBaskets",
-    "fBasketBytes",
-    "fBasketEntry",
-    "fBasketSeek",
-    "fMaximum",
-];
 
 /// Type codes of TVirtualStreamerInfo::EReadWrite.
 mod code {
@@ -177,8 +154,9 @@ impl Recorder<'_, '_> {
     }
 
     fn members(&mut self, info: &ClassInfo, counters: &mut Counters) -> Result<()> {
+        let names = self.kind().map_or(&[][..], OwnerKind::members);
         for element in &info.elements {
-            let kept = self.owner.zip(KEPT.iter().find(|name| **name == element.name));
+            let kept = self.owner.zip(names.iter().find(|name| **name == element.name));
             let named = |error: FormatError| error.in_object(format!("{}::{}", info.name, element.name));
             match (kept, kept_kind(element)) {
                 (Some((owner, name)), Some(kind)) => {
@@ -244,10 +222,10 @@ impl Recorder<'_, '_> {
 
     /// Reads an object that is a member and not a base, so that its own members do not count as those around it.
     fn apart(&mut self, class_name: &str) -> Result<()> {
-        let before = self.owner.take();
-        let result = self.object(class_name);
-        self.owner = before;
-        result
+        match (self.kind(), class_name) {
+            (Some(OwnerKind::Histogram), "TAxis") => self.axis(),
+            _ => self.unowned(class_name),
+        }
     }
 
     /// A container of the standard library, whose elements must have no pointers, or be none.
@@ -284,12 +262,31 @@ fn number_size(element: &Element, type_code: i32) -> Option<usize> {
 
 /// How a member that may be replaced is stored; none for kinds that are never replaced.
 fn kept_kind(element: &Element) -> Option<KeptKind> {
+    let counted = |class_name: &str| array_of(class_name).map(KeptKind::Counted);
     Some(match element.type_code {
         9 | 19 | 49 | 59 => return None,
+        code::BASE if element.name == "TObject" => KeptKind::Other,
+        66 => KeptKind::Other,
+        code::BASE => return counted(&element.name),
         code @ 1..=19 => KeptKind::Number(Basic::of_type_code(code)?),
         code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * code::ARRAY_STEP)?),
         61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
+        61 | 62 => return counted(&element.type_name),
+        64 if element.type_name == "THashList*" => KeptKind::Other,
         64 => KeptKind::Link,
+        _ => return None,
+    })
+}
+
+/// What a TArray holds.
+fn array_of(class_name: &str) -> Option<Basic> {
+    Some(match tarray(class_name)? {
+        Scalar::I8 => Basic::I8,
+        Scalar::I16 => Basic::I16,
+        Scalar::I32 => Basic::I32,
+        Scalar::I64 => Basic::I64,
+        Scalar::F32 => Basic::F32,
+        Scalar::F64 => Basic::F64,
         _ => return None,
     })
 }

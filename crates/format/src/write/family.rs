@@ -1,0 +1,134 @@
+//! Which members of which classes change when trees are written again or objects of several files are added up.
+
+use crate::streamer::ClassInfos;
+
+/// Members of trees, branches and leaves that change when a tree is written again.
+pub(super) const OF_TREES: &[&str] = &[
+    "fCompress",
+    "fLen",
+    "fEntries",
+    "fTotBytes",
+    "fZipBytes",
+    "fSavedBytes",
+    "fFlushedBytes",
+    "fAutoFlush",
+    "fNClusterRange",
+    "fClusterRangeEnd",
+    "fClusterSize",
+    "fTreeIndex",
+    "fWriteBasket",
+    "fEntryNumber",
+    "fFirstEntry",
+    "fMaxBaskets",
+    "fBaskets",
+    "fBasketBytes",
+    "fBasketEntry",
+    "fBasketSeek",
+    "fMaximum",
+];
+
+/// What of a histogram adds up: its cells, their errors, and the sums from which mean and spread are computed.
+const OF_HISTOGRAMS: &[&str] = &[
+    "TArrayC",
+    "TArrayS",
+    "TArrayI",
+    "TArrayL64",
+    "TArrayF",
+    "TArrayD",
+    "fSumw2",
+    "fBinEntries",
+    "fBinSumw2",
+    "fEntries",
+    "fTsumw",
+    "fTsumw2",
+    "fTsumwx",
+    "fTsumwx2",
+    "fTsumwy",
+    "fTsumwy2",
+    "fTsumwxy",
+    "fTsumwz",
+    "fTsumwz2",
+    "fTsumwxz",
+    "fTsumwyz",
+    "fTsumwt",
+    "fTsumwt2",
+    "fBuffer",
+];
+const OF_AXES: &[&str] = &["fNbins", "fXmin", "fXmax", "fXbins", "fLabels"];
+const OF_GRAPHS: &[&str] =
+    &["fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh"];
+const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
+const OF_EFFICIENCIES: &[&str] = &["fWeight"];
+
+/// Histograms whose cells are not all in their array of numbers, or mean something else than a sum.
+const OTHER_HISTOGRAMS: [&str; 2] = ["TH2Poly", "TH1K"];
+/// Graphs of which all points are in arrays of the same length.
+const GRAPHS: [&str; 3] = ["TGraph", "TGraphErrors", "TGraphAsymmErrors"];
+/// What holds objects that add up one by one.
+const CONTAINERS: [&str; 5] = ["TList", "THashList", "TSortedList", "TObjArray", "THStack"];
+
+/// What an object whose members may be replaced is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OwnerKind {
+    /// A TTree.
+    Tree,
+    /// A TBranch.
+    Branch,
+    /// A TLeaf.
+    Leaf,
+    /// A TH1 or what inherits from it.
+    Histogram,
+    /// A TAxis of a histogram.
+    Axis,
+    /// A TGraph, with errors or without.
+    Graph,
+    /// A TParameter.
+    Parameter,
+    /// A TEfficiency, whose histograms are objects of their own.
+    Efficiency,
+}
+
+impl OwnerKind {
+    /// The kind of a class whose objects add up.
+    pub(super) fn of_sum(class_name: &str, infos: &ClassInfos) -> Option<Self> {
+        if class_name.starts_with("TParameter<") {
+            return Some(Self::Parameter);
+        }
+        if GRAPHS.contains(&class_name) {
+            return Some(Self::Graph);
+        }
+        if class_name == "TEfficiency" {
+            return Some(Self::Efficiency);
+        }
+        let lineage = infos.lineage(class_name);
+        let is_known = lineage.contains(&"TH1") && !OTHER_HISTOGRAMS.iter().any(|other| lineage.contains(other));
+        is_known.then_some(Self::Histogram)
+    }
+
+    /// Members that may be replaced.
+    pub(super) fn members(self) -> &'static [&'static str] {
+        match self {
+            Self::Tree | Self::Branch | Self::Leaf => OF_TREES,
+            Self::Histogram => OF_HISTOGRAMS,
+            Self::Axis => OF_AXES,
+            Self::Graph => OF_GRAPHS,
+            Self::Parameter => OF_PARAMETERS,
+            Self::Efficiency => OF_EFFICIENCIES,
+        }
+    }
+
+    /// Whether objects behind its pointers add up, too.
+    pub(super) fn is_open(self) -> bool {
+        self == Self::Efficiency
+    }
+}
+
+/// Whether objects in it add up one by one.
+pub(super) fn is_container(class_name: &str) -> bool {
+    CONTAINERS.contains(&class_name)
+}
+
+/// Whether objects of this class of several files become one.
+pub fn adds_up(class_name: &str, infos: &ClassInfos) -> bool {
+    is_container(class_name) || OwnerKind::of_sum(class_name, infos).is_some()
+}

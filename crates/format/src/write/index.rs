@@ -1,0 +1,84 @@
+//! TTreeIndex: which entry has which major and minor number, of several trees behind each other.
+
+use crate::cursor::Cursor;
+use crate::error::{FormatError, Result};
+
+/// Set in a byte count (TBufferFile's kByteCountMask).
+const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+/// A class name follows (kNewClassTag).
+const NEW_CLASS_TAG: u32 = 0xffff_ffff;
+/// The version that has minor numbers of their own.
+const VERSION: i16 = 2;
+
+/// An index (TTreeIndex::Streamer).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeIndex {
+    /// What stands between the version and the names of the expressions.
+    base: Vec<u8>,
+    major_name: Vec<u8>,
+    minor_name: Vec<u8>,
+    /// Major and minor number and entry, in the order of the numbers.
+    rows: Vec<(i64, i64, i64)>,
+}
+
+impl TreeIndex {
+    /// Reads the object behind its class tag.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes);
+        let version = cursor.i16()?;
+        if version != VERSION {
+            return Err(FormatError::unsupported(format!("a TTreeIndex of version {version}")));
+        }
+        let start = cursor.position();
+        let header = cursor.version_header()?;
+        cursor.finish(header)?;
+        let base = bytes.get(start..cursor.position()).unwrap_or_default().to_vec();
+        let (major_name, minor_name) = (cursor.string_bytes()?.to_vec(), cursor.string_bytes()?.to_vec());
+        let count = i64::from(cursor.i32()?);
+        let count = cursor.checked_count(count, 24)?;
+        let mut column = || (0..count).map(|_| cursor.i64()).collect::<Result<Vec<i64>>>();
+        let (majors, minors, entries) = (column()?, column()?, column()?);
+        let rows = majors.into_iter().zip(minors).zip(entries).map(|((major, minor), entry)| (major, minor, entry));
+        Ok(Self { base, major_name, minor_name, rows: rows.collect() })
+    }
+
+    /// Adds that of the tree behind, which begins with this entry; none if it is of other expressions
+    /// (TTreeIndex::Append).
+    pub fn append(&mut self, other: &Self, first_entry: u64) -> Option<()> {
+        if (&self.major_name, &self.minor_name) != (&other.major_name, &other.minor_name) {
+            return None;
+        }
+        let first_entry = i64::try_from(first_entry).ok()?;
+        self.rows.extend(other.rows.iter().map(|(major, minor, entry)| (*major, *minor, entry.saturating_add(first_entry))));
+        Some(())
+    }
+
+    /// The pointer to it with the object behind.
+    pub fn pointed(&self) -> Result<Vec<u8>> {
+        let mut rows = self.rows.clone();
+        rows.sort_unstable();
+        let mut body = VERSION.to_be_bytes().to_vec();
+        body.extend_from_slice(&self.base);
+        super::key::push_string(&mut body, &self.major_name)?;
+        super::key::push_string(&mut body, &self.minor_name)?;
+        super::key::push_i32(&mut body, rows.len() as u64)?;
+        rows.iter().for_each(|row| body.extend(row.0.to_be_bytes()));
+        rows.iter().for_each(|row| body.extend(row.1.to_be_bytes()));
+        rows.iter().for_each(|row| body.extend(row.2.to_be_bytes()));
+        let mut head = NEW_CLASS_TAG.to_be_bytes().to_vec();
+        head.extend_from_slice(b"TTreeIndex\0");
+        let mut out = Vec::with_capacity(body.len() + 32);
+        push_count(&mut out, head.len() + 4 + body.len())?;
+        out.extend_from_slice(&head);
+        push_count(&mut out, body.len())?;
+        out.extend_from_slice(&body);
+        Ok(out)
+    }
+}
+
+fn push_count(out: &mut Vec<u8>, size: usize) -> Result<()> {
+    let too_long = || FormatError::unsupported("an index of a tree of more than 1 GiB");
+    let count = u32::try_from(size).ok().filter(|count| *count < BYTE_COUNT_MASK).ok_or_else(too_long)?;
+    out.extend((BYTE_COUNT_MASK | count).to_be_bytes());
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Numbers of an object that is added up: as they are stored, so that they add up as ROOT adds them.
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::tree::Basic;
+
+use super::record::{Kept, KeptKind, Recording};
+
+/// Numbers of one member.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Numbers {
+    /// With a fraction.
+    F64(Vec<f64>),
+    /// With a fraction, of half the size.
+    F32(Vec<f32>),
+    /// Whole ones, and how they are stored.
+    Whole(Basic, Vec<i64>),
+}
+
+impl Numbers {
+    /// Those of a member; none of one that has others.
+    pub(super) fn of(recording: &Recording<'_>, kept: &Kept) -> Result<Option<Self>> {
+        let mut cursor = Cursor::new(recording.stored(kept));
+        let basic = match kept.kind {
+            KeptKind::Number(basic) => basic,
+            KeptKind::Array(basic) => {
+                if cursor.remaining() > 0 {
+                    cursor.skip(1)?; // whether there are any
+                }
+                basic
+            }
+            KeptKind::Counted(basic) => {
+                if cursor.remaining() > 0 {
+                    cursor.skip(4)?; // how many
+                }
+                basic
+            }
+            KeptKind::Other | KeptKind::Pointers | KeptKind::Link => return Ok(None),
+        };
+        let count = cursor.remaining() / basic.size();
+        Ok(Some(match basic {
+            Basic::F64 => Self::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
+            Basic::F32 => Self::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
+            basic => Self::Whole(basic, (0..count).map(|_| basic.read(&mut cursor)).collect::<Result<_>>()?),
+        }))
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::F64(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::Whole(_, values) => values.len(),
+        }
+    }
+
+    /// The first one.
+    pub(super) fn first(&self) -> f64 {
+        match self {
+            Self::F64(values) => values.first().copied(),
+            Self::F32(values) => values.first().map(|value| f64::from(*value)),
+            Self::Whole(_, values) => values.first().map(|value| *value as f64),
+        }
+        .unwrap_or(0.0)
+    }
+
+    /// Their sizes, as numbers with a fraction.
+    pub(super) fn sizes(&self) -> Vec<f64> {
+        match self {
+            Self::F64(values) => values.iter().map(|value| value.abs()).collect(),
+            Self::F32(values) => values.iter().map(|value| f64::from(value.abs())).collect(),
+            Self::Whole(_, values) => values.iter().map(|value| value.abs() as f64).collect(),
+        }
+    }
+
+    /// Whether others are stored alike, so that they can be added.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole(one, _), Self::Whole(two, _)) => one == two,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Adds as many others, one to each. Whole numbers stop at the largest that has room, as those of ROOT's
+    /// histograms do (TH1C::AddBinContent).
+    pub(super) fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::F64(values), Self::F64(others)) => {
+                values.iter_mut().zip(others).for_each(|(value, other)| *value += other);
+            }
+            (Self::F32(values), Self::F32(others)) => {
+                values.iter_mut().zip(others).for_each(|(value, other)| *value += other);
+            }
+            (Self::Whole(basic, values), Self::Whole(_, others)) => {
+                let most = largest(*basic);
+                for (value, other) in values.iter_mut().zip(others) {
+                    *value = value.saturating_add(*other).clamp(-most, most);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts others behind them.
+    pub(super) fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::F64(values), Self::F64(others)) => values.extend(others),
+            (Self::F32(values), Self::F32(others)) => values.extend(others),
+            (Self::Whole(_, values), Self::Whole(_, others)) => values.extend(others),
+            _ => {}
+        }
+    }
+
+    /// The bytes of the member.
+    pub(super) fn stored(&self, kind: &KeptKind) -> Vec<u8> {
+        let mut bytes = match kind {
+            KeptKind::Array(_) => vec![u8::from(self.len() > 0)],
+            KeptKind::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
+            _ => Vec::new(),
+        };
+        match self {
+            Self::F64(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
+            Self::F32(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
+            Self::Whole(basic, values) => {
+                let skipped = 8 - basic.size();
+                values.iter().for_each(|value| bytes.extend(&value.to_be_bytes()[skipped..]));
+            }
+        }
+        bytes
+    }
+}
+
+/// The largest number that has room; the smallest is minus it.
+fn largest(basic: Basic) -> i64 {
+    match basic {
+        Basic::I8 => i64::from(i8::MAX),
+        Basic::I16 => i64::from(i16::MAX),
+        Basic::I32 => i64::from(i32::MAX),
+        Basic::U8 => i64::from(u8::MAX),
+        Basic::U16 => i64::from(u16::MAX),
+        Basic::U32 => i64::from(u32::MAX),
+        Basic::I64 | Basic::F32 | Basic::F64 => i64::MAX,
+    }
+}

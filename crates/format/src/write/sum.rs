@@ -1,0 +1,283 @@
+//! Objects of one name of several files, added up as ROOT's `Merge` functions do: histograms, profiles, efficiencies,
+//! graphs, parameters, and lists of these.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::cursor::Cursor;
+use crate::error::{FormatError, Result};
+use crate::streamer::ClassInfos;
+
+use super::emit::Changes;
+use super::family::OwnerKind;
+use super::numbers::Numbers;
+use super::record::Recording;
+
+/// Bits of TParameter that say how values become one (TParameter<T>::EStatusBits).
+mod bit {
+    pub const MULTIPLY: u32 = 1 << 16;
+    pub const MAX: u32 = 1 << 17;
+    pub const MIN: u32 = 1 << 18;
+    pub const FIRST: u32 = 1 << 19;
+    pub const LAST: u32 = 1 << 20;
+}
+
+/// Arrays of a histogram that may be missing, and what stands for them then: the sizes of the cells (TH1::Sumw2), of a
+/// profile the sums of weights (TProfileHelper::BuildArray).
+const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
+
+/// An object to be added: its numbers.
+#[derive(Debug, Clone)]
+pub struct Addend {
+    owners: Vec<(OwnerKind, String)>,
+    numbers: HashMap<(usize, &'static str), Numbers>,
+    /// Labels of axes.
+    labels: HashMap<usize, Vec<u8>>,
+    /// Bits of parameters.
+    bits: HashMap<usize, u32>,
+}
+
+impl Addend {
+    /// Takes the plain bytes of an object apart.
+    pub fn new(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
+        let recording = Recording::of_object(bytes, key_size, class_name, infos)?;
+        let owners = recording.owners.iter().map(|owner| (owner.kind, owner.class_name.to_string())).collect();
+        let (mut numbers, mut labels, mut bits) = (HashMap::new(), HashMap::new(), HashMap::new());
+        for kept in &recording.kept {
+            match kept.name {
+                "fLabels" => drop(labels.insert(kept.owner, recording.alone(kept)?)),
+                // Behind version and unique id.
+                "TObject" => drop(bits.insert(kept.owner, Cursor::at(recording.stored(kept), 6).u32()?)),
+                name => {
+                    if let Some(found) = Numbers::of(&recording, kept)? {
+                        numbers.insert((kept.owner, name), found);
+                    }
+                }
+            }
+        }
+        let addend = Self { owners, numbers, labels, bits };
+        addend.check_filled()?;
+        Ok(addend)
+    }
+
+    fn number(&self, owner: usize, name: &'static str) -> f64 {
+        self.numbers.get(&(owner, name)).map_or(0.0, Numbers::first)
+    }
+
+    /// Refuses histograms whose entries are in a buffer still.
+    fn check_filled(&self) -> Result<()> {
+        let is_buffered = |owner: usize| self.number(owner, "fBuffer") >= 1.0;
+        if (0..self.owners.len()).any(is_buffered) {
+            let message = "its entries are in its buffer still (TH1::BufferEmpty), and its axes not known yet";
+            return Err(FormatError::unsupported(message));
+        }
+        Ok(())
+    }
+
+    /// The number that an array has of a histogram: its cells.
+    fn cells(&self, owner: usize) -> Option<&Numbers> {
+        let names = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64", "TArrayF", "TArrayD"];
+        names.iter().find_map(|name| self.numbers.get(&(owner, *name)))
+    }
+
+    /// Whether another has the same objects in it, and their axes and arrays are the same.
+    fn check_like(&self, other: &Self) -> std::result::Result<(), String> {
+        if self.owners != other.owners {
+            let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
+            return Err(format!("it holds {}, not {}", names(other), names(self)));
+        }
+        for (owner, (kind, _)) in self.owners.iter().enumerate() {
+            match kind {
+                OwnerKind::Axis => self.check_axis(other, owner)?,
+                OwnerKind::Histogram => self.check_cells(other, owner)?,
+                _ => {}
+            }
+        }
+        let is_like = |(place, one): (_, &Numbers)| other.numbers.get(place).is_none_or(|two| one.is_like(two));
+        if !self.numbers.iter().all(is_like) {
+            return Err("its numbers are stored in another way".to_string());
+        }
+        Ok(())
+    }
+
+    fn check_axis(&self, other: &Self, owner: usize) -> std::result::Result<(), String> {
+        if self.labels.get(&owner) != other.labels.get(&owner) {
+            return Err("its bins have other labels".to_string());
+        }
+        let is_same = |name| self.numbers.get(&(owner, name)) == other.numbers.get(&(owner, name));
+        if ["fNbins", "fXmin", "fXmax", "fXbins"].into_iter().all(is_same) {
+            return Ok(());
+        }
+        let of = |one: &Self| {
+            let number = |name| one.number(owner, name);
+            format!("{} bins from {} to {}", number("fNbins"), number("fXmin"), number("fXmax"))
+        };
+        match (of(self), of(other)) {
+            (one, two) if one == two => Err("its bins have other edges".to_string()),
+            (one, two) => Err(format!("it has {two}, not {one}")),
+        }
+    }
+
+    fn check_cells(&self, other: &Self, owner: usize) -> std::result::Result<(), String> {
+        let count = |one: &Self| one.cells(owner).map(Numbers::len);
+        if count(self) != count(other) || count(self).is_none() {
+            return Err("it has another number of cells".to_string());
+        }
+        let names = ["fSumw2", "fBinEntries", "fBinSumw2"];
+        let fits = |one: &Self, name| {
+            one.numbers.get(&(owner, name)).is_none_or(|numbers| [Some(0), count(one)].contains(&Some(numbers.len())))
+        };
+        if names.into_iter().all(|name| fits(self, name) && fits(other, name)) {
+            return Ok(());
+        }
+        Err("its errors are not those of its cells".to_string())
+    }
+}
+
+/// The objects that were added up so far.
+#[derive(Debug)]
+pub struct Sum {
+    class_name: String,
+    bytes: Vec<u8>,
+    key_size: u64,
+    infos: Arc<ClassInfos>,
+    total: Addend,
+    count: u64,
+}
+
+impl Sum {
+    /// Begins with the first object: its plain bytes behind a key of so many bytes, and its numbers.
+    pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
+        Self { class_name: class_name.to_string(), bytes, key_size, infos: Arc::clone(infos), total, count: 1 }
+    }
+
+    /// Whether nothing was added to the first object.
+    pub fn is_single(&self) -> bool {
+        self.count == 1
+    }
+
+    /// Refuses an object that cannot be added.
+    pub fn check(&self, addend: &Addend) -> Result<()> {
+        self.total.check_like(addend).map_err(FormatError::unsupported)
+    }
+
+    /// Adds an object that was not refused.
+    pub fn add(&mut self, mut addend: Addend) {
+        self.count += 1;
+        for owner in 0..self.total.owners.len() {
+            match self.total.owners[owner].0 {
+                OwnerKind::Histogram => self.add_histogram(owner, &mut addend),
+                OwnerKind::Graph => self.append_points(owner, &mut addend),
+                OwnerKind::Parameter => self.add_parameter(owner, &addend),
+                OwnerKind::Efficiency => self.add_weight(owner, &addend),
+                OwnerKind::Axis | OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
+            }
+        }
+    }
+
+    fn add_histogram(&mut self, owner: usize, addend: &mut Addend) {
+        for (name, instead) in STANDS_FOR {
+            stand_in(&mut self.total, addend, owner, name, instead);
+            stand_in(addend, &self.total, owner, name, instead);
+        }
+        for (place, numbers) in self.total.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
+            if let Some(others) = addend.numbers.get(place).filter(|_| place.1 != "fBuffer") {
+                numbers.add(others);
+            }
+        }
+    }
+
+    /// TGraph::Merge.
+    fn append_points(&mut self, owner: usize, addend: &mut Addend) {
+        for (place, numbers) in self.total.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
+            let Some(others) = addend.numbers.remove(place) else { continue };
+            match place.1 {
+                "fNpoints" => numbers.add(&others),
+                _ => numbers.append(others),
+            }
+        }
+    }
+
+    /// TParameter::Merge.
+    fn add_parameter(&mut self, owner: usize, addend: &Addend) {
+        let bits = self.total.bits.get(&owner).copied().unwrap_or(0);
+        let is_truth = self.total.owners[owner].1 == "TParameter<bool>";
+        let (Some(value), Some(other)) =
+            (self.total.numbers.get_mut(&(owner, "fVal")), addend.numbers.get(&(owner, "fVal")))
+        else {
+            return;
+        };
+        let is_larger = other.first() > value.first();
+        let replaces = if bits & bit::FIRST != 0 {
+            false
+        } else if bits & bit::LAST != 0 {
+            true
+        } else if bits & bit::MAX != 0 || (is_truth && bits & (bit::MULTIPLY | bit::MIN) == 0) {
+            is_larger
+        } else if bits & bit::MIN != 0 || is_truth {
+            !is_larger
+        } else if bits & bit::MULTIPLY != 0 {
+            multiply(value, other);
+            return;
+        } else {
+            value.add(other);
+            return;
+        };
+        if replaces {
+            *value = other.clone();
+        }
+    }
+
+    /// TEfficiency::operator+=.
+    fn add_weight(&mut self, owner: usize, addend: &Addend) {
+        let other = addend.number(owner, "fWeight");
+        if let Some(Numbers::F64(weights)) = self.total.numbers.get_mut(&(owner, "fWeight")) {
+            weights.iter_mut().for_each(|weight| *weight = *weight * other / (*weight + other));
+        }
+    }
+
+    /// The plain bytes of the sum behind a key of so many bytes.
+    pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+        if self.is_single() && key_size == self.key_size {
+            return Ok(self.bytes.clone());
+        }
+        let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, &self.infos)?;
+        let mut changes = Changes::new();
+        for (index, kept) in recording.kept.iter().enumerate() {
+            if let Some(numbers) = self.total.numbers.get(&(kept.owner, kept.name)) {
+                changes.stored(index, numbers.stored(&kept.kind));
+            }
+        }
+        recording.emit(key_size, &changes)
+    }
+}
+
+/// Makes an array that one lacks and the other has.
+fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, instead: &'static str) {
+    let is_empty = |of: &Addend| of.numbers.get(&(owner, name)).is_none_or(|numbers| numbers.len() == 0);
+    if !is_empty(one) || is_empty(other) {
+        return;
+    }
+    let sizes = match instead {
+        "" => one.cells(owner).map(Numbers::sizes),
+        instead => one.numbers.get(&(owner, instead)).map(Numbers::sizes),
+    };
+    if let Some(sizes) = sizes {
+        one.numbers.insert((owner, name), Numbers::F64(sizes));
+    }
+}
+
+fn multiply(value: &mut Numbers, other: &Numbers) {
+    match (value, other) {
+        (Numbers::F64(values), Numbers::F64(others)) => {
+            values.iter_mut().zip(others).for_each(|(value, other)| *value *= other);
+        }
+        (Numbers::F32(values), Numbers::F32(others)) => {
+            values.iter_mut().zip(others).for_each(|(value, other)| *value *= other);
+        }
+        (Numbers::Whole(_, values), Numbers::Whole(_, others)) => {
+            values.iter_mut().zip(others).for_each(|(value, other)| *value = value.wrapping_mul(*other));
+        }
+        _ => {}
+    }
+}
