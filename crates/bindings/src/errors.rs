@@ -9,7 +9,7 @@ pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
     let class = match error.kind {
         ReadErrorKind::Missing => "MissingFileError",
         ReadErrorKind::BadFile => "BadFileError",
-        ReadErrorKind::Storage => "StorageError",
+        ReadErrorKind::Storage | ReadErrorKind::Output => "StorageError",
         ReadErrorKind::NoSuchKey => "NoSuchKeyError",
         ReadErrorKind::Unsupported => "UnsupportedBranchError",
         ReadErrorKind::MemoryLimit => "MemoryLimitError",

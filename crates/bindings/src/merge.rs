@@ -2,13 +2,30 @@
 
 use std::path::PathBuf;
 
-use branchline_engine::merge::{self, MergeOptions, Order};
+use branchline_engine::merge::{self, MergeOptions, Merged, Order};
 use branchline_format::compress::{NoSetting, Setting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::access::PythonAccess;
 use crate::errors::to_python;
+
+/// What is to be merged, as a dictionary.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Wanted {
+    inputs: Vec<String>,
+    access: Option<PythonAccess>,
+    output: PathBuf,
+    tree: Option<String>,
+    order: String,
+    codec: Option<String>,
+    replace: bool,
+    max_size: Option<u64>,
+    skip_bad_files: bool,
+    memory: u64,
+}
 
 /// A merge, which one thread runs and others may watch and stop.
 #[pyclass(frozen)]
@@ -17,24 +34,30 @@ pub struct Merge(merge::Merge);
 #[pymethods]
 impl Merge {
     #[new]
-    #[pyo3(signature = (inputs, output, tree, order, replace, codec))]
-    fn new(
-        inputs: Vec<String>,
-        output: PathBuf,
-        tree: Option<String>,
-        order: &str,
-        replace: bool,
-        codec: Option<&str>,
-    ) -> PyResult<Self> {
-        let order = match order {
+    fn new(wanted: Wanted) -> PyResult<Self> {
+        let order = match wanted.order.as_str() {
             "offset" => Order::Offset,
             "branch" => Order::Branch,
             "entry" => Order::Entry,
             other => return Err(PyValueError::new_err(format!("no such order: {other}"))),
         };
-        let codec: Option<Setting> =
-            codec.map(str::parse).transpose().map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
-        Ok(Self(merge::Merge::new(MergeOptions { inputs, output, tree, order, replace, codec })))
+        let codec: Option<Setting> = wanted
+            .codec
+            .map(|codec| codec.parse())
+            .transpose()
+            .map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
+        Ok(Self(merge::Merge::new(MergeOptions {
+            inputs: wanted.inputs,
+            access: wanted.access.unwrap_or_default().0,
+            output: wanted.output,
+            tree: wanted.tree,
+            order,
+            codec,
+            replace: wanted.replace,
+            size_bytes_max: wanted.max_size,
+            skips_bad_files: wanted.skip_bad_files,
+            memory_bytes: wanted.memory,
+        })))
     }
 
     /// Files that were merged and bytes that were copied so far.
@@ -50,12 +73,24 @@ impl Merge {
     /// Merges, and tells what was made.
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let merged = py.detach(|| self.0.run()).map_err(|error| to_python(py, &error))?;
-        let about = PyDict::new(py);
-        about.set_item("entries", merged.entries_count)?;
-        about.set_item("baskets", merged.baskets_count)?;
-        about.set_item("basket_bytes", merged.basket_bytes)?;
-        about.set_item("size_bytes", merged.size_bytes)?;
-        about.set_item("left_out", merged.left_out)?;
-        Ok(about)
+        about(py, merged)
     }
+}
+
+fn about(py: Python<'_>, merged: Merged) -> PyResult<Bound<'_, PyDict>> {
+    let about = PyDict::new(py);
+    about.set_item("outputs", merged.outputs)?;
+    about.set_item("files", merged.files_count)?;
+    about.set_item("trees", merged.trees_count)?;
+    about.set_item("entries", merged.entries_count)?;
+    about.set_item("baskets", merged.baskets_count)?;
+    about.set_item("basket_bytes", merged.basket_bytes)?;
+    about.set_item("objects", merged.objects_count)?;
+    about.set_item("size_bytes", merged.size_bytes)?;
+    about.set_item("left_out", merged.left_out)?;
+    about.set_item("notes", merged.notes)?;
+    let skipped: Vec<(String, String)> =
+        merged.skipped.into_iter().map(|(path, error)| (path, error.message)).collect();
+    about.set_item("skipped", skipped)?;
+    Ok(about)
 }

@@ -32,6 +32,8 @@ pub enum ReadErrorKind {
     BadFile,
     /// The storage failed.
     Storage,
+    /// What is made cannot be written.
+    Output,
     /// No such tree or branch.
     NoSuchKey,
     /// A kind of branch that is not read.

@@ -63,3 +63,10 @@ pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// Stored bytes of baskets that are handed to the compressors before those before are written: every one of them has the
 /// next at hand, also when one basket takes longer than others.
 pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
+/// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its
+/// bytes are there twice for a moment.
+pub const BUNDLE_MEMORY_SHARE: u64 = 8;
+/// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another.
+pub const NEAR_INPUTS_AHEAD: usize = 2;
+/// The same where each request to a server has to be waited for.
+pub const FAR_INPUTS_AHEAD: usize = 16;

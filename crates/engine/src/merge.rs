@@ -1,25 +1,28 @@
-//! Fast merge: the trees of several files become one, and their baskets are copied as they are.
+//! Fast merge: what several files hold becomes one, and the baskets of trees are copied as they are.
 
+mod ahead;
 pub(crate) mod copy;
-pub(crate) mod input;
-pub(crate) mod output;
+mod input;
 mod record;
 mod schema;
+mod tree_input;
+mod volume;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use branchline_format::compress::Setting;
-use branchline_format::file::TKey;
-use branchline_format::write::file::BEGIN;
-use branchline_format::write::{join_infos, FileFrame, NewKey, RecordPlace};
+use branchline_storage::Access;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::limits;
+use crate::output::Output;
 use crate::rewrite::Recompressor;
 
+use ahead::Ahead;
 use input::Input;
-use output::Output;
 use record::Totals;
+use volume::{Copier, Finished, Volume};
 
 /// In which order the baskets of an input are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +40,11 @@ pub enum Order {
 pub struct MergeOptions {
     /// Files by path or URL.
     pub inputs: Vec<String>,
+    /// How they are read.
+    pub access: Access,
     /// The file to make.
     pub output: PathBuf,
-    /// Path of the tree; the only one if it is not given.
+    /// Path of the only tree that is wanted; everything if it is not given.
     pub tree: Option<String>,
     /// The order of the baskets.
     pub order: Order,
@@ -47,21 +52,61 @@ pub struct MergeOptions {
     pub replace: bool,
     /// How the baskets are compressed; as they are, if it is not given.
     pub codec: Option<Setting>,
+    /// Several outputs are made, none larger than this unless a single input is.
+    pub size_bytes_max: Option<u64>,
+    /// Whether inputs that cannot be merged are left out.
+    pub skips_bad_files: bool,
+    /// What inputs and baskets may take in memory, beside the tables of the output.
+    pub memory_bytes: u64,
 }
 
 /// What was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Entries of the tree.
+    /// The outputs.
+    pub outputs: Vec<PathBuf>,
+    /// Inputs that are in them.
+    pub files_count: u64,
+    /// Trees of all outputs.
+    pub trees_count: u64,
+    /// Their entries.
     pub entries_count: u64,
     /// Baskets that were copied.
     pub baskets_count: u64,
     /// Their bytes.
     pub basket_bytes: u64,
-    /// Bytes of the file.
+    /// Other objects of all outputs.
+    pub objects_count: u64,
+    /// Bytes of all outputs.
     pub size_bytes: u64,
-    /// What of the inputs is not in it.
+    /// What of the inputs is not in them.
     pub left_out: Vec<String>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+    /// Inputs that were left out, and why.
+    pub skipped: Vec<(String, ReadError)>,
+}
+
+impl Merged {
+    fn add_tree(&mut self, totals: &Totals) {
+        let (baskets_count, basket_bytes) = totals.baskets();
+        self.trees_count += 1;
+        self.entries_count += totals.entries_count();
+        self.baskets_count += baskets_count;
+        self.basket_bytes += basket_bytes;
+        self.left_out.extend(totals.left_out());
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.trees_count += other.trees_count;
+        self.entries_count += other.entries_count;
+        self.baskets_count += other.baskets_count;
+        self.basket_bytes += other.basket_bytes;
+        self.objects_count += other.objects_count;
+        self.size_bytes += other.size_bytes;
+        self.left_out.extend_from_slice(&other.left_out);
+        self.notes.extend_from_slice(&other.notes);
+    }
 }
 
 /// A merge that others can watch and stop.
@@ -92,119 +137,110 @@ impl Merge {
 
     fn check_stopped(&self) -> Result<()> {
         if self.is_stopped.load(Ordering::Relaxed) {
-            let output = self.options.output.display().to_string();
-            return Err(ReadError::new(ReadErrorKind::Internal, &output, "the merge was stopped"));
+            return Err(self.told("the merge was stopped"));
         }
         Ok(())
     }
 
-    /// Merges. The output has its name only when it is whole.
-    pub fn run(&self) -> Result<Merged> {
-        let path = |index: usize| self.options.inputs.get(index).map(String::as_str);
-        let Some(first_path) = path(0) else {
-            let output = self.options.output.display().to_string();
-            return Err(ReadError::new(ReadErrorKind::NoSuchKey, &output, "there is nothing to merge"));
-        };
-        let mut output = Output::create(&self.options)?;
-        let first = Input::open(first_path, self.options.tree.as_deref())?;
-        let mut frame = first.frame(&self.options.output);
-        if let Some(codec) = self.options.codec {
-            frame.compress = codec.as_root();
-        }
-        output.write_placeholder(BEGIN + frame.top_size())?;
-        let mut totals = Totals::new(&first, self.options.codec)?;
-        let mut lists = vec![first.info_list()?];
-        let mut recompressor = self.options.codec.map(Recompressor::new);
-        self.add(&first, recompressor.as_mut(), &mut totals, &mut output)?;
-        for path in &self.options.inputs[1..] {
-            let input = Input::open(path, self.options.tree.as_deref())?;
-            schema::check_same(&first, &input)?;
-            if !input.has_class_infos_of(&first) {
-                lists.push(input.info_list()?);
-            }
-            self.add(&input, recompressor.as_mut(), &mut totals, &mut output)?;
-        }
-        self.finish(&first, frame, &totals, &lists, output)
+    fn told(&self, message: &str) -> ReadError {
+        ReadError::new(ReadErrorKind::Internal, &self.options.output.display().to_string(), message)
     }
 
-    fn add(
-        &self,
-        input: &Input,
-        recompressor: Option<&mut Recompressor>,
-        totals: &mut Totals,
-        output: &mut Output,
-    ) -> Result<()> {
+    /// Merges. The outputs have their names only when all of them are whole.
+    pub fn run(&self) -> Result<Merged> {
+        let mut merged = Merged::default();
+        let recompressor = self.options.codec.map(Recompressor::new);
+        let mut volumes = Volumes { options: &self.options, recompressor, current: None, finished: Vec::new() };
+        let ahead = Ahead::new(&self.options);
+        ahead.run(|path, input| {
+            self.check_stopped()?;
+            let added = input.and_then(|input| self.add(input, &mut volumes));
+            match added {
+                Ok(()) => merged.files_count += 1,
+                Err(error) if self.is_skipped(&error) => merged.skipped.push((path.to_string(), error)),
+                Err(error) => return Err(error),
+            }
+            self.files_done.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })?;
+        volumes.close()?;
+        if volumes.finished.is_empty() {
+            return Err(match merged.skipped.into_iter().next() {
+                Some((_, first)) => first.with_hint("none of the inputs could be merged; this is the first of them"),
+                None => self.told("there is nothing to merge"),
+            });
+        }
+        self.check_stopped()?;
+        for mut volume in volumes.finished {
+            volume.file.output().publish()?;
+            merged.outputs.push(volume.file.output().path().to_owned());
+            merged.add(&volume.merged);
+        }
+        Ok(merged)
+    }
+
+    /// Whether the merge goes on without an input of which this is told.
+    fn is_skipped(&self, error: &ReadError) -> bool {
+        self.options.skips_bad_files && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal)
+    }
+
+    fn add(&self, input: Input, volumes: &mut Volumes<'_>) -> Result<()> {
+        volumes.make_room(&input)?;
         let mut copied = |bytes| {
             self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
             self.check_stopped()
         };
-        let laid = match recompressor {
-            Some(recompressor) => recompressor.add(input, self.options.order, output, &mut copied)?,
-            None => copy::copy_baskets(input, self.options.order, output, &mut copied)?,
+        let bundle_bytes = limits::COPIED_AT_ONCE_BYTES.min(self.options.memory_bytes / limits::BUNDLE_MEMORY_SHARE);
+        let recompressor = volumes.recompressor.as_mut();
+        let mut copier = Copier { order: self.options.order, bundle_bytes, recompressor, copied: &mut copied };
+        match &mut volumes.current {
+            Some(volume) => volume.add(input, &mut copier),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The outputs.
+struct Volumes<'a> {
+    options: &'a MergeOptions,
+    recompressor: Option<Recompressor>,
+    current: Option<Volume>,
+    finished: Vec<Finished>,
+}
+
+impl Volumes<'_> {
+    /// Sees to it that there is an output that an input can be added to.
+    fn make_room(&mut self, input: &Input) -> Result<()> {
+        let is_full = |volume: &Volume| {
+            let size = volume.size_bytes().saturating_add(input.size_bytes());
+            volume.files_count() > 0 && self.options.size_bytes_max.is_some_and(|most| size > most)
         };
-        totals.add(input, &laid)?;
-        self.files_done.fetch_add(1, Ordering::Relaxed);
+        if self.current.as_ref().is_some_and(is_full) {
+            self.close()?;
+        }
+        if self.current.is_none() {
+            let path = numbered(&self.options.output, self.finished.len());
+            let output = Output::create(&path, self.options.replace, &self.options.inputs)?;
+            self.current = Some(Volume::begin(output, input, self.options.codec)?);
+        }
         Ok(())
     }
 
-    /// Writes what comes behind the baskets, and what stands in front of them.
-    fn finish(
-        &self,
-        first: &Input,
-        frame: FileFrame,
-        totals: &Totals,
-        lists: &[(Vec<u8>, u64)],
-        mut output: Output,
-    ) -> Result<Merged> {
-        let named = |error| ReadError::from_format(output_name(&self.options).as_str(), &error);
-        let mut key = new_key(&first.key, output.end());
-        let plain = totals.record(first, key.size())?;
-        (key.object_size, key.stored_size) = (plain.len() as u64, plain.len() as u64);
-        let key_bytes = key.bytes().map_err(named)?;
-        output.write(&key_bytes)?;
-        output.write(&plain)?;
-
-        let mut info_key = NewKey { class_name: "TList", name: b"StreamerInfo", title: b"Doubly linked list", ..key };
-        info_key.seek = output.end();
-        let lists: Vec<(&[u8], u64)> = lists.iter().map(|(bytes, size)| (bytes.as_slice(), *size)).collect();
-        let joined = join_infos(&lists, info_key.size()).map_err(named)?;
-        (info_key.object_size, info_key.stored_size) = (joined.len() as u64, joined.len() as u64);
-        let infos = RecordPlace { seek: info_key.seek, size: info_key.size() + joined.len() as u64 };
-        output.write(&info_key.bytes().map_err(named)?)?;
-        output.write(&joined)?;
-
-        let seek = output.end();
-        let list = frame.key_list(seek, &[key_bytes]).map_err(named)?;
-        let keys = RecordPlace { seek, size: list.len() as u64 };
-        output.write(&list)?;
-        let seek = output.end();
-        let list = frame.free_list(seek).map_err(named)?;
-        let free = RecordPlace { seek, size: list.len() as u64 };
-        output.write(&list)?;
-        let mut head = frame.header(output.end(), free, infos).map_err(named)?;
-        head.extend(frame.top(keys).map_err(named)?);
-        let size_bytes = output.end();
-        self.check_stopped()?;
-        output.finish(&head)?;
-        let (baskets_count, basket_bytes) = totals.baskets();
-        let entries_count = totals.entries_count();
-        Ok(Merged { entries_count, baskets_count, basket_bytes, size_bytes, left_out: totals.left_out(first) })
+    /// Finishes the output that is being made.
+    fn close(&mut self) -> Result<()> {
+        if let Some(volume) = self.current.take().filter(|volume| volume.files_count() > 0) {
+            self.finished.push(volume.finish()?);
+        }
+        Ok(())
     }
 }
 
-fn output_name(options: &MergeOptions) -> String {
-    options.output.display().to_string()
-}
-
-fn new_key(old: &TKey, seek: u64) -> NewKey<'_> {
-    NewKey {
-        class_name: &old.class_name,
-        name: old.name.as_bytes(),
-        title: old.title.as_bytes(),
-        object_size: 0,
-        stored_size: 0,
-        date: old.date,
-        seek,
-        seek_directory: BEGIN,
+/// The name of the output with this number, as ROOT counts them (TTree::ChangeFile): `name.root`, `name_1.root`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
     }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map(|ending| format!(".{}", ending.to_string_lossy())).unwrap_or_default();
+    path.with_file_name(format!("{stem}_{number}{ending}"))
 }

@@ -13,18 +13,22 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from branchline.cli.failure import say, told
-from branchline.layout.merging import MergeProgress
+from branchline.cli.reading_options import Reading, with_reading_options
+from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
 from branchline.limits import MB
 from branchline.report.quantities import count, counted, size
+from branchline.train.result import EXIT_INCOMPLETE
 
 
+@with_reading_options
 def merge(
     inputs: Annotated[
         list[str], typer.Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to make.")],
-    tree: Annotated[str | None, typer.Option("--tree", help="The tree, which the only one needs not.")] = None,
+    access: Reading,
+    tree: Annotated[str | None, typer.Option("--tree", help="The only tree to merge; everything by default.")] = None,
     order: Annotated[
         Literal["entry", "branch", "offset"],
         typer.Option("--order", help="How the baskets of a file are laid down: by entry, by branch, as they were."),
@@ -33,19 +37,50 @@ def merge(
         str | None,
         typer.Option("--codec", help="Compress the baskets anew: zstd:5, zlib:1, lz4:4, lzma:8, none."),
     ] = None,
+    max_size: Annotated[
+        str | None, typer.Option("--max-size", help='Make several files, none larger than this: "2 GB".')
+    ] = None,
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="Go on without files that cannot be merged, and list them.")
+    ] = False,
+    memory: Annotated[str, typer.Option("--memory", help="What open files and copied baskets may take.")] = "1 GiB",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Merges the trees of files into one; the baskets are copied as they are unless --codec is given."""
+    """Merges files: trees by copying their baskets (anew with --codec), histograms and the like by adding them up."""
     with told(debug=debug):
         with _progress_bar() as progress:
-            merged = merge_files(inputs, output, tree=tree, order=order, codec=codec, force=force, progress=progress)
-        for sentence in merged.left_out:
-            say(f"left out: {sentence}")
-        typer.echo(
-            f"{merged.path}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
-            f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}, {size(merged.size_bytes)} on disk"
-        )
+            merged = merge_files(
+                inputs,
+                output,
+                tree=tree,
+                order=order,
+                codec=codec,
+                max_size=max_size,
+                skip_bad_files=skip_bad_files,
+                memory_limit=memory,
+                access=access(),
+                force=force,
+                progress=progress,
+            )
+        _tell(merged)
+        if merged.skipped:
+            raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _tell(merged: MergeResult) -> None:
+    """What was made, and what is not in it."""
+    for file in merged.skipped:
+        say(f"skipped: {file.path}: {file.reason}")
+    for sentence in merged.left_out:
+        say(f"left out: {sentence}")
+    for sentence in merged.notes:
+        say(sentence)
+    objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
+    typer.echo(
+        f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
+        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}, {size(merged.size_bytes)} on disk"
+    )
 
 
 @contextmanager

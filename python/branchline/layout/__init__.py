@@ -2,7 +2,7 @@
 
 from branchline.layout.datasets import DatasetLayout, inspect_dataset
 from branchline.layout.files import BranchLayout, FileLayout, inspect_file
-from branchline.layout.merging import MergeProgress, MergeResult, merge
+from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
 from branchline.layout.places import Places
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "MergeProgress",
     "MergeResult",
     "Places",
+    "SkippedFile",
     "inspect_dataset",
     "inspect_file",
     "merge",

@@ -1,4 +1,4 @@
-"""The trees of many files become one tree in one file; their baskets are copied as they are or compressed anew."""
+"""What many files hold becomes one file; baskets of trees are copied as they are or compressed anew."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from branchline import _core
+from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
+from branchline.limits import parse_bytes
 
 #: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
 Order = Literal["offset", "branch", "entry"]
@@ -29,16 +31,33 @@ class MergeProgress:
 
 
 @dataclass(frozen=True)
-class MergeResult:
-    """What a merge made; ``left_out`` are sentences on what of the inputs is not in it."""
+class SkippedFile:
+    """An input that is not in the output, and why."""
 
     path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """What a merge made.
+
+    ``paths`` are the outputs, several only with a largest size. ``left_out`` are sentences on what of the inputs is not
+    in them, ``notes`` on what else is to be known, ``skipped`` the inputs that are not in them at all.
+    """
+
+    path: str
+    paths: tuple[str, ...]
     files: int
+    trees: int
     entries: int
     baskets: int
     basket_bytes: int
+    objects: int
     size_bytes: int
     left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+    skipped: tuple[SkippedFile, ...]
 
 
 def merge(
@@ -48,38 +67,52 @@ def merge(
     tree: str | None = None,
     order: Order = "entry",
     codec: str | None = None,
+    max_size: int | str | None = None,
+    skip_bad_files: bool = False,
+    memory_limit: int | str = "1 GiB",
+    access: Access | None = None,
     force: bool = False,
     progress: Callable[[MergeProgress], None] | None = None,
 ) -> MergeResult:
-    """Merges the TTrees of many files into one, without decompressing them unless ``codec`` is given.
+    """Merges what many files hold into one, without decompressing baskets unless ``codec`` is given.
 
-    ``inputs`` is a dataset: paths, patterns, lists. Every file must hold exactly one tree with the branches of the
-    first one, and nothing else. ``order`` says how the baskets of each file are laid down. With a ``codec``
-    (``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of ROOT) they are compressed anew.
-
-    The output appears under its name when it is whole; ``force`` replaces a file that is there. ``progress`` is called
-    a few times a second.
+    ``inputs`` is a dataset: paths, patterns, lists. Trees of one path must have the same branches in all files;
+    histograms, profiles, efficiencies, graphs, parameters and lists of these are added up as ``hadd`` does; of other
+    objects each version is kept as a cycle. With a ``tree`` only that one is merged. ``order`` says how the baskets of
+    each file are laid down. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of
+    ROOT baskets are compressed anew. With a ``max_size`` (bytes or "2 GB") there may be several outputs, ``name.root``,
+    ``name_1.root`` and so on. ``skip_bad_files`` goes on without inputs that cannot be merged. Inputs that are open and
+    what is copied take at most ``memory_limit``, beside the tables of the output; ``access`` says how inputs are read.
+    The outputs appear under their names when all of them are whole; ``force`` replaces files that are there.
+    ``progress`` is called a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
-    `StorageError` where the output cannot be written, and `OptionError` for an order or a codec that there is not.
+    `StorageError` where the output cannot be written, and `OptionError` for options that there are not.
     """
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
     paths, tree = _inputs(inputs, tree)
+    wanted = {
+        "inputs": paths,
+        "access": access,
+        "output": os.fspath(Path(output)),
+        "tree": tree,
+        "order": order,
+        "codec": codec,
+        "replace": force,
+        "max_size": None if max_size is None else parse_bytes(max_size),
+        "skip_bad_files": skip_bad_files,
+        "memory": parse_bytes(memory_limit),
+    }
     try:
-        job = _core.Merge(paths, os.fspath(Path(output)), tree, order, force, codec)
+        job = _core.Merge(wanted)
     except ValueError as error:
         raise OptionError(str(error)) from None
     made = _run(job, len(paths), progress)
-    return MergeResult(
-        path=os.fspath(output),
-        files=len(paths),
-        entries=made["entries"],
-        baskets=made["baskets"],
-        basket_bytes=made["basket_bytes"],
-        size_bytes=made["size_bytes"],
-        left_out=tuple(made["left_out"]),
-    )
+    outputs = tuple(os.fspath(path) for path in made.pop("outputs"))
+    skipped = tuple(SkippedFile(path, reason) for path, reason in made.pop("skipped"))
+    sentences = {name: tuple(made.pop(name)) for name in ("left_out", "notes")}
+    return MergeResult(path=os.fspath(output), paths=outputs, skipped=skipped, **sentences, **made)
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:

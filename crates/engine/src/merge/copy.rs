@@ -1,145 +1,216 @@
-//! Copies the baskets of a file behind what was written already.
+//! Copies the baskets of a tree behind what was written already.
+
+use std::sync::Arc;
 
 use branchline_format::cursor::Cursor;
 use branchline_format::error::FormatError;
-use branchline_format::tree::embedded::read_basket_head;
-use branchline_format::tree::Place;
-use branchline_format::write::file::BEGIN;
-use branchline_format::write::move_record;
+use branchline_format::tree::embedded::{read_basket_head, EmbeddedBasket};
+use branchline_format::tree::{Place, TTree};
+use branchline_format::write::{embedded_record, move_record, NewPlace};
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, RangeRead};
 use bytes::Bytes;
+use crossbeam_channel::bounded;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{ReadError, Result};
-use crate::limits;
+use crate::file::File;
+use crate::output::Output;
 use crate::read_buffers;
 
-use super::input::Input;
-use super::output::Output;
 use super::Order;
 
+/// A tree whose baskets are copied.
+pub(crate) struct Copying<'a> {
+    pub(crate) file: &'a File,
+    pub(super) tree: &'a TTree,
+    pub(super) order: Order,
+    /// Where the directory lies that the tree is to be in.
+    pub(super) seek_directory: u64,
+    /// Process ids of the output in front of those of the input.
+    pub(super) process_ids_before: u16,
+    /// What is read at a time.
+    pub(super) bundle_bytes: u64,
+}
+
+/// Where a basket lies in the output.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Copied {
+    pub(super) seek: u64,
+    pub(super) size: u64,
+    /// Bytes before compression, key included.
+    pub(super) plain_size: u64,
+    /// Of all its bytes but those that say where it lies.
+    pub(super) digest: u64,
+}
+
+/// Where the baskets of each branch lie in the output.
+pub(crate) type Places = Vec<Vec<Copied>>;
+
 /// A basket to copy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wanted {
-    pub(crate) branch: usize,
-    pub(crate) basket: usize,
+    branch: usize,
+    basket: usize,
     entry_start: u64,
     pub(crate) entries_count: u64,
     seek: u64,
     size: u64,
+    embedded: Option<Arc<EmbeddedBasket>>,
 }
 
-/// A basket in the output.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Laid {
-    /// Where its record lies.
-    pub(crate) seek: u64,
-    /// Bytes of its record.
-    pub(crate) size: u64,
-}
+impl Copying<'_> {
+    /// Copies all baskets. `copied` is told how many bytes were, and may end the merge.
+    pub(super) fn run(&self, output: &mut Output, copied: &mut dyn FnMut(u64) -> Result<()>) -> Result<Places> {
+        let mut places = self.no_places();
+        self.for_bundles(|bundle, records| {
+            let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
+            for (basket, record) in bundle.iter().zip(records) {
+                let start = joined.len();
+                joined.extend_from_slice(&record);
+                self.place(basket, &mut joined[start..], output.end() + start as u64, &mut places)?;
+            }
+            output.write(&joined)?;
+            copied(joined.len() as u64)
+        })?;
+        Ok(places)
+    }
 
-/// Copies all baskets of an input. `copied` is told how many bytes were, and may end the merge.
-pub(super) fn copy_baskets(
-    input: &Input,
-    order: Order,
-    output: &mut Output,
-    copied: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<Vec<Vec<Laid>>> {
-    let mut laid = none_laid(input);
-    for_bundles(input, order, |bundle, records| {
-        let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
-        for (basket, record) in bundle.iter().zip(records) {
-            let start = joined.len();
-            joined.extend_from_slice(&record);
-            let seek = output.end() + start as u64;
-            moved(basket, &mut joined[start..], seek).map_err(|error| about(input, basket, error))?;
-            laid[basket.branch][basket.basket] = Laid { seek, size: record.len() as u64 };
+    /// Room for where the baskets of each branch will lie.
+    pub(crate) fn no_places(&self) -> Places {
+        self.tree.branches.iter().map(|branch| vec![Copied::default(); branch.baskets.len()]).collect()
+    }
+
+    /// Reads all baskets in the order in which they are to lie, by bundles of a bounded size.
+    pub(crate) fn for_bundles(&self, mut visit: impl FnMut(&[Wanted], Vec<Bytes>) -> Result<()>) -> Result<()> {
+        let baskets = self.in_order();
+        let bundles = self.bundles(&baskets);
+        if bundles.len() < 2 || self.file.whole_bytes() > 0 {
+            return bundles.into_iter().try_for_each(|bundle| visit(bundle, self.read(bundle)?));
         }
-        output.write(&joined)?;
-        copied(joined.len() as u64)
-    })?;
-    Ok(laid)
-}
-
-/// Room for where the baskets of each branch will lie.
-pub(crate) fn none_laid(input: &Input) -> Vec<Vec<Laid>> {
-    input.tree.branches.iter().map(|branch| vec![Laid::default(); branch.baskets.len()]).collect()
-}
-
-/// Reads all baskets of an input in the order in which they are to lie, by bundles of a bounded size.
-pub(crate) fn for_bundles(
-    input: &Input,
-    order: Order,
-    mut visit: impl FnMut(&[Wanted], Vec<Bytes>) -> Result<()>,
-) -> Result<()> {
-    let baskets = in_order(input, order);
-    let mut rest = baskets.as_slice();
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let bundle = rest.iter().take_while(|basket| {
-            let is_first = bytes == 0;
-            bytes += basket.size;
-            is_first || bytes <= limits::COPIED_AT_ONCE_BYTES
-        });
-        let (bundle, after) = rest.split_at(bundle.count());
-        visit(bundle, read(input, bundle)?)?;
-        rest = after;
+        // The next bundle is read while one is written.
+        std::thread::scope(|scope| {
+            let (sender, receiver) = bounded(1);
+            scope.spawn(move || {
+                for bundle in bundles {
+                    let records = self.read(bundle);
+                    let is_last = records.is_err();
+                    if sender.send((bundle, records)).is_err() || is_last {
+                        return;
+                    }
+                }
+            });
+            receiver.into_iter().try_for_each(|(bundle, records)| visit(bundle, records?))
+        })
     }
-    Ok(())
-}
 
-/// An error of a basket of an input.
-pub(crate) fn about(input: &Input, basket: &Wanted, error: FormatError) -> ReadError {
-    let name = format!("branch {}: basket {}", input.tree.branches[basket.branch].path, basket.basket);
-    ReadError::from_format(input.file.path(), &error.in_object(name))
-}
-
-fn in_order(input: &Input, order: Order) -> Vec<Wanted> {
-    let mut baskets = Vec::new();
-    for (branch, about) in input.tree.branches.iter().enumerate() {
-        for (basket, one) in about.baskets.iter().enumerate() {
-            let Place::File { seek, size } = one.place else { continue };
-            let (entry_start, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
-            baskets.push(Wanted { branch, basket, entry_start, entries_count, seek, size });
+    fn in_order(&self) -> Vec<Wanted> {
+        let mut baskets = Vec::new();
+        for (branch, about) in self.tree.branches.iter().enumerate() {
+            for (basket, one) in about.baskets.iter().enumerate() {
+                let (entry_start, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
+                let (seek, size, embedded) = match &one.place {
+                    Place::File { seek, size } => (*seek, *size, None),
+                    // It lies behind all others, with the tree.
+                    Place::Embedded(embedded) => (u64::MAX, 0, Some(Arc::clone(embedded))),
+                };
+                baskets.push(Wanted { branch, basket, entry_start, entries_count, seek, size, embedded });
+            }
         }
-    }
-    match order {
-        Order::Offset => baskets.sort_by_key(|basket| basket.seek),
-        Order::Branch => {}
-        Order::Entry => baskets.sort_by_key(|basket| (basket.entry_start, basket.branch)),
-    }
-    baskets
-}
-
-/// The records of these baskets.
-fn read(input: &Input, baskets: &[Wanted]) -> Result<Vec<Bytes>> {
-    let mut records: Vec<Option<Bytes>> =
-        baskets.iter().map(|basket| input.file.held(basket.seek, basket.size)).collect();
-    let missing: Vec<usize> = (0..baskets.len()).filter(|index| records[*index].is_none()).collect();
-    let wanted: Vec<ByteRange> =
-        missing.iter().map(|index| ByteRange::new(baskets[*index].seek, baskets[*index].size)).collect();
-    if !wanted.is_empty() {
-        let plan = coalesce(&wanted, input.file.gap_bytes(), MAX_JOINED_BYTES);
-        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
-        input.file.read_ranges(&mut reads)?;
-        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
-        for (index, place) in missing.into_iter().zip(&plan.placements) {
-            let start = place.offset as usize;
-            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+        match self.order {
+            Order::Offset => baskets.sort_by_key(|basket| basket.seek),
+            Order::Branch => {}
+            Order::Entry => baskets.sort_by_key(|basket| (basket.entry_start, basket.branch)),
         }
+        baskets
     }
-    Ok(records.into_iter().flatten().collect())
+
+    /// Baskets that are read together.
+    fn bundles<'b>(&self, baskets: &'b [Wanted]) -> Vec<&'b [Wanted]> {
+        let mut bundles = Vec::new();
+        let mut rest = baskets;
+        while !rest.is_empty() {
+            let mut bytes = 0u64;
+            let bundle = rest.iter().take_while(|basket| {
+                let is_first = bytes == 0;
+                bytes = bytes.saturating_add(basket.size);
+                is_first || bytes <= self.bundle_bytes
+            });
+            let (bundle, after) = rest.split_at(bundle.count().max(1));
+            bundles.push(bundle);
+            rest = after;
+        }
+        bundles
+    }
+
+    /// The records of these baskets.
+    fn read(&self, baskets: &[Wanted]) -> Result<Vec<Bytes>> {
+        let mut records: Vec<Option<Bytes>> =
+            baskets.iter().map(|basket| self.at_hand(basket)).collect::<Result<_>>()?;
+        let missing: Vec<usize> = (0..baskets.len()).filter(|index| records[*index].is_none()).collect();
+        let wanted: Vec<ByteRange> =
+            missing.iter().map(|index| ByteRange::new(baskets[*index].seek, baskets[*index].size)).collect();
+        if !wanted.is_empty() {
+            let plan = coalesce(&wanted, self.file.gap_bytes(), MAX_JOINED_BYTES);
+            let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+            self.file.read_ranges(&mut reads)?;
+            let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+            for (index, place) in missing.into_iter().zip(&plan.placements) {
+                let start = place.offset as usize;
+                records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+            }
+        }
+        Ok(records.into_iter().flatten().collect())
+    }
+
+    /// The record of a basket that needs not be read.
+    fn at_hand(&self, basket: &Wanted) -> Result<Option<Bytes>> {
+        let Some(embedded) = &basket.embedded else { return Ok(self.file.held(basket.seek, basket.size)) };
+        let branch = &self.tree.branches[basket.branch];
+        let record = embedded_record(embedded, &branch.name, &self.tree.name, branch.element.is_some());
+        record.map(|record| Some(Bytes::from(record))).map_err(|error| self.told(basket, error))
+    }
+
+    /// Says in the record of a basket where it lies now, and notes it.
+    pub(crate) fn place(&self, basket: &Wanted, record: &mut [u8], seek: u64, places: &mut Places) -> Result<()> {
+        let copied = self.moved(basket, record, seek).map_err(|error| self.told(basket, error))?;
+        places[basket.branch][basket.basket] = copied;
+        Ok(())
+    }
+
+    /// Checks that a record is the basket that the tree says, and says in it where it lies now.
+    fn moved(&self, basket: &Wanted, record: &mut [u8], seek: u64) -> std::result::Result<Copied, FormatError> {
+        let (key, head) = read_basket_head(&mut Cursor::new(record))?;
+        let size = record.len() as u64;
+        if key.size != size || head.entries_count as u64 != basket.entries_count {
+            let message = format!(
+                "a record of {} bytes with {} entries lies at {}, where the tree has {size} bytes with {}",
+                key.size, head.entries_count, basket.seek, basket.entries_count
+            );
+            return Err(FormatError::damaged(basket.seek, message));
+        }
+        let digest = digest_of(record);
+        let (seek_directory, process_ids_before) = (self.seek_directory, self.process_ids_before);
+        move_record(record, NewPlace { seek, seek_directory, process_ids_before })?;
+        Ok(Copied { seek, size, plain_size: key.key_size + key.object_size, digest })
+    }
+
+    /// An error of a basket.
+    pub(crate) fn told(&self, basket: &Wanted, error: FormatError) -> ReadError {
+        let branch = &self.tree.branches[basket.branch].path;
+        let name = format!("tree {}: branch {branch}: basket {}", self.tree.name, basket.basket);
+        ReadError::from_format(self.file.path(), &error.in_object(name))
+    }
 }
 
-/// Checks that a record is the basket that the tree says, and says in it where it lies now.
-fn moved(basket: &Wanted, record: &mut [u8], seek: u64) -> std::result::Result<(), FormatError> {
-    let (key, head) = read_basket_head(&mut Cursor::new(record))?;
-    if key.size != basket.size || head.entries_count as u64 != basket.entries_count {
-        let message = format!(
-            "a record of {} bytes with {} entries lies at {}, where the tree has {} bytes with {}",
-            key.size, head.entries_count, basket.seek, basket.size, basket.entries_count
-        );
-        return Err(FormatError::damaged(basket.seek, message));
-    }
-    move_record(record, seek, BEGIN)
+/// Bytes of a key in front of what says where it lies.
+const PLACE_AT: usize = 18;
+/// Bytes of what says where a large key lies.
+const PLACE_BYTES: usize = 16;
+
+/// Tells records apart that differ in more than where they lie.
+pub(super) fn digest_of(record: &[u8]) -> u64 {
+    let head = record.get(..PLACE_AT).unwrap_or(record);
+    let rest = record.get(PLACE_AT + PLACE_BYTES..).unwrap_or_default();
+    xxh3_64(rest) ^ xxh3_64(head).rotate_left(1)
 }

@@ -1,130 +1,251 @@
-//! A file that is merged: its tree, taken apart, and that it holds nothing else.
+//! A file that is merged: all that its keys lead to, read in one walk.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::is_directory;
-use branchline_format::error::FormatError;
+use branchline_format::directory::{is_directory, Entry};
 use branchline_format::file::{read_key_at, read_object, TKey};
 use branchline_format::ntuple::anchor;
-use branchline_format::tree::{read_tree, Place, TTree};
-use branchline_format::write::{FileFrame, Recording};
+use branchline_format::ntuple::envelope::Locator;
+use branchline_format::write::{adds_up, Addend, FileFrame};
 use branchline_storage::Access;
+use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::file::File;
+use crate::file::{File, MetadataReader};
+use crate::new_file::{mark_uuid, ObjectName};
 
-/// A file with one tree.
-pub(crate) struct Input {
-    pub(crate) file: Arc<File>,
-    pub(crate) key: TKey,
-    /// The tree without what its baskets hold.
-    pub(crate) tree: TTree,
-    /// The record of the tree.
-    plain: Vec<u8>,
+use super::tree_input::TreeInput;
+
+/// The class by which objects know others (TRef).
+const PROCESS_ID: &str = "TProcessID";
+
+/// A file and what is in it.
+pub(super) struct Input {
+    pub(super) file: Arc<File>,
+    /// In the order of its keys, a directory before what is in it.
+    pub(super) items: Vec<Item>,
+    /// Its process ids by their numbers.
+    pub(super) process_ids: Vec<ProcessId>,
+    /// What of it is not merged.
+    pub(super) left_out: Vec<String>,
+}
+
+/// By whom objects are known that others refer to (TProcessID): the title of the key tells it from others.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct ProcessId {
+    pub(super) about: ObjectName,
+    pub(super) object_size: u64,
+    pub(super) stored: Bytes,
+}
+
+/// What a key leads to.
+pub(super) struct Item {
+    /// Directories and name, joined with `/`.
+    pub(super) path: String,
+    pub(super) key: TKey,
+    pub(super) content: Content,
+}
+
+/// What is merged of it, and how.
+pub(super) enum Content {
+    Directory,
+    Tree(Box<TreeInput>),
+    /// What adds up: its plain bytes and its numbers.
+    Sum {
+        plain: Vec<u8>,
+        addend: Box<Addend>,
+    },
+    /// What is copied as it is stored.
+    Copy(Bytes),
+}
+
+fn about(key: &TKey) -> ObjectName {
+    ObjectName {
+        class_name: key.class_name.clone(),
+        name: key.name.clone(),
+        title: key.title.clone(),
+        date: key.date,
+        cycle: 1,
+    }
+}
+
+/// The object of a key as it is stored.
+fn stored(reader: &mut MetadataReader<'_>, key: &TKey) -> Result<Bytes> {
+    let record = reader.until_known(|held| held.get(key.seek, key.size).map(Bytes::copy_from_slice))?;
+    Ok(record.slice(key.key_size as usize..))
+}
+
+impl Item {
+    /// The path of the directory that it is in.
+    pub(super) fn parent(&self) -> &str {
+        self.path.strip_suffix(&self.key.name).map_or("", |parent| parent.trim_end_matches('/'))
+    }
+
+    /// What a key says of it.
+    pub(super) fn about(&self) -> ObjectName {
+        about(&self.key)
+    }
+
+    /// Its tree.
+    pub(super) fn tree(&self) -> Option<&TreeInput> {
+        match &self.content {
+            Content::Tree(tree) => Some(tree),
+            _ => None,
+        }
+    }
 }
 
 impl Input {
-    /// Opens a file and checks that it can be merged.
-    pub(crate) fn open(path: &str, tree: Option<&str>) -> Result<Self> {
-        let file = File::open(path, &Access::default())?;
-        let entry = file.find_tree(tree)?;
-        check_alone(&file, &entry.path)?;
-        let key = entry.key;
-        if key.class_name == anchor::CLASS_NAME {
-            return Err(refused(path, format!("{} is an RNTuple, and only TTrees are merged", entry.path)));
+    /// Opens a file and reads all of it but baskets: everything, or only the tree with this path.
+    pub(super) fn open(path: &str, tree: Option<&str>, access: &Access) -> Result<Self> {
+        let file = File::open(path, access)?;
+        if file.recovered_count() > 0 {
+            let message = "the file was never closed: what was written to it last is missing";
+            return Err(ReadError::new(ReadErrorKind::BadFile, file.path(), message)
+                .with_hint("leave it out with --skip-bad-files, or have ROOT recover it first"));
         }
-        let plain = {
-            let mut reader = file.metadata_reader();
-            let mut decompressor = Decompressor::new();
-            reader.until_known(|held| read_object(held, &key, &mut decompressor))?
-        };
-        let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(&key.name));
-        let tree = read_tree(&plain, key.key_size, &key.class_name, file.class_infos()).map_err(named)?;
-        let input = Self { file, key, tree, plain };
-        input.check_baskets()?;
+        let mut input = Self { file, items: Vec::new(), process_ids: Vec::new(), left_out: Vec::new() };
+        let entries = input.newest(tree)?;
+        let file = Arc::clone(&input.file);
+        let mut reader = file.metadata_reader();
+        let records = entries.iter().filter(|entry| !is_directory(&entry.key));
+        reader.fetch(records.map(|entry| Locator { offset: entry.key.seek, size: entry.key.size }))?;
+        for entry in entries {
+            if entry.key.class_name == PROCESS_ID {
+                input.add_process_id(&entry, &mut reader)?;
+                continue;
+            }
+            let content = content_of(&file, &entry, &mut reader)?;
+            input.items.push(Item { path: entry.path, key: entry.key, content });
+        }
         Ok(input)
     }
 
-    /// The record of the tree, taken apart.
-    pub(crate) fn recording(&self) -> Result<Recording<'_>> {
-        Recording::of_tree(&self.plain, self.key.key_size, &self.key.class_name, self.file.class_infos())
-            .map_err(|error| ReadError::from_format(self.file.path(), &error.in_object(&self.key.name)))
+    /// Its keys, of each name the one with the highest cycle.
+    fn newest(&mut self, tree: Option<&str>) -> Result<Vec<Entry>> {
+        if let Some(path) = tree {
+            let entry = self.file.find_tree(Some(path))?;
+            let all = self.file.entries_below("")?;
+            let leads_there = |path: &str| entry.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+            let mut kept: Vec<Entry> = all
+                .iter()
+                .filter(|one| is_directory(&one.key) && leads_there(&one.path) || one.key.class_name == PROCESS_ID)
+                .cloned()
+                .collect();
+            kept.push(entry);
+            return Ok(kept);
+        }
+        let all = self.file.entries_below("")?;
+        let mut newest: HashMap<String, i16> = HashMap::with_capacity(all.len());
+        for entry in &all {
+            let cycle = newest.entry(entry.path.clone()).or_insert(entry.key.cycle);
+            *cycle = entry.key.cycle.max(*cycle);
+        }
+        let count = all.len();
+        let kept: Vec<Entry> = all
+            .into_iter()
+            .filter(|entry| newest.get(&entry.path) == Some(&entry.key.cycle) && newest.remove(&entry.path).is_some())
+            .collect();
+        if kept.len() < count {
+            self.left_out.push("older cycles of objects".to_string());
+        }
+        Ok(kept)
+    }
+
+    /// Process ids have their number in their name, and their identity in the title.
+    fn add_process_id(&mut self, entry: &Entry, reader: &mut MetadataReader<'_>) -> Result<()> {
+        let number = entry.key.name.strip_prefix("ProcessID").and_then(|number| number.parse::<usize>().ok());
+        if number != Some(self.process_ids.len()) || entry.path.contains('/') {
+            let message = format!("{} is not the process id that comes next", entry.path);
+            return Err(ReadError::new(ReadErrorKind::Unsupported, self.file.path(), message));
+        }
+        let (about, object_size, stored) = (about(&entry.key), entry.key.object_size, stored(reader, &entry.key)?);
+        self.process_ids.push(ProcessId { about, object_size, stored });
+        Ok(())
     }
 
     /// What stands around the records of a file that is made from this one.
-    pub(crate) fn frame(&self, output: &Path) -> FileFrame {
+    pub(super) fn frame(&self, output: &Path) -> FileFrame {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // The same inputs make the same file, and other files have other numbers.
-        let mut uuid = xxh3_128(&[name.as_bytes(), &self.plain].concat()).to_be_bytes();
-        uuid[6] = (uuid[6] & 0x0f) | 0x80; // version 8: of one's own making
-        uuid[8] = (uuid[8] & 0x3f) | 0x80;
         let header = self.file.header();
-        FileFrame { name, date: self.key.date, uuid, root_version: header.version, compress: header.compress }
+        // The same inputs make the same file, and other files have other numbers.
+        let identity: Vec<u8> = self
+            .items
+            .iter()
+            .flat_map(|item| item.key.seek.to_be_bytes().into_iter().chain(item.path.bytes()))
+            .collect();
+        let mut uuid = xxh3_128(&[name.as_bytes(), &identity].concat()).to_be_bytes();
+        mark_uuid(&mut uuid);
+        let date = self.items.first().map_or(0, |item| item.key.date);
+        FileFrame { name, date, uuid, root_version: header.version, compress: header.compress }
     }
 
     /// The plain bytes of its list of streamer infos, and the size of the key in front of it.
-    pub(crate) fn info_list(&self) -> Result<(Vec<u8>, u64)> {
-        let seek = self.file.header().seek_info;
+    pub(super) fn info_list(&self) -> Result<Option<(Vec<u8>, u64)>> {
+        let header = self.file.header();
+        if header.seek_info == 0 || header.info_size == 0 {
+            return Ok(None);
+        }
         let mut reader = self.file.metadata_reader();
-        let key = reader.until_known(|held| read_key_at(held, seek))?;
+        let key = reader.until_known(|held| read_key_at(held, header.seek_info))?;
         let mut decompressor = Decompressor::new();
         let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
-        Ok((plain, key.key_size))
+        Ok(Some((plain, key.key_size)))
     }
 
-    /// Whether it describes its classes with the same bytes as another.
-    pub(crate) fn has_class_infos_of(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self.file.class_infos(), other.file.class_infos())
+    /// About the bytes that it adds to the output, at most.
+    pub(super) fn size_bytes(&self) -> u64 {
+        let of = |item: &Item| match &item.content {
+            Content::Tree(tree) => tree.size_bytes(),
+            Content::Directory => 100,
+            Content::Sum { .. } | Content::Copy(_) => item.key.size,
+        };
+        self.items.iter().map(of).sum()
     }
 
-    /// Refuses a tree whose baskets are not all records of the file, each entry in one of them.
-    fn check_baskets(&self) -> Result<()> {
-        for branch in &self.tree.branches {
-            let wrong = |what: String| Err(refused(self.file.path(), format!("branch {} {what}", branch.path)));
-            if !branch.file_name.is_empty() {
-                return wrong(format!("has its baskets in another file, {}", branch.file_name));
-            }
-            let mut next = 0;
-            for basket in &branch.baskets {
-                if matches!(basket.place, Place::Embedded(_)) {
-                    return wrong("has a basket that was never written to the file by itself".to_string());
-                }
-                if basket.entry_start != next {
-                    return wrong(format!("has no basket for entry {next}"));
-                }
-                next = basket.entry_stop;
-            }
-            let has_data = !branch.baskets.is_empty() || !branch.has_children;
-            if has_data && next != self.tree.entries_count {
-                return wrong(format!("has {next} entries, the tree {}", self.tree.entries_count));
-            }
-        }
-        Ok(())
+    /// Bytes of memory that it takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let of = |item: &Item| match &item.content {
+            Content::Tree(tree) => tree.memory_bytes(),
+            Content::Sum { plain, .. } => 3 * plain.len() as u64,
+            Content::Copy(stored) => stored.len() as u64,
+            Content::Directory => 0,
+        };
+        self.file.whole_bytes() + self.items.iter().map(of).sum::<u64>()
     }
+}
+
+fn content_of(file: &Arc<File>, entry: &Entry, reader: &mut MetadataReader<'_>) -> Result<Content> {
+    let key = &entry.key;
+    let named = |error: &branchline_format::error::FormatError| {
+        ReadError::from_format(file.path(), &error.clone().in_object(format!("{} {}", key.class_name, entry.path)))
+    };
+    if is_directory(key) {
+        return Ok(Content::Directory);
+    }
+    if key.class_name == anchor::CLASS_NAME {
+        return Err(refused(file.path(), format!("{} is an RNTuple, and only TTrees are merged", entry.path)));
+    }
+    let is_tree = file.is_tree(key);
+    if !is_tree && !adds_up(&key.class_name, file.class_infos()) {
+        return stored(reader, key).map(Content::Copy);
+    }
+    let mut decompressor = Decompressor::new();
+    let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
+    if is_tree {
+        return TreeInput::new(file, &entry.path, key, plain).map(|tree| Content::Tree(Box::new(tree)));
+    }
+    let addend =
+        Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()).map_err(|error| named(&error))?;
+    Ok(Content::Sum { plain, addend: Box::new(addend) })
 }
 
 /// An input that cannot be merged by copying.
-pub(crate) fn refused(path: &str, message: String) -> ReadError {
+pub(super) fn refused(path: &str, message: String) -> ReadError {
     ReadError::new(ReadErrorKind::Unsupported, path, message)
         .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
-}
-
-/// Refuses a file with other objects than the tree: they would be lost.
-fn check_alone(file: &File, tree_path: &str) -> Result<()> {
-    if tree_path.contains('/') {
-        return Err(refused(file.path(), format!("the tree {tree_path} lies in a directory")));
-    }
-    let entries = file.entries_below("")?;
-    let others: Vec<String> = entries
-        .iter()
-        .filter(|entry| entry.path != tree_path && !is_directory(&entry.key))
-        .map(|entry| format!("{} ({})", entry.path, entry.key.class_name))
-        .collect();
-    if others.is_empty() {
-        return Ok(());
-    }
-    Err(refused(file.path(), format!("beside the tree {tree_path} it holds {}", crate::file::some_of(&others))))
 }

@@ -1,36 +1,51 @@
 //! The record of the tree that is made: that of the first input with what has become more.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use branchline_format::compress::Setting;
 use branchline_format::error::FormatError;
+use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::Place;
-use branchline_format::write::{Changes, OwnerKind, Recording};
+use branchline_format::write::{Changes, Recording, TreeIndex};
 
 use crate::error::{ReadError, Result};
 
-use super::copy::Laid;
-use super::input::{refused, Input};
+use super::copy::{Copied, Places};
+use super::tree_input::{TreeInput, TREE};
 
 /// A branch has room for at least so many baskets (TBranch::Streamer).
 const BASKETS_MIN: usize = 10;
-/// The tree among the objects of its record.
-const TREE: usize = 0;
 
-/// What has come together so far.
+/// A tree in the making.
 pub(super) struct Totals {
-    entries: u64,
-    /// How the baskets are compressed, unless they were copied.
+    /// The first one, whose record is written with the numbers of all.
+    pub(super) first: TreeInput,
+    /// The file that it is from.
+    pub(super) first_path: String,
+    class_name: String,
+    infos: Arc<ClassInfos>,
+    /// How baskets are compressed, unless they are copied.
     codec: Option<Setting>,
+    entries: u64,
     branches: Vec<BranchTotals>,
     clusters: Vec<ClusterRange>,
     auto_flush: i64,
-    /// The largest values of branches and leaves that count others, and the room that texts take, by their number among
-    /// the objects of the record.
+    /// Of branches and leaves by their number among the objects of the record.
     maxima: HashMap<(usize, &'static str), i64>,
-    /// Which objects of the first record there are, as all others must have them.
-    owners: Vec<OwnerKind>,
-    has_index: bool,
+    index: Index,
+}
+
+/// The indices of the trees.
+enum Index {
+    /// No tree with entries came yet.
+    Unknown,
+    /// None has one.
+    None,
+    /// All have one.
+    Merged(TreeIndex),
+    /// Only some have one, or they are of different expressions.
+    Lost,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -41,6 +56,7 @@ struct BranchTotals {
     sizes: Vec<i64>,
     first_entries: Vec<i64>,
     seeks: Vec<i64>,
+    digests: Vec<u64>,
 }
 
 /// Entries up to one in clusters of so many (TTree::fClusterRangeEnd and fClusterSize).
@@ -52,97 +68,119 @@ struct ClusterRange {
 
 impl Totals {
     /// Nothing yet of trees like this one.
-    pub(super) fn new(first: &Input, codec: Option<Setting>) -> Result<Self> {
-        let recording = first.recording()?;
-        Ok(Self {
-            entries: 0,
+    pub(super) fn new(
+        first: TreeInput,
+        (first_path, class_name): (&str, &str),
+        infos: &Arc<ClassInfos>,
+        codec: Option<Setting>,
+    ) -> Self {
+        Self {
             codec,
+            entries: 0,
             branches: vec![BranchTotals::default(); first.tree.branches.len()],
             clusters: Vec::new(),
             auto_flush: 0,
             maxima: HashMap::new(),
-            owners: recording.owners.iter().map(|owner| owner.kind).collect(),
-            has_index: false,
-        })
+            index: Index::Unknown,
+            first,
+            first_path: first_path.to_string(),
+            class_name: class_name.to_string(),
+            infos: Arc::clone(infos),
+        }
     }
 
-    /// Adds a tree whose baskets lie in the output now: those of each branch in their order.
-    pub(super) fn add(&mut self, input: &Input, laid: &[Vec<Laid>]) -> Result<()> {
-        let recording = input.recording()?;
-        let is_same = recording.owners.iter().map(|owner| &owner.kind).eq(&self.owners);
-        if !is_same {
-            return Err(refused(input.file.path(), "its branches and leaves come in another order".to_string()));
+    /// Adds the first tree, whose baskets were copied to these places.
+    pub(super) fn add_first(&mut self, places: &Places) {
+        let mut first = std::mem::replace(&mut self.first, TreeInput::nothing());
+        self.add(&mut first, places);
+        self.first = first;
+        for branch in &mut self.first.tree.branches {
+            // That there are any is all that is still asked of it.
+            branch.baskets.truncate(1);
+            branch.baskets.shrink_to_fit();
         }
-        for ((totals, branch), laid) in self.branches.iter_mut().zip(&input.tree.branches).zip(laid) {
+    }
+
+    /// Adds a tree whose baskets were copied to these places.
+    pub(super) fn add(&mut self, input: &mut TreeInput, places: &Places) {
+        for ((totals, branch), places) in self.branches.iter_mut().zip(&input.tree.branches).zip(places) {
             totals.plain_bytes += branch.plain_bytes;
             totals.stored_bytes += branch.compressed_bytes;
-            for (basket, laid) in branch.baskets.iter().zip(laid) {
-                let Place::File { size, .. } = basket.place else { continue };
-                totals.stored_bytes = (totals.stored_bytes + laid.size).saturating_sub(size);
-                totals.sizes.push(laid.size as i64);
-                totals.first_entries.push((self.entries + basket.entry_start) as i64);
-                totals.seeks.push(laid.seek as i64);
+            for (basket, copied) in branch.baskets.iter().zip(places) {
+                let stored_before = match &basket.place {
+                    Place::File { size, .. } => *size,
+                    Place::Embedded(_) => {
+                        // It counts from now on.
+                        totals.plain_bytes += copied.plain_size;
+                        0
+                    }
+                };
+                totals.stored_bytes = (totals.stored_bytes + copied.size).saturating_sub(stored_before);
+                totals.push((self.entries + basket.entry_start) as i64, copied);
             }
             totals.entries += branch.entries_count;
         }
-        for (owner, about) in recording.owners.iter().enumerate() {
-            let names: &[&'static str] = match (about.kind, &*about.class_name) {
-                (OwnerKind::Tree, _) => &[],
-                (_, "TLeafC") => &["fMaximum", "fLen"],
-                _ => &["fMaximum"],
-            };
-            for name in names.iter().filter(|name| recording.find(owner, name).is_some()) {
-                let value = recording.value(owner, name);
-                let largest = self.maxima.entry((owner, name)).or_insert(value);
-                *largest = value.max(*largest);
-            }
+        for (place, value) in &input.facts.maxima {
+            let largest = self.maxima.entry(*place).or_insert(*value);
+            *largest = (*value).max(*largest);
         }
-        self.has_index |= recording.value(TREE, "fTreeIndex") != 0;
-        self.add_clusters(&recording, input.tree.entries_count)
-            .map_err(|error| ReadError::from_format(input.file.path(), &error))?;
+        if input.tree.entries_count > 0 {
+            self.add_index(input);
+            self.add_clusters(input);
+        }
         self.entries += input.tree.entries_count;
-        Ok(())
+    }
+
+    /// TTreeIndex::Append.
+    fn add_index(&mut self, input: &mut TreeInput) {
+        let other = input.facts.index.take();
+        let before = std::mem::replace(&mut self.index, Index::Lost);
+        self.index = match (before, other) {
+            (Index::Unknown, Some(index)) => Index::Merged(index),
+            (Index::Unknown | Index::None, None) if !input.facts.has_index => Index::None,
+            (Index::Merged(mut index), Some(other)) => match index.append(&other, self.entries) {
+                Some(()) => Index::Merged(index),
+                None => Index::Lost,
+            },
+            _ => Index::Lost,
+        };
     }
 
     /// Clusters of an input end with it, whatever their size.
-    fn add_clusters(&mut self, recording: &Recording<'_>, entries: u64) -> std::result::Result<(), FormatError> {
-        if entries == 0 {
-            return Ok(());
-        }
-        let start = self.entries as i64;
-        let auto_flush = recording.value(TREE, "fAutoFlush");
-        let ends = recording.values(TREE, "fClusterRangeEnd")?;
-        let sizes = recording.values(TREE, "fClusterSize")?;
-        let last = start + entries as i64 - 1;
-        for (end, size) in ends.into_iter().zip(sizes) {
-            self.clusters.push(ClusterRange { last: start.saturating_add(end).clamp(start, last), size });
+    fn add_clusters(&mut self, input: &TreeInput) {
+        let (start, entries) = (self.entries as i64, input.tree.entries_count as i64);
+        let auto_flush = input.facts.auto_flush;
+        let last = start + entries - 1;
+        for (end, size) in &input.facts.clusters {
+            self.clusters.push(ClusterRange { last: start.saturating_add(*end).clamp(start, last), size: *size });
         }
         let rest = match auto_flush {
             1.. => auto_flush,
             // It was to be flushed when it has so many bytes, which it never had: all is one cluster.
-            ..0 => entries as i64,
+            ..0 => entries,
             0 => 0,
         };
         if self.clusters.last().is_none_or(|before| before.last < last) {
             self.clusters.push(ClusterRange { last, size: rest });
         }
         self.auto_flush = auto_flush;
-        Ok(())
     }
 
     /// The plain bytes of the tree's record behind a key of so many bytes.
-    pub(super) fn record(&self, first: &Input, key_size: u64) -> Result<Vec<u8>> {
-        let recording = first.recording()?;
-        let emitted = self.changes(first, &recording).and_then(|changes| recording.emit(key_size, &changes));
-        emitted.map_err(|error| ReadError::from_format(first.file.path(), &error))
+    pub(super) fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+        let emitted = Recording::of_tree(&self.first.plain, self.first.key_size, &self.class_name, &self.infos)
+            .and_then(|recording| recording.emit(key_size, &self.changes(&recording)?));
+        emitted.map_err(|error| {
+            ReadError::from_format(&self.first_path, &error.in_object(format!("tree {}", self.first.tree.name)))
+        })
     }
 
-    fn changes(&self, first: &Input, recording: &Recording<'_>) -> std::result::Result<Changes, FormatError> {
+    fn changes(&self, recording: &Recording<'_>) -> std::result::Result<Changes, FormatError> {
         let mut changes = Changes::new();
         self.change_tree(recording, &mut changes)?;
         let by_id: HashMap<u64, usize> =
             recording.owners.iter().enumerate().map(|(owner, about)| (about.id, owner)).collect();
-        for (branch, totals) in first.tree.branches.iter().zip(&self.branches) {
+        for (branch, totals) in self.first.tree.branches.iter().zip(&self.branches) {
             let missing = || FormatError::damaged(0, format!("branch {} is not in its tree", branch.path));
             let owner = *by_id.get(&branch.object_id).ok_or_else(missing)?;
             totals.change(owner, recording, &mut changes)?;
@@ -174,7 +212,10 @@ impl Totals {
         changes.array(recording, TREE, "fClusterRangeEnd", &column(|range| range.last))?;
         changes.array(recording, TREE, "fClusterSize", &column(|range| range.size))?;
         changes.number(recording, TREE, "fAutoFlush", self.auto_flush)?;
-        changes.no_link(recording, TREE, "fTreeIndex")
+        match &self.index {
+            Index::Merged(index) => changes.link(recording, TREE, "fTreeIndex", index.pointed()?),
+            Index::Unknown | Index::None | Index::Lost => changes.no_link(recording, TREE, "fTreeIndex"),
+        }
     }
 
     /// Entries so far.
@@ -189,13 +230,29 @@ impl Totals {
     }
 
     /// What of the inputs is not in the output.
-    pub(super) fn left_out(&self, first: &Input) -> Vec<String> {
-        let index = format!("the index of the tree {}: BuildIndex makes it again", first.tree.name);
-        self.has_index.then_some(index).into_iter().collect()
+    pub(super) fn left_out(&self) -> Option<String> {
+        let name = &self.first.tree.name;
+        let is_lost = matches!(self.index, Index::Lost);
+        is_lost
+            .then(|| format!("the index of the tree {name}, which not all files have alike: BuildIndex makes it again"))
+    }
+
+    /// Of each branch its name, the first entries of its baskets, and what tells their bytes apart.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&str, &[i64], &[u64])> {
+        let names = self.first.tree.branches.iter().map(|branch| branch.path.as_str());
+        let baskets = self.branches.iter().map(|totals| (totals.first_entries.as_slice(), totals.digests.as_slice()));
+        names.zip(baskets).map(|(name, (first_entries, digests))| (name, first_entries, digests))
     }
 }
 
 impl BranchTotals {
+    fn push(&mut self, first_entry: i64, copied: &Copied) {
+        self.sizes.push(copied.size as i64);
+        self.first_entries.push(first_entry);
+        self.seeks.push(copied.seek as i64);
+        self.digests.push(copied.digest);
+    }
+
     fn change(
         &self,
         owner: usize,

@@ -1,45 +1,60 @@
 //! Whether two trees have the same branches: baskets can only be copied behind each other where they mean the same.
 
-use branchline_format::tree::{ElementBranch, TBranch, TLeaf};
+use branchline_format::tree::{ElementBranch, TBranch, TLeaf, TTree};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 
-use super::input::Input;
+use super::tree_input::TreeInput;
+
+/// A tree and the file that it is in.
+pub(super) struct Place<'a> {
+    pub(super) file: &'a str,
+    pub(super) tree: &'a TreeInput,
+}
 
 /// Refuses a tree that differs from the first one, and says in what.
-pub(super) fn check_same(first: &Input, other: &Input) -> Result<()> {
-    let differs = |what: String| {
-        let message = format!("{what}, unlike {}", first.file.path());
-        Err(ReadError::new(ReadErrorKind::Unsupported, other.file.path(), message)
+pub(super) fn check_same(first: &Place<'_>, other: &Place<'_>) -> Result<()> {
+    let name = &other.tree.tree.name;
+    let told = |what: String| {
+        let message = format!("tree {name}: {what}, unlike {}", first.file);
+        Err(ReadError::new(ReadErrorKind::Unsupported, other.file, message)
             .with_hint("only trees with the same branches can be merged; merge these files apart"))
     };
-    if first.key.class_name != other.key.class_name {
-        return differs(format!("{} is a {}", other.key.name, other.key.class_name));
+    if let Some(what) = of_trees(&first.tree.tree, &other.tree.tree) {
+        return told(what);
     }
-    let (before, after) = (&first.tree.branches, &other.tree.branches);
+    if first.tree.facts.owners != other.tree.facts.owners {
+        return told("its branches and leaves come in another order".to_string());
+    }
+    Ok(())
+}
+
+/// In what two trees differ.
+fn of_trees(first: &TTree, other: &TTree) -> Option<String> {
+    let (before, after) = (&first.branches, &other.branches);
     for (one, two) in before.iter().zip(after) {
         if one.path != two.path {
             let is_there = after.iter().any(|branch| branch.path == one.path);
             let known = before.iter().any(|branch| branch.path == two.path);
-            return differs(match (is_there, known) {
+            return Some(match (is_there, known) {
                 (false, _) => format!("branch {} is missing", one.path),
                 (true, false) => format!("there is a branch {}", two.path),
                 (true, true) => format!("branch {} stands where {} is", two.path, one.path),
             });
         }
         if let Some(what) = difference(one, two) {
-            return differs(format!("branch {} {what}", two.path));
+            return Some(format!("branch {} {what}", two.path));
         }
         let has_data = |branch: &TBranch, entries: u64| !branch.baskets.is_empty() || entries == 0;
-        let (first_entries, entries) = (first.tree.entries_count, other.tree.entries_count);
+        let (first_entries, entries) = (first.entries_count, other.entries_count);
         if first_entries > 0 && entries > 0 && has_data(one, first_entries) != has_data(two, entries) {
-            return differs(format!("branch {} has baskets or has none", two.path));
+            return Some(format!("branch {} has baskets or has none", two.path));
         }
     }
     match (before.get(after.len()), after.get(before.len())) {
-        (Some(missing), _) => differs(format!("branch {} is missing", missing.path)),
-        (_, Some(more)) => differs(format!("there is a branch {}", more.path)),
-        (None, None) => Ok(()),
+        (Some(missing), _) => Some(format!("branch {} is missing", missing.path)),
+        (_, Some(more)) => Some(format!("there is a branch {}", more.path)),
+        (None, None) => None,
     }
 }
 

@@ -2,17 +2,14 @@
 
 use branchline_format::compress::Setting;
 use branchline_format::error::Result as FormatResult;
-use branchline_format::write::file::BEGIN;
-use branchline_format::write::{move_record, BasketTools};
+use branchline_format::write::BasketTools;
 use bytes::Bytes;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::guard;
 use crate::limits;
-use crate::merge::copy::{about, for_bundles, none_laid, Laid, Wanted};
-use crate::merge::input::Input;
-use crate::merge::output::Output;
-use crate::merge::Order;
+use crate::merge::copy::{Copying, Places, Wanted};
+use crate::output::Output;
 
 use super::pool::Pool;
 
@@ -34,7 +31,8 @@ pub(crate) struct Recompressor {
 
 fn recompress(tools: &mut BasketTools, job: Job) -> Done {
     let Job { setting, record, basket } = job;
-    (basket, tools.recompress(&record, basket.entries_count, setting))
+    let record = tools.recompress(&record, basket.entries_count, setting);
+    (basket, record)
 }
 
 impl Recompressor {
@@ -43,45 +41,57 @@ impl Recompressor {
         Self { setting, pool: Pool::new(recompress) }
     }
 
-    /// Writes all baskets of an input. `written` is told how many bytes were, and may end it.
+    /// Writes all baskets of a tree. `written` is told how many bytes were, and may end it.
     pub(crate) fn add(
         &mut self,
-        input: &Input,
-        order: Order,
+        tree: &Copying<'_>,
         output: &mut Output,
         written: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<Vec<Vec<Laid>>> {
-        let mut laid = none_laid(input);
-        for_bundles(input, order, |bundle, records| {
+    ) -> Result<Places> {
+        let mut places = tree.no_places();
+        let added = self.add_to(tree, output, &mut places, written);
+        if added.is_err() {
+            // What is in work belongs to no other tree.
+            while self.pool.next().is_some() {}
+        }
+        added.map(|()| places)
+    }
+
+    fn add_to(
+        &mut self,
+        tree: &Copying<'_>,
+        output: &mut Output,
+        places: &mut Places,
+        written: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        tree.for_bundles(|bundle, records| {
             for (basket, record) in bundle.iter().zip(records) {
                 while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
-                    self.write_next(input, output, &mut laid, written)?;
+                    self.write_next(tree, output, places, written)?;
                 }
                 let cost = record.len() as u64;
-                self.pool.hand_over(Job { setting: self.setting, record, basket: *basket }, cost);
+                self.pool.hand_over(Job { setting: self.setting, record, basket: basket.clone() }, cost);
             }
             Ok(())
         })?;
-        while self.write_next(input, output, &mut laid, written)? {}
-        Ok(laid)
+        while self.write_next(tree, output, places, written)? {}
+        Ok(())
     }
 
     /// Writes the basket that comes next; false if there is none.
     fn write_next(
         &mut self,
-        input: &Input,
+        tree: &Copying<'_>,
         output: &mut Output,
-        laid: &mut [Vec<Laid>],
+        places: &mut Places,
         written: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<bool> {
         let Some(done) = self.pool.next() else { return Ok(false) };
-        let mistake = || ReadError::new(ReadErrorKind::Internal, input.file.path(), guard::MISTAKE);
+        let mistake = || ReadError::new(ReadErrorKind::Internal, tree.file.path(), guard::MISTAKE);
         let (basket, record) = done.ok_or_else(mistake)?;
-        let seek = output.end();
-        let moved = record.and_then(|mut record| move_record(&mut record, seek, BEGIN).map(|()| record));
-        let record = moved.map_err(|error| about(input, &basket, error))?;
+        let mut record = record.map_err(|error| tree.told(&basket, error))?;
+        tree.place(&basket, &mut record, output.end(), places)?;
         output.write(&record)?;
-        laid[basket.branch][basket.basket] = Laid { seek, size: record.len() as u64 };
         written(record.len() as u64)?;
         Ok(true)
     }

@@ -63,7 +63,14 @@ impl EmptyBaskets {
 fn empty_basket(entries_count: usize, are_counts: bool) -> EmbeddedBasket {
     let data = if are_counts { vec![0; 4 * entries_count] } else { Vec::new() };
     let offsets = if are_counts { None } else { Some(vec![0; entries_count + 1]) };
-    EmbeddedBasket { has_data: true, key_size: 0, entries_count, data: Arc::new(data), offsets, ..EmbeddedBasket::default() }
+    EmbeddedBasket {
+        has_data: true,
+        key_size: 0,
+        entries_count,
+        data: Arc::new(data),
+        offsets,
+        ..EmbeddedBasket::default()
+    }
 }
 
 #[cfg(test)]

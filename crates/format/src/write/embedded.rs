@@ -24,7 +24,9 @@ pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, has_cl
     let head_size = 2 + 4 * 4 + 1 + u64::from(head.io_bits != 0);
     let key_size = KEY_NUMBERS_SIZE + names_size + head_size;
     if has_classes && key_size != basket.key_size {
-        return Err(FormatError::unsupported("it was never written by itself, and its objects may refer to each other"));
+        return Err(FormatError::unsupported(
+            "it was never written by itself, and its objects may refer to each other",
+        ));
     }
     let last = key_size + basket.data.len() as u64;
     let table = basket.offsets.as_ref().map_or(&[][..], Vec::as_slice);
@@ -71,4 +73,3 @@ fn push_table(out: &mut Vec<u8>, table: &[u32], key_size: u64, are_sizes: bool) 
     }
     push_i32(out, 0) // of the entry that would come next
 }
-

@@ -55,8 +55,7 @@ const OF_HISTOGRAMS: &[&str] = &[
     "fBuffer",
 ];
 const OF_AXES: &[&str] = &["fNbins", "fXmin", "fXmax", "fXbins", "fLabels"];
-const OF_GRAPHS: &[&str] =
-    &["fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh"];
+const OF_GRAPHS: &[&str] = &["fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh"];
 const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
 const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 

@@ -49,7 +49,8 @@ impl TreeIndex {
             return None;
         }
         let first_entry = i64::try_from(first_entry).ok()?;
-        self.rows.extend(other.rows.iter().map(|(major, minor, entry)| (*major, *minor, entry.saturating_add(first_entry))));
+        self.rows
+            .extend(other.rows.iter().map(|(major, minor, entry)| (*major, *minor, entry.saturating_add(first_entry))));
         Some(())
     }
 

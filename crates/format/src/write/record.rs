@@ -333,17 +333,21 @@ impl<'a, 'i> Recorder<'a, 'i> {
                 self.kept.truncate(before.3);
                 self.copied = before.4;
                 self.copy_up_to(start);
-                if self.position() < end {
-                    self.buffer.cursor.skip_to(end)?;
-                } else if self.position() > end {
+                if self.position() > end {
                     return Err(error);
                 }
-                self.tokens.push(Token::Fixed(start..end));
-                self.copied = end;
-                Ok(())
+                self.keep_in_place(end)
             }
             (result, _) => result,
         }
+    }
+
+    /// Keeps what was not copied yet where it is, up to a position that is not read yet.
+    pub(super) fn keep_in_place(&mut self, end: usize) -> Result<()> {
+        self.buffer.cursor.skip_to(end)?;
+        self.tokens.push(Token::Fixed(self.copied..end));
+        self.copied = end;
+        Ok(())
     }
 
     /// Reads an object of any class.

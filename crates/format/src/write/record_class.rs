@@ -228,10 +228,10 @@ impl Recorder<'_, '_> {
         }
     }
 
-    /// A container of the standard library, whose elements must have no pointers, or be none.
+    /// A container of the standard library. One whose elements may have pointers is kept where it is.
     fn container(&mut self, element: &Element) -> Result<()> {
         let is_plain = (1..=19).contains(&element.content_type) || element.content_type == 365;
-        let is_plain = is_plain || matches!(element.type_name.as_str(), "string" | "std::string");
+        let is_plain = is_plain || has_only_numbers(&element.type_name);
         let header = self.begin()?;
         let Some(end) = header.end else {
             // A string that stands alone.
@@ -244,10 +244,48 @@ impl Recorder<'_, '_> {
             .checked_sub(self.position() + 4)
             .is_some_and(|rest| rest == 0 && self.buffer.cursor.clone().i32().is_ok_and(|count| count == 0));
         if !is_plain && !is_empty {
-            return Err(FormatError::unsupported(format!("a {}, which may hold pointers", element.type_name)));
+            self.keep_in_place(end)?;
         }
         self.end(header, true)
     }
+}
+
+/// Whether a type is a string, or made of containers, numbers and strings only.
+fn has_only_numbers(type_name: &str) -> bool {
+    const KNOWN: [&str; 29] = [
+        "vector",
+        "list",
+        "deque",
+        "set",
+        "multiset",
+        "map",
+        "multimap",
+        "unordered_map",
+        "unordered_set",
+        "pair",
+        "array",
+        "bitset",
+        "less",
+        "allocator",
+        "string",
+        "bool",
+        "char",
+        "short",
+        "int",
+        "long",
+        "unsigned",
+        "signed",
+        "float",
+        "double",
+        "Int_t",
+        "Double_t",
+        "Float_t",
+        "Long64_t",
+        "",
+    ];
+    let words = type_name.split(|letter: char| "<>, ".contains(letter)).map(|word| word.trim_start_matches("std::"));
+    let mut words = words.filter(|word| !word.bytes().all(|letter| letter.is_ascii_digit()));
+    words.all(|word| KNOWN.contains(&word))
 }
 
 /// Bytes of a number of this type code.

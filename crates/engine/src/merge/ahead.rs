@@ -1,0 +1,114 @@
+//! Opens inputs ahead of the merge, several at a time: their bytes come and are understood while others are copied.
+
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::guard::{guarded, MISTAKE};
+use crate::limits;
+
+use super::input::Input;
+use super::MergeOptions;
+
+/// Inputs that are opened, in any order, and taken in theirs.
+pub(super) struct Ahead<'a> {
+    options: &'a MergeOptions,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The input that is opened next.
+    next: usize,
+    /// The input that is taken next.
+    taken: usize,
+    opened: HashMap<usize, (Result<Input>, u64)>,
+    /// Memory of those that are opened and not taken.
+    held_bytes: u64,
+    /// The largest so far: another may take as much.
+    largest_bytes: u64,
+    /// Of those that are being opened.
+    opening_count: u64,
+    is_stopped: bool,
+}
+
+impl<'a> Ahead<'a> {
+    /// None is opened yet.
+    pub(super) fn new(options: &'a MergeOptions) -> Self {
+        Self { options, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Gives all inputs to a consumer, which ends it with an error.
+    pub(super) fn run(&self, mut consume: impl FnMut(&str, Result<Input>) -> Result<()>) -> Result<()> {
+        let is_far = self.options.inputs.iter().any(|path| path.contains("://"));
+        let threads = if is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(self.options.inputs.len()) {
+                scope.spawn(|| self.open_all());
+            }
+            let result =
+                self.options.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)));
+            self.lock().is_stopped = true;
+            self.changed.notify_all();
+            result
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens one input after the other as long as there is room.
+    fn open_all(&self) {
+        while let Some(index) = self.next() {
+            let path = &self.options.inputs[index];
+            let mistake = || Err(ReadError::new(ReadErrorKind::Internal, path, MISTAKE));
+            let open = || Input::open(path, self.options.tree.as_deref(), &self.options.access);
+            let input = guarded(open).unwrap_or_else(mistake);
+            let bytes = input.as_ref().map_or(0, Input::memory_bytes);
+            let mut state = self.lock();
+            state.opening_count -= 1;
+            state.held_bytes += bytes;
+            state.largest_bytes = state.largest_bytes.max(bytes);
+            state.opened.insert(index, (input, bytes));
+            self.changed.notify_all();
+        }
+    }
+
+    /// The input that a thread is to open now; none when all are.
+    fn next(&self) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            if state.is_stopped || state.next >= self.options.inputs.len() {
+                return None;
+            }
+            let expected = (state.opening_count + 1).saturating_mul(state.largest_bytes);
+            let is_room = state.held_bytes.saturating_add(expected) <= self.options.memory_bytes / 2;
+            let is_near = state.next - state.taken <= limits::FAR_INPUTS_AHEAD;
+            // The one that is waited for is always opened; of the first it is not known what it takes.
+            let is_first_known =
+                state.next == 0 || state.largest_bytes > 0 || !state.opened.is_empty() || state.taken > 0;
+            if state.next == state.taken || (is_room && is_near && is_first_known) {
+                state.next += 1;
+                state.opening_count += 1;
+                return Some(state.next - 1);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits for an input.
+    fn take(&self, index: usize) -> Result<Input> {
+        let mut state = self.lock();
+        loop {
+            if let Some((input, bytes)) = state.opened.remove(&index) {
+                state.held_bytes -= bytes;
+                state.taken = index + 1;
+                self.changed.notify_all();
+                return input;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

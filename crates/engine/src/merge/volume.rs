@@ -1,0 +1,388 @@
+//! One output in the making: what inputs have, each thing once, in one file.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use branchline_format::compress::{Decompressor, Setting};
+use branchline_format::held::Held;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::write::{join_infos, Recording, Sum};
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::new_file::{NewFile, ObjectName, SlotId, TOP};
+use crate::output::Output;
+use crate::rewrite::Recompressor;
+
+use super::copy::{Copying, Places};
+use super::input::{refused, Content, Input, Item, ProcessId};
+use super::record::Totals;
+use super::schema::{check_same, Place};
+use super::{Merged, Order};
+
+/// How baskets are copied.
+pub(super) struct Copier<'a> {
+    pub(super) order: Order,
+    pub(super) bundle_bytes: u64,
+    /// Compresses them anew, if that is wanted.
+    pub(super) recompressor: Option<&'a mut Recompressor>,
+    /// Is told how many bytes were copied, and may end the merge.
+    pub(super) copied: &'a mut dyn FnMut(u64) -> Result<()>,
+}
+
+/// An output that is being made.
+pub(super) struct Volume {
+    file: NewFile,
+    codec: Option<Setting>,
+    /// What there is, in the order in which it was met.
+    things: Vec<Thing>,
+    by_path: HashMap<String, usize>,
+    infos: InfoLists,
+    process_ids: Vec<ProcessId>,
+    left_out: Vec<String>,
+    files_count: u64,
+    /// What is written behind all baskets takes about so many bytes.
+    rest_bytes: u64,
+}
+
+struct Thing {
+    path: String,
+    about: ObjectName,
+    making: Making,
+}
+
+/// How far a thing is.
+enum Making {
+    Directory,
+    Tree(SlotId, Box<Totals>),
+    Sum(SlotId, Box<Sum>),
+    /// Those that differ are cycles of one name.
+    Copies(HashSet<u128>),
+}
+
+impl Making {
+    fn is_like(&self, content: &Content) -> bool {
+        matches!(
+            (self, content),
+            (Self::Directory, Content::Directory)
+                | (Self::Tree(..), Content::Tree(_))
+                | (Self::Sum(..), Content::Sum { .. })
+                | (Self::Copies(_), Content::Copy(_))
+        )
+    }
+}
+
+impl Volume {
+    /// Begins an output of which this is the first input.
+    pub(super) fn begin(output: Output, first: &Input, codec: Option<Setting>) -> Result<Self> {
+        let mut frame = first.frame(output.path());
+        frame.compress = codec.map_or(frame.compress, Setting::as_root);
+        Ok(Self {
+            codec,
+            file: NewFile::begin(output, frame)?,
+            things: Vec::new(),
+            by_path: HashMap::new(),
+            infos: InfoLists::default(),
+            process_ids: Vec::new(),
+            left_out: Vec::new(),
+            files_count: 0,
+            rest_bytes: 0,
+        })
+    }
+
+    /// About the bytes that it will have.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.file.end() + self.rest_bytes
+    }
+
+    /// How many inputs are in it.
+    pub(super) fn files_count(&self) -> u64 {
+        self.files_count
+    }
+
+    fn thing(&self, path: &str) -> Option<&Thing> {
+        self.by_path.get(path).map(|index| &self.things[*index])
+    }
+
+    /// Adds all of an input, or nothing of it.
+    pub(super) fn add(&mut self, input: Input, copier: &mut Copier<'_>) -> Result<()> {
+        self.check(&input)?;
+        let mark = self.file.mark();
+        let process_ids_count = self.process_ids.len();
+        let written = self.write(&input, copier);
+        let places = match written {
+            Ok(places) => places,
+            Err(error) => {
+                self.process_ids.truncate(process_ids_count);
+                self.file.go_back(&mark)?;
+                return Err(error);
+            }
+        };
+        self.infos.add(&input)?;
+        self.left_out.extend(input.left_out.iter().map(|what| format!("{what} of {}", input.file.path())));
+        self.files_count += 1;
+        self.rest_bytes += input.size_bytes() / 16;
+        let infos = Arc::clone(input.file.class_infos());
+        for (item, places) in input.items.into_iter().zip(places) {
+            self.commit(item, places, input.file.path(), &infos);
+        }
+        Ok(())
+    }
+
+    /// Refuses an input that does not go with those before.
+    fn check(&self, input: &Input) -> Result<()> {
+        let file = input.file.path();
+        for item in &input.items {
+            let Some(thing) = self.thing(&item.path) else { continue };
+            let is_same_class =
+                thing.about.class_name == item.key.class_name || matches!(thing.making, Making::Copies(_));
+            if !is_same_class || !thing.making.is_like(&item.content) {
+                let message =
+                    format!("{} is a {}, in files before a {}", item.path, item.key.class_name, thing.about.class_name);
+                return Err(ReadError::new(ReadErrorKind::Unsupported, file, message));
+            }
+            match (&thing.making, &item.content) {
+                (Making::Tree(_, totals), Content::Tree(tree)) => {
+                    check_same(&Place { file: &totals.first_path, tree: &totals.first }, &Place { file, tree })?;
+                }
+                (Making::Sum(_, sum), Content::Sum { addend, .. }) => sum.check(addend).map_err(|error| {
+                    let error = error.in_object(format!("{} {}", item.key.class_name, item.path));
+                    let message = format!("{error}, so that it cannot be added to that of the files before");
+                    refused(file, message)
+                })?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what of an input lies in the file as it is. Answers with where baskets lie.
+    fn write(&mut self, input: &Input, copier: &mut Copier<'_>) -> Result<Vec<Places>> {
+        let process_ids_before = self.write_process_ids(&input.process_ids)?;
+        let mut all = Vec::with_capacity(input.items.len());
+        for item in &input.items {
+            let directory = self.file.directory(item.parent()).unwrap_or(TOP);
+            let mut places = Places::new();
+            match &item.content {
+                Content::Directory if self.file.directory(&item.path).is_none() => {
+                    self.file.add_directory(directory, &item.path, item.about())?;
+                }
+                Content::Copy(stored) => self.write_copy(item, directory, stored, input)?,
+                Content::Tree(tree) => {
+                    let copying = Copying {
+                        file: &input.file,
+                        tree: &tree.tree,
+                        order: copier.order,
+                        seek_directory: self.file.seek_of(directory),
+                        process_ids_before,
+                        bundle_bytes: copier.bundle_bytes,
+                    };
+                    places = match &mut copier.recompressor {
+                        Some(recompressor) => recompressor.add(&copying, self.file.output(), copier.copied)?,
+                        None => copying.run(self.file.output(), copier.copied)?,
+                    };
+                }
+                Content::Directory | Content::Sum { .. } => {}
+            }
+            all.push(places);
+        }
+        Ok(all)
+    }
+
+    /// Process ids of an input come behind those of others, unless they are there in this order already. Answers with
+    /// how many stand before (TTreeCloner::CopyProcessIds).
+    fn write_process_ids(&mut self, ids: &[ProcessId]) -> Result<u16> {
+        let count = self.process_ids.len();
+        let is_there = |first: &usize| self.process_ids.get(*first..first + ids.len()).is_some_and(|some| some == ids);
+        let first = (0..count).find(is_there).unwrap_or(count);
+        let first = if ids.is_empty() { 0 } else { first };
+        if first == count && !ids.is_empty() {
+            for id in ids {
+                let name = format!("ProcessID{}", self.process_ids.len());
+                let about = ObjectName { name, ..id.about.clone() };
+                let place = self.file.reserve(TOP);
+                self.file.write_stored(place, &about, (id.object_size, &id.stored))?;
+                self.process_ids.push(id.clone());
+            }
+        }
+        u16::try_from(first).map_err(|_| {
+            let path = self.file.output().path().display().to_string();
+            ReadError::new(ReadErrorKind::Unsupported, &path, "more process ids than ROOT has room for")
+        })
+    }
+
+    /// Writes an object that is copied, unless one with the same bytes is there.
+    fn write_copy(&mut self, item: &Item, directory: usize, stored: &Bytes, input: &Input) -> Result<()> {
+        let known = match self.thing(&item.path).map(|thing| &thing.making) {
+            Some(Making::Copies(known)) if known.contains(&digest(item, stored)) => return Ok(()),
+            Some(Making::Copies(known)) => known.len(),
+            _ => 0,
+        };
+        let cycle = i16::try_from(known + 1)
+            .map_err(|_| refused(input.file.path(), format!("{} has more cycles than ROOT has room for", item.path)))?;
+        let about = ObjectName { cycle, ..item.about() };
+        let place = self.file.reserve(directory);
+        if self.file.key_size(directory, &about) == item.key.key_size {
+            return self.file.write_stored(place, &about, (item.key.object_size, stored));
+        }
+        // Objects in it may refer to each other, which counts the bytes of the key.
+        self.file.write_object(place, &about, |key_size| relocated(item, input, key_size))
+    }
+
+    /// Takes over what was written, and adds up what adds up.
+    fn commit(&mut self, item: Item, places: Places, file: &str, infos: &Arc<ClassInfos>) {
+        let about = item.about();
+        let known = self.by_path.get(&item.path).copied();
+        let directory = self.file.directory(item.parent()).unwrap_or(TOP);
+        if let Some(index) = known {
+            match (&mut self.things[index].making, item.content) {
+                (Making::Tree(_, totals), Content::Tree(mut tree)) => totals.add(&mut tree, &places),
+                (Making::Sum(_, sum), Content::Sum { addend, .. }) => sum.add(*addend),
+                (Making::Copies(known), Content::Copy(stored)) => {
+                    known.insert(digest_of_key(&item.key.title, &item.key.class_name, &stored));
+                }
+                _ => {}
+            }
+            return;
+        }
+        let making = match item.content {
+            Content::Directory => Making::Directory,
+            Content::Copy(stored) => {
+                Making::Copies(HashSet::from([digest_of_key(&item.key.title, &item.key.class_name, &stored)]))
+            }
+            Content::Tree(tree) => {
+                let mut totals = Totals::new(*tree, (file, &item.key.class_name), infos, self.codec);
+                totals.add_first(&places);
+                Making::Tree(self.file.reserve(directory), Box::new(totals))
+            }
+            Content::Sum { plain, addend } => {
+                let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, infos, *addend);
+                Making::Sum(self.file.reserve(directory), Box::new(sum))
+            }
+        };
+        self.by_path.insert(item.path.clone(), self.things.len());
+        self.things.push(Thing { path: item.path, about, making });
+    }
+
+    /// Writes what comes behind the baskets. The output is on the disk then, but does not have its name.
+    pub(super) fn finish(mut self) -> Result<Finished> {
+        let mut merged = Merged { left_out: self.left_out, ..Merged::default() };
+        for thing in &self.things {
+            match &thing.making {
+                Making::Tree(slot, totals) => {
+                    self.file.write_object(*slot, &thing.about, |key_size| totals.record(key_size))?;
+                    merged.add_tree(totals);
+                }
+                Making::Sum(slot, sum) => {
+                    let told = |error: branchline_format::error::FormatError| {
+                        refused(&thing.path, error.in_object(&thing.about.class_name).to_string())
+                    };
+                    self.file.write_object(*slot, &thing.about, |key_size| sum.record(key_size).map_err(told))?;
+                    merged.objects_count += 1;
+                }
+                Making::Copies(copies) => {
+                    merged.objects_count += copies.len() as u64;
+                    if copies.len() > 1 {
+                        let (path, class_name) = (&thing.path, &thing.about.class_name);
+                        let count = copies.len();
+                        merged.notes.push(format!("{path} ({class_name}) differs: its {count} versions are cycles"));
+                    }
+                }
+                Making::Directory => {}
+            }
+        }
+        let infos = self.infos;
+        merged.size_bytes = self.file.finish(|key_size| infos.joined(key_size))?;
+        Ok(Finished { file: self.file, things: self.things, merged })
+    }
+}
+
+/// An output that is whole, but has not its name yet.
+pub(super) struct Finished {
+    pub(super) file: NewFile,
+    things: Vec<Thing>,
+    pub(super) merged: Merged,
+}
+
+impl Finished {
+    /// Its trees, by their paths.
+    pub(super) fn trees(&self) -> impl Iterator<Item = (&str, &Totals)> {
+        self.things.iter().filter_map(|thing| match &thing.making {
+            Making::Tree(_, totals) => Some((thing.path.as_str(), &**totals)),
+            _ => None,
+        })
+    }
+}
+
+fn digest(item: &Item, stored: &[u8]) -> u128 {
+    digest_of_key(&item.key.title, &item.key.class_name, stored)
+}
+
+fn digest_of_key(title: &str, class_name: &str, stored: &[u8]) -> u128 {
+    xxh3_128(&[title.as_bytes(), &[0], class_name.as_bytes(), &[0], stored].concat())
+}
+
+/// The plain bytes of an object for a key of another size.
+fn relocated(item: &Item, input: &Input, key_size: u64) -> Result<Vec<u8>> {
+    let key = &item.key;
+    let record = [vec![0; key.key_size as usize].as_slice(), copy_of(item)].concat();
+    let mut held = Held::new(key.seek.saturating_add(key.size));
+    held.add(key.seek, Bytes::from(record));
+    let plain = branchline_format::file::read_object(&held, key, &mut Decompressor::new());
+    let moved = plain.map_err(|need| match need {
+        branchline_format::held::Need::Nothing(error) => error,
+        branchline_format::held::Need::Bytes { offset, .. } => {
+            branchline_format::error::FormatError::damaged(offset, "the record is cut short")
+        }
+    });
+    let moved = moved.and_then(|plain| {
+        let recording = Recording::of_object(&plain, key.key_size, &key.class_name, input.file.class_infos())?;
+        recording.emit(key_size, &branchline_format::write::Changes::new())
+    });
+    moved.map_err(|error| {
+        let error = error.in_object(format!("{} {}", key.class_name, item.path));
+        refused(input.file.path(), format!("{error}; it cannot lie behind the first 2 GB of a file"))
+    })
+}
+
+fn copy_of(item: &Item) -> &[u8] {
+    match &item.content {
+        Content::Copy(stored) => stored,
+        _ => &[],
+    }
+}
+
+/// The lists of streamer infos of the inputs, those that are alike once.
+#[derive(Default)]
+struct InfoLists {
+    lists: Vec<(Vec<u8>, u64)>,
+    digests: HashSet<u128>,
+    /// Held, so that no other can lie where one was.
+    known: Vec<Arc<ClassInfos>>,
+}
+
+/// Lists are known by where they lie up to this number of them, and by their bytes beyond.
+const KNOWN_MAX: usize = 64;
+
+impl InfoLists {
+    fn add(&mut self, input: &Input) -> Result<()> {
+        let infos = input.file.class_infos();
+        if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
+            return Ok(());
+        }
+        let Some((plain, key_size)) = input.info_list()? else { return Ok(()) };
+        if self.digests.insert(xxh3_128(&plain)) {
+            self.lists.push((plain, key_size));
+        }
+        if self.known.len() < KNOWN_MAX {
+            self.known.push(Arc::clone(infos));
+        }
+        Ok(())
+    }
+
+    fn joined(&self, key_size: u64) -> Result<Vec<u8>> {
+        let lists: Vec<(&[u8], u64)> = self.lists.iter().map(|(bytes, size)| (bytes.as_slice(), *size)).collect();
+        join_infos(&lists, key_size).map_err(|error| ReadError::from_format("streamer infos", &error))
+    }
+}
