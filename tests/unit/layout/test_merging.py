@@ -58,12 +58,67 @@ def test_another_schema_is_refused_with_file_and_branch(
     assert left(tmp_path, *inputs) == []
 
 
-def test_other_objects_are_refused_by_name(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.root", x=np.arange(3))
-    with uproot.update(path) as file:
-        file["counts"] = np.histogram(np.arange(10))
-    with pytest.raises(UnsupportedBranchError, match=r"beside the tree events it holds counts \(TH1D\)"):
-        merge([path], tmp_path / "all.root", tree="events")
+def test_histograms_are_added_and_other_objects_kept_as_cycles(tmp_path: Path) -> None:
+    inputs = []
+    for number in range(3):
+        inputs.append(write(tmp_path / f"{number}.root", x=np.arange(3)))
+        with uproot.update(inputs[-1]) as file:
+            file["counts"] = np.histogram(np.arange(10 + number), bins=5, range=(0, 20))
+            file["folder/note"] = f"text {number // 2}"
+    made = merge(inputs, tmp_path / "all.root")
+    assert (made.entries, made.trees, made.objects) == (9, 1, 3)
+    assert made.notes == ("folder/note (TObjString) differs: its 2 versions are cycles",)
+    with uproot.open(tmp_path / "all.root") as file:
+        expected = sum(np.histogram(np.arange(10 + number), bins=5, range=(0, 20))[0] for number in range(3))
+        assert file["counts"].values().tolist() == expected.tolist()
+        assert [str(file[f"folder/note;{cycle}"]) for cycle in (1, 2)] == ["text 0", "text 1"]
+
+
+def test_histograms_that_cannot_be_added_are_refused_by_name(tmp_path: Path) -> None:
+    inputs = []
+    for number in range(2):
+        inputs.append(write(tmp_path / f"{number}.root", x=np.arange(3)))
+        with uproot.update(inputs[-1]) as file:
+            file["counts"] = np.histogram(np.arange(10), bins=5 + number, range=(0, 20))
+    with pytest.raises(UnsupportedBranchError, match=r"1\.root: TH1D counts: it has 6 bins from 0 to 20, not 5 bins"):
+        merge(inputs, tmp_path / "all.root")
+    assert left(tmp_path, *inputs) == []
+    made = merge(inputs, tmp_path / "all.root", tree="events")
+    assert (made.entries, made.objects) == (6, 0)
+
+
+def test_bad_files_are_left_out_and_listed(tmp_path: Path) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.arange(10 * number, 10 * number + 10)) for number in range(4)]
+    content = bytearray(Path(inputs[1]).read_bytes())
+    seek = int(uproot.open(inputs[1])["events/x"].member("fBasketSeek")[0])
+    content[seek : seek + 60] = b"\xff" * 60
+    Path(inputs[1]).write_bytes(content)
+    Path(inputs[0]).write_bytes(b"")
+    inputs.append(write(tmp_path / "other.root", y=np.arange(3)))
+    made = merge(inputs, tmp_path / "all.root", skip_bad_files=True)
+    assert [Path(file.path).name for file in made.skipped] == ["0.root", "1.root", "other.root"]
+    assert "branch x: basket 0" in made.skipped[1].reason
+    assert uproot.open(tmp_path / "all.root")["events/x"].array().tolist() == list(range(20, 40))
+    with pytest.raises(BadFileError, match="none of the inputs"):
+        merge(inputs[:2], tmp_path / "none.root", skip_bad_files=True)
+    run = CliRunner().invoke(app, ["merge", *inputs, "-o", str(tmp_path / "cli.root"), "--skip-bad-files"])
+    assert run.exit_code == 3
+    assert "skipped" in run.stderr
+    assert "other.root" in run.stderr
+
+
+def test_a_largest_size_makes_several_files_that_hold_all(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(5).random(4000)
+    inputs = [write(tmp_path / f"{number}.root", x=numbers + number) for number in range(5)]
+    made = merge(inputs, tmp_path / "all.root", max_size=80_000)
+    assert [Path(path).name for path in made.paths] == ["all.root", "all_1.root", "all_2.root"]
+    assert all(Path(path).stat().st_size <= 80_000 for path in made.paths)
+    values = np.concatenate([uproot.open(path)["events/x"].array(library="np") for path in made.paths])
+    assert np.array_equal(values, np.concatenate([numbers + number for number in range(5)]))
+    with pytest.raises(StorageError, match=r"all_1\.root.*already"):
+        Path(tmp_path / "all.root").unlink()
+        merge(inputs, tmp_path / "all.root", max_size=80_000)
+    assert not (tmp_path / "all.root").exists()
 
 
 def test_a_damaged_basket_ends_the_merge(tmp_path: Path) -> None:

@@ -86,13 +86,9 @@ impl Addend {
             let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
             return Err(format!("it holds {}, not {}", names(other), names(self)));
         }
-        for (owner, (kind, _)) in self.owners.iter().enumerate() {
-            match kind {
-                OwnerKind::Axis => self.check_axis(other, owner)?,
-                OwnerKind::Histogram => self.check_cells(other, owner)?,
-                _ => {}
-            }
-        }
+        let of_kind = |kind| (0..self.owners.len()).filter(move |owner| self.owners[*owner].0 == kind);
+        of_kind(OwnerKind::Axis).try_for_each(|owner| self.check_axis(other, owner))?;
+        of_kind(OwnerKind::Histogram).try_for_each(|owner| self.check_cells(other, owner))?;
         let is_like = |(place, one): (_, &Numbers)| other.numbers.get(place).is_none_or(|two| one.is_like(two));
         if !self.numbers.iter().all(is_like) {
             return Err("its numbers are stored in another way".to_string());
