@@ -24,6 +24,7 @@ struct Wanted {
     replace: bool,
     max_size: Option<u64>,
     skip_bad_files: bool,
+    verify: bool,
     memory: u64,
 }
 
@@ -56,6 +57,7 @@ impl Merge {
             replace: wanted.replace,
             size_bytes_max: wanted.max_size,
             skips_bad_files: wanted.skip_bad_files,
+            proves: wanted.verify,
             memory_bytes: wanted.memory,
         })))
     }

@@ -3,6 +3,7 @@
 mod ahead;
 pub(crate) mod copy;
 mod input;
+mod proof;
 mod record;
 mod schema;
 mod tree_input;
@@ -56,6 +57,8 @@ pub struct MergeOptions {
     pub size_bytes_max: Option<u64>,
     /// Whether inputs that cannot be merged are left out.
     pub skips_bad_files: bool,
+    /// Whether what was written is read again and compared, before it has its name.
+    pub proves: bool,
     /// What inputs and baskets may take in memory, beside the tables of the output.
     pub memory_bytes: u64,
 }
@@ -171,6 +174,9 @@ impl Merge {
             });
         }
         self.check_stopped()?;
+        if self.options.proves {
+            volumes.finished.iter_mut().try_for_each(|volume| proof::check(volume, || self.check_stopped()))?;
+        }
         for mut volume in volumes.finished {
             volume.file.output().publish()?;
             merged.outputs.push(volume.file.output().path().to_owned());

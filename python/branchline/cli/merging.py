@@ -43,6 +43,9 @@ def merge(
     skip_bad_files: Annotated[
         bool, typer.Option("--skip-bad-files", help="Go on without files that cannot be merged, and list them.")
     ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read what was written again, and compare it with what was copied.")
+    ] = False,
     memory: Annotated[str, typer.Option("--memory", help="What open files and copied baskets may take.")] = "1 GiB",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -58,6 +61,7 @@ def merge(
                 codec=codec,
                 max_size=max_size,
                 skip_bad_files=skip_bad_files,
+                verify=verify,
                 memory_limit=memory,
                 access=access(),
                 force=force,

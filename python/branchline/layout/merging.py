@@ -69,6 +69,7 @@ def merge(
     codec: str | None = None,
     max_size: int | str | None = None,
     skip_bad_files: bool = False,
+    verify: bool = False,
     memory_limit: int | str = "1 GiB",
     access: Access | None = None,
     force: bool = False,
@@ -81,13 +82,14 @@ def merge(
     objects each version is kept as a cycle. With a ``tree`` only that one is merged. ``order`` says how the baskets of
     each file are laid down. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a number of
     ROOT baskets are compressed anew. With a ``max_size`` (bytes or "2 GB") there may be several outputs, ``name.root``,
-    ``name_1.root`` and so on. ``skip_bad_files`` goes on without inputs that cannot be merged. Inputs that are open and
+    ``name_1.root`` and so on. ``skip_bad_files`` goes on without inputs that cannot be merged; ``verify`` reads
+    what was written again and compares every basket with what was copied, before it has its name. Inputs that are open and
     what is copied take at most ``memory_limit``, beside the tables of the output; ``access`` says how inputs are read.
     The outputs appear under their names when all of them are whole; ``force`` replaces files that are there.
     ``progress`` is called a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
-    `StorageError` where the output cannot be written, and `OptionError` for options that there are not.
+    `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that there are not.
     """
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
@@ -102,6 +104,7 @@ def merge(
         "replace": force,
         "max_size": None if max_size is None else parse_bytes(max_size),
         "skip_bad_files": skip_bad_files,
+        "verify": verify,
         "memory": parse_bytes(memory_limit),
     }
     try:

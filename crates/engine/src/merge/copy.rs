@@ -50,8 +50,8 @@ pub(crate) type Places = Vec<Vec<Copied>>;
 /// A basket to copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
-    branch: usize,
-    basket: usize,
+    pub(super) branch: usize,
+    pub(super) basket: usize,
     entry_start: u64,
     pub(crate) entries_count: u64,
     seek: u64,
@@ -205,12 +205,12 @@ impl Copying<'_> {
 
 /// Bytes of a key in front of what says where it lies.
 const PLACE_AT: usize = 18;
-/// Bytes of what says where a large key lies.
-const PLACE_BYTES: usize = 16;
 
 /// Tells records apart that differ in more than where they lie.
 pub(super) fn digest_of(record: &[u8]) -> u64 {
+    let is_large = record.get(4..6).is_some_and(|version| version >= &1001u16.to_be_bytes()[..]);
+    let place_bytes = if is_large { 16 } else { 8 };
     let head = record.get(..PLACE_AT).unwrap_or(record);
-    let rest = record.get(PLACE_AT + PLACE_BYTES..).unwrap_or_default();
+    let rest = record.get(PLACE_AT + place_bytes..).unwrap_or_default();
     xxh3_64(rest) ^ xxh3_64(head).rotate_left(1)
 }

@@ -89,14 +89,6 @@ impl Item {
     pub(super) fn about(&self) -> ObjectName {
         about(&self.key)
     }
-
-    /// Its tree.
-    pub(super) fn tree(&self) -> Option<&TreeInput> {
-        match &self.content {
-            Content::Tree(tree) => Some(tree),
-            _ => None,
-        }
-    }
 }
 
 impl Input {

@@ -238,11 +238,20 @@ impl Totals {
     }
 
     /// Of each branch its name, the first entries of its baskets, and what tells their bytes apart.
-    pub(super) fn written(&self) -> impl Iterator<Item = (&str, &[i64], &[u64])> {
-        let names = self.first.tree.branches.iter().map(|branch| branch.path.as_str());
-        let baskets = self.branches.iter().map(|totals| (totals.first_entries.as_slice(), totals.digests.as_slice()));
-        names.zip(baskets).map(|(name, (first_entries, digests))| (name, first_entries, digests))
+    pub(super) fn written(&self) -> impl Iterator<Item = Written<'_>> {
+        self.first.tree.branches.iter().zip(&self.branches).map(|(branch, totals)| Written {
+            name: &branch.path,
+            first_entries: &totals.first_entries,
+            digests: &totals.digests,
+        })
     }
+}
+
+/// A branch as it was written.
+pub(super) struct Written<'a> {
+    pub(super) name: &'a str,
+    pub(super) first_entries: &'a [i64],
+    pub(super) digests: &'a [u64],
 }
 
 impl BranchTotals {
