@@ -89,7 +89,8 @@ def merge(
     ``progress`` is called a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
-    `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that there are not.
+    `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
+    there are not.
     """
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")

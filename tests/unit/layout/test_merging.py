@@ -115,8 +115,8 @@ def test_a_largest_size_makes_several_files_that_hold_all(tmp_path: Path) -> Non
     assert all(Path(path).stat().st_size <= 80_000 for path in made.paths)
     values = np.concatenate([uproot.open(path)["events/x"].array(library="np") for path in made.paths])
     assert np.array_equal(values, np.concatenate([numbers + number for number in range(5)]))
+    Path(tmp_path / "all.root").unlink()
     with pytest.raises(StorageError, match=r"all_1\.root.*already"):
-        Path(tmp_path / "all.root").unlink()
         merge(inputs, tmp_path / "all.root", max_size=80_000)
     assert not (tmp_path / "all.root").exists()
 
