@@ -83,7 +83,8 @@ def _tell(merged: MergeResult) -> None:
     objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
     typer.echo(
         f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
-        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}, {size(merged.size_bytes)} on disk"
+        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}, "
+        f"{size(merged.size_bytes)} on disk"
     )
 
 
