@@ -115,8 +115,8 @@ def merge(
     made = _run(job, len(paths), progress)
     outputs = tuple(os.fspath(path) for path in made.pop("outputs"))
     skipped = tuple(SkippedFile(path, reason) for path, reason in made.pop("skipped"))
-    sentences = {name: tuple(made.pop(name)) for name in ("left_out", "notes")}
-    return MergeResult(path=os.fspath(output), paths=outputs, skipped=skipped, **sentences, **made)
+    left_out, notes = tuple(made.pop("left_out")), tuple(made.pop("notes"))
+    return MergeResult(path=os.fspath(output), paths=outputs, skipped=skipped, left_out=left_out, notes=notes, **made)
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
