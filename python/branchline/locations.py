@@ -6,6 +6,10 @@ import glob
 import os
 import re
 
+from branchline import _core
+
+#: Between several replicas of a file, which are named in the place of one path.
+BETWEEN_REPLICAS = " | "
 # A tree behind a file whose name ends as those of ROOT files do, or behind any other.
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -17,6 +21,10 @@ def split_location(location: str) -> tuple[str, str | None]:
     """
     if os.path.exists(location):
         return location, None
+    if BETWEEN_REPLICAS in location:
+        all_of_them = [split_location(one) for one in replicas_in(location)]
+        trees = [tree for _, tree in all_of_them if tree is not None]
+        return BETWEEN_REPLICAS.join(path for path, _ in all_of_them), trees[0] if trees else None
     found = ROOT_FILE_AND_TREE.fullmatch(location)
     if is_url(location) and not found and ("?" in location or ":" not in location.split("://", 1)[1].partition("/")[2]):
         return location, None
@@ -31,29 +39,16 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-# Parts of a query that give access to whoever knows them: by the ends of their names, or by the whole of them. The same
-# are hidden where files are read (`crates/storage/src/url.rs`), so that both show the same name of a file.
-SECRET_ENDS = ("authz", "access_token", "token", "signature", "password", "credential", "macaroon", "xrd.ztn")
-SECRET_NAMES = ("key", "sig")
+def replicas_in(location: str) -> list[str]:
+    """The places of one file that are named in one text, with `` | `` between them."""
+    if BETWEEN_REPLICAS not in location or os.path.exists(location):
+        return [location]
+    return [one.strip() for one in location.split(BETWEEN_REPLICAS) if one.strip()]
 
 
 def without_secrets(location: str) -> str:
     """What may be shown of a URL: passwords and the values of secret parameters become ``***``."""
-    if not is_url(location):
-        return location
-    scheme, rest = location.split("://", 1)
-    end = min((rest.index(mark) for mark in "/?" if mark in rest), default=len(rest))
-    who, at, address = rest[:end].rpartition("@")
-    if ":" in who:
-        who = who.split(":", 1)[0] + ":***"
-    head, mark, query = (who + at + address + rest[end:]).partition("?")
-    return f"{scheme}://{head}{mark}{'&'.join(map(_without_value, query.split('&')))}"
-
-
-def _without_value(parameter: str) -> str:
-    key, _, value = parameter.partition("=")
-    is_secret = key.lower().endswith(SECRET_ENDS) or key.lower() in SECRET_NAMES
-    return f"{key}=***" if is_secret and value else parameter
+    return _core.without_secrets(location) if is_url(location) else location
 
 
 def is_pattern(path: str) -> bool:

@@ -13,7 +13,7 @@ ROOMS: dict[str, set[str]] = {
     "objects": set(),
     "tree": {"_core", "objects"},
     "dataset": set(),
-    "sensors": set(),
+    "sensors": {"_core"},
     "jobs": set(),
     "train": {"dataset", "jobs", "sensors", "tree"},
     "report": set(),

@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use super::proxy::{check_trouble, Proxy};
     #[pymodule_export]
-    use super::store::Store;
+    use super::store::{take_troubles, without_secrets, Store};
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Stream};
 

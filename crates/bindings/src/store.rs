@@ -5,7 +5,7 @@ use std::sync::Arc;
 use branchline_engine::error::ReadError;
 use branchline_storage::{ByteRange, RangeRead, StorageError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::access::PythonAccess;
 use crate::errors::to_python;
@@ -13,6 +13,32 @@ use crate::errors::to_python;
 /// An opened file as bytes.
 #[pyclass(frozen)]
 pub struct Store(Arc<dyn branchline_storage::Store>);
+
+/// What may be shown of a URL, or of a text that may hold one.
+#[pyfunction]
+pub fn without_secrets(text: &str) -> String {
+    branchline_storage::without_secrets(text)
+}
+
+/// What went wrong at each storage element since this was asked last.
+#[pyfunction]
+pub fn take_troubles<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    let all = PyList::empty(py);
+    for (name, troubles) in branchline_storage::take_troubles() {
+        let about = PyDict::new(py);
+        about.set_item("name", name)?;
+        about.set_item("retries", troubles.retries_count)?;
+        about.set_item("timeouts", troubles.timeouts_count)?;
+        about.set_item("resets", troubles.resets_count)?;
+        about.set_item("wrong_answers", troubles.wrong_answers_count)?;
+        about.set_item("other_errors", troubles.other_errors_count)?;
+        about.set_item("replicas_left", troubles.replicas_left_count)?;
+        about.set_item("replicas_refused", troubles.replicas_refused_count)?;
+        about.set_item("lost_s", troubles.lost.as_secs_f64())?;
+        all.append(about)?;
+    }
+    Ok(all)
+}
 
 fn raised(py: Python<'_>, error: &StorageError) -> PyErr {
     to_python(py, &ReadError::from_storage(error))

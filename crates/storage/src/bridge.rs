@@ -81,8 +81,8 @@ pub(crate) struct BridgedFile {
 }
 
 impl BridgedFile {
-    pub(crate) fn open(path: &str, carrier: Carrier) -> crate::Result<Self> {
-        let settings = Settings::from_environment();
+    pub(crate) fn open(path: &str, carrier: Carrier, settings: &Settings) -> crate::Result<Self> {
+        let settings = settings.clone();
         let open = || {
             let bridge = *BRIDGE.get().ok_or_else(|| {
                 let reason = "the library that could read it is one of Python's, and no Python is here";

@@ -47,9 +47,23 @@ impl Store for Counted {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.count(reads, |reads| self.inner.read_ranges(reads))
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.count(reads, |reads| self.inner.read_again(reads))
+    }
+}
+
+impl Counted {
+    fn count(
+        &self,
+        reads: &mut [RangeRead],
+        read: impl FnOnce(&mut [RangeRead]) -> Result<ReadEffort>,
+    ) -> Result<ReadEffort> {
         let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, asked);
-        let effort = self.counters.timed(Counter::FetchNs, || self.inner.read_ranges(reads))?;
+        let effort = self.counters.timed(Counter::FetchNs, || read(reads))?;
         self.counters.add(Counter::BytesRead, effort.read_bytes);
         self.counters.add(Counter::ReadCalls, effort.calls_count);
         self.counters.add(Counter::CachedBytes, effort.cached_bytes);

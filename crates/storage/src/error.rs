@@ -51,7 +51,9 @@ pub struct StorageError {
     pub offset: Option<u64>,
     /// The whole story for a person, with the path in it.
     pub message: String,
-    retry_may_help: bool,
+    pub(crate) retry_may_help: bool,
+    /// Whether it is among the troubles of its storage element already.
+    pub(crate) is_counted: bool,
 }
 
 impl StorageError {
@@ -62,7 +64,7 @@ impl StorageError {
         message: String,
         retry_may_help: bool,
     ) -> Self {
-        Self { kind, path, offset, message, retry_may_help }
+        Self { kind, path, offset, message, retry_may_help, is_counted: false }
     }
 
     /// Whether the same call may succeed when it is tried again.
@@ -90,6 +92,7 @@ impl StorageError {
                  with the original."
             ),
             retry_may_help: false,
+            is_counted: false,
         }
     }
 
@@ -112,7 +115,14 @@ impl StorageError {
     /// The file is to be read in a way that means nothing.
     pub(crate) fn option(path: &str, reason: String) -> Self {
         let path = without_secrets(path);
-        Self { kind: StorageErrorKind::Option, message: reason, path, offset: None, retry_may_help: false }
+        Self {
+            kind: StorageErrorKind::Option,
+            message: reason,
+            path,
+            offset: None,
+            retry_may_help: false,
+            is_counted: false,
+        }
     }
 
     pub(crate) fn not_a_file(path: &str, what_it_is: &str) -> Self {
@@ -122,6 +132,7 @@ impl StorageError {
             offset: None,
             message: format!("{path} is {what_it_is}, not a file."),
             retry_may_help: false,
+            is_counted: false,
         }
     }
 
@@ -132,6 +143,7 @@ impl StorageError {
             offset: None,
             message,
             retry_may_help: false,
+            is_counted: false,
         }
     }
 
@@ -156,6 +168,7 @@ impl StorageError {
             offset,
             message: format!("{path}: {what}: {reason}."),
             retry_may_help: kind == StorageErrorKind::Io && !hopeless,
+            is_counted: false,
         }
     }
 }

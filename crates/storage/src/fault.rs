@@ -14,6 +14,8 @@ pub(crate) struct Fault {
     pub(crate) reason: String,
     /// Whether the same may succeed when it is tried again.
     pub(crate) retry_may_help: bool,
+    /// Whether it is among the troubles of its storage element already.
+    pub(crate) is_counted: bool,
 }
 
 impl Fault {
@@ -21,7 +23,7 @@ impl Fault {
     pub(crate) fn new(kind: StorageErrorKind, reason: impl Into<String>) -> Self {
         use StorageErrorKind::{Io, Protocol, Timeout, Unreachable};
         let retry_may_help = matches!(kind, Timeout | Unreachable | Protocol | Io);
-        Self { kind, reason: reason.into(), retry_may_help }
+        Self { kind, reason: reason.into(), retry_may_help, is_counted: false }
     }
 
     /// The same, but to try again at once would be in vain.
@@ -38,7 +40,7 @@ impl Fault {
     /// There is not enough memory for the bytes that are wanted.
     pub(crate) fn no_memory() -> Self {
         let reason = "there is not enough memory for the bytes".to_owned();
-        Self { kind: StorageErrorKind::Io, reason, retry_may_help: false }
+        Self { kind: StorageErrorKind::Io, reason, retry_may_help: false, is_counted: false }
     }
 
     /// Input or output on a connection failed; `doing` says at what, `server` to whom.
@@ -63,6 +65,7 @@ impl Fault {
             Some(ByteRange { offset, length }) => format!("reading {length} bytes at offset {offset} failed"),
         };
         let message = format!("{path}: {what}: {}.", self.reason.trim_end_matches('.'));
-        StorageError::new(self.kind, path, range.map(|range| range.offset), message, self.retry_may_help)
+        let error = StorageError::new(self.kind, path, range.map(|range| range.offset), message, self.retry_may_help);
+        StorageError { is_counted: self.is_counted, ..error }
     }
 }

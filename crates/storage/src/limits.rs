@@ -89,3 +89,26 @@ pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Bytes that a library of Python is asked for at once: they are there twice until they are copied.
 pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;
+
+/// How long a server may be silent while another replica of the file could answer: longer than a busy disk needs.
+pub(crate) const REPLICA_SILENCE: Duration = Duration::from_secs(15);
+/// Tries at a server before another replica is taken: a connection that had died is found by the first.
+pub(crate) const REPLICA_TRIES_MAX: u32 = 2;
+/// A read that takes so many times as long as such reads took is left for another replica ...
+pub(crate) const STALL_FACTOR: f64 = 10.0;
+/// ... but not before this time, in which a busy server would have answered.
+pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);
+/// What a server is thought to give before it was measured.
+pub(crate) const BYTES_PER_SECOND_EXPECTED: f64 = 1e6;
+/// How long a storage element that failed comes last; doubled each time that it fails again.
+pub(crate) const ELEMENT_LEFT: Duration = Duration::from_secs(30);
+/// And at most.
+pub(crate) const ELEMENT_LEFT_MAX: Duration = Duration::from_secs(600);
+/// Ranges that are remembered to compare another replica with, and the bytes of each.
+pub(crate) const SAMPLES_MAX: usize = 8;
+/// The bytes of each.
+pub(crate) const SAMPLE_BYTES_MAX: u64 = 16 * 1024;
+/// A mounted file system that gives less than this is as good as dead.
+pub(crate) const MOUNT_BYTES_PER_SECOND_MIN: u64 = 100_000;
+/// How long a folder on a disk of this machine is taken to be there without looking again.
+pub(crate) const FOLDER_KNOWN: Duration = Duration::from_secs(10);

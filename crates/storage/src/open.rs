@@ -7,29 +7,45 @@ use std::sync::Arc;
 
 use crate::bridge::{self, BridgedFile, Carrier};
 use crate::http::HttpFile;
+use crate::mounted;
+use crate::replicas::{replicas_in, Replicated};
 use crate::s3::open_s3;
-use crate::url::without_secrets;
-use crate::{
-    Access, AccessMode, Faulty, LocalFile, Result, StorageError, StorageErrorKind, Store, Throttled, XrootdFile,
-};
+use crate::settings::Settings;
+use crate::url::{element_of, without_secrets};
+use crate::{Access, AccessMode, Faulty, Result, StorageError, StorageErrorKind, Store, Throttled, XrootdFile};
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
-/// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's.
+/// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with ` | `
+/// between are replicas of one file.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
-    let store = troubled(path, access)?;
     if access.mode == AccessMode::Stage {
-        let message = format!("{}: files are not staged to a local disk yet; read with another mode.", store.path());
-        return Err(StorageError::unsupported_scheme(store.path(), message));
+        let path = without_secrets(path);
+        let message = format!("{path}: files are not staged to a local disk yet; read with another mode.");
+        return Err(StorageError::unsupported_scheme(&path, message));
     }
-    Ok(store)
+    let settings = Settings::from_environment();
+    let replicas = replicas_in(path);
+    // A client of a server tries again by itself what may pass.
+    if replicas.len() < 2 && access.fault.is_none() && is_at_a_server(path) {
+        return troubled(path, access, &settings);
+    }
+    let own = access.clone();
+    let open_one = move |path: &str, settings: &Settings| troubled(path, &own, settings);
+    let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
+    Ok(Arc::new(Replicated::open(&replicas, &settings, Box::new(open_one))?))
+}
+
+fn is_at_a_server(path: &str) -> bool {
+    split_scheme(path).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
 }
 
 /// The store at its place, made slow and unreliable if that is wanted.
-fn troubled(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
+fn troubled(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let settings = &settings.clone().at(&element_of(path));
     let unreliable = || -> Result<Arc<dyn Store>> {
         match &access.fault {
-            None => at_its_place(path),
-            Some(words) => Ok(Arc::new(Faulty::open(words, path, || at_its_place(path))?)),
+            None => at_its_place(path, settings),
+            Some(words) => Ok(Arc::new(Faulty::open(words, path, settings, || at_its_place(path, settings))?)),
         }
     };
     match &access.throttle {
@@ -38,16 +54,16 @@ fn troubled(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     }
 }
 
-fn at_its_place(path: &str) -> Result<Arc<dyn Store>> {
+fn at_its_place(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     let Some((scheme, rest)) = split_scheme(path) else {
-        return Ok(Arc::new(LocalFile::open(path, Path::new(path))?));
+        return mounted::open(path, Path::new(path), settings);
     };
     match scheme.to_ascii_lowercase().as_str() {
-        "file" => Ok(Arc::new(LocalFile::open(path, &path_of_file_url(path, rest)?)?)),
-        "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path)?)),
-        "s3" => Ok(Arc::new(open_s3(path)?)),
-        "root" | "roots" | "xroot" | "xroots" => xrootd(path),
-        _ if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::Fsspec)?)),
+        "file" => mounted::open(path, &path_of_file_url(path, rest)?, settings),
+        "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path, settings)?)),
+        "s3" => Ok(Arc::new(open_s3(path, settings)?)),
+        "root" | "roots" | "xroot" | "xroots" => xrootd(path, settings),
+        _ if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::Fsspec, settings)?)),
         _ => {
             let path = without_secrets(path);
             let message = format!(
@@ -60,11 +76,11 @@ fn at_its_place(path: &str) -> Result<Arc<dyn Store>> {
 }
 
 /// By our own client, or by XRootD's where a server wants a login that only that one knows.
-fn xrootd(path: &str) -> Result<Arc<dyn Store>> {
-    match XrootdFile::open(path) {
+fn xrootd(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+    match XrootdFile::open(path, settings) {
         Ok(file) => Ok(Arc::new(file)),
         Err(error) if error.kind == StorageErrorKind::LoginUnknown && bridge::is_laid() => {
-            match BridgedFile::open(path, Carrier::XrootdPackage) {
+            match BridgedFile::open(path, Carrier::XrootdPackage, settings) {
                 Ok(file) => Ok(Arc::new(file)),
                 // There is no such package: what it would be needed for is the trouble.
                 Err(other) if other.kind == StorageErrorKind::UnsupportedScheme => Err(error.with_note(&other.message)),

@@ -1,26 +1,35 @@
 //! Trying again what may succeed: a few times, after growing pauses that differ between clients.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::fault::{Fault, Result};
 use crate::limits::{RETRY_PAUSE, RETRY_PAUSE_MAX};
 use crate::settings::Settings;
+use crate::troubles::{note, note_failure};
 
 /// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. `work` is told which
 /// try it is, from 0.
 pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> Result<T>) -> Result<T> {
     let mut tries = 0;
     loop {
+        let started = Instant::now();
         let error = match work(tries) {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         tries += 1;
-        if !error.retry_may_help || tries >= settings.tries_max {
-            return Err(said_with_tries(error, tries));
+        let goes_on = error.retry_may_help && tries < settings.tries_max;
+        if goes_on {
+            std::thread::sleep(pause(tries));
+            note(&settings.element, |troubles| troubles.retries_count += 1);
         }
-        std::thread::sleep(pause(tries));
+        if error.retry_may_help {
+            note_failure(&settings.element, error.kind, started.elapsed());
+        }
+        if !goes_on {
+            return Err(Fault { is_counted: true, ..said_with_tries(error, tries) });
+        }
     }
 }
 
@@ -32,7 +41,7 @@ fn said_with_tries(mut error: Fault, tries: u32) -> Fault {
 }
 
 /// Doubles from try to try. Half of it is random, so that clients which failed together do not come back together.
-fn pause(tries: u32) -> Duration {
+pub(crate) fn pause(tries: u32) -> Duration {
     let whole = RETRY_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX);
     let random = RandomState::new().hash_one(tries) % 1000;
     whole / 2 + (whole / 2).mul_f64(random as f64 / 1000.0)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REQUEST_TIMEOUT, TRIES_MAX, WAIT_MAX};
+use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
+use crate::limits::{REQUEST_TIMEOUT, TRIES_MAX, WAIT_MAX};
 
 /// Seconds that a server may stay silent before it is given up.
 const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
@@ -23,11 +24,19 @@ pub(crate) struct Settings {
     pub(crate) wait_max: Duration,
     /// How often a request is made before it has failed.
     pub(crate) tries_max: u32,
+    /// The storage element whose troubles are counted.
+    pub(crate) element: String,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { connect_timeout: CONNECT_TIMEOUT, silence: REQUEST_TIMEOUT, wait_max: WAIT_MAX, tries_max: TRIES_MAX }
+        Self {
+            connect_timeout: CONNECT_TIMEOUT,
+            silence: REQUEST_TIMEOUT,
+            wait_max: WAIT_MAX,
+            tries_max: TRIES_MAX,
+            element: String::new(),
+        }
     }
 }
 
@@ -47,6 +56,20 @@ impl Settings {
             settings.tries_max = tries as u32;
         }
         settings
+    }
+
+    /// The same for a file of which there are other replicas: less patience, and another connection once.
+    pub(crate) fn for_one_of_several(mut self) -> Self {
+        self.silence = self.silence.min(REPLICA_SILENCE);
+        self.connect_timeout = self.connect_timeout.min(self.silence);
+        self.tries_max = self.tries_max.min(REPLICA_TRIES_MAX);
+        self
+    }
+
+    /// The same for this storage element.
+    pub(crate) fn at(mut self, element: &str) -> Self {
+        element.clone_into(&mut self.element);
+        self
     }
 
     /// How long an answer of so many bytes may take.

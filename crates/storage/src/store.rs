@@ -32,6 +32,12 @@ pub trait Store: Send + Sync {
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// The same for ranges whose bytes cannot have been right: past everything that keeps them, and from another place
+    /// if there is one.
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.read_ranges(reads)
+    }
 }
 
 /// What a read cost at the store that did it.

@@ -59,6 +59,14 @@ impl Url {
     }
 }
 
+/// The storage element that a path or URL leads to, as it stands in reports.
+pub(crate) fn element_of(location: &str) -> String {
+    match Url::parse(location) {
+        Ok(url) => format!("{}://{}", url.scheme, url.address()),
+        Err(_) => format!("local:{}", rustix::system::uname().nodename().to_string_lossy()),
+    }
+}
+
 /// An IPv6 address in the brackets that a URL wants around it.
 pub(crate) fn bracketed(host: &str) -> String {
     if host.contains(':') {
@@ -94,7 +102,12 @@ const SECRET_KEYS: &[&str] =
 
 /// What may be shown of a URL, or of a server's words about one: passwords and the values of secret parameters become
 /// `***`. A plain path stays as it is.
-pub(crate) fn without_secrets(text: &str) -> String {
+pub fn without_secrets(text: &str) -> String {
+    let each: Vec<String> = text.split(" | ").map(without_secrets_of_one).collect();
+    each.join(" | ")
+}
+
+fn without_secrets_of_one(text: &str) -> String {
     let text = without_password(text);
     let Some((head, query)) = text.split_once('?') else { return text };
     let shown: Vec<String> = query.split('&').map(without_secret_value).collect();

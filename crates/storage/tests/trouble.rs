@@ -43,13 +43,13 @@ fn every_kind_of_fault_is_told_as_what_it_is() {
         [("stall,for=5ms", Timeout), ("reset", Unreachable), ("short", Protocol), ("missing", NotFound)]
     {
         let words = format!("{kind},after=2,seed=5");
-        let store = Faulty::open(&words, "f.root", || memory("f.root")).unwrap();
+        let store = Faulty::around(&words, "f.root", || memory("f.root")).unwrap();
         read(&store).unwrap();
         let error = read(&store).unwrap_err();
         assert_eq!(error.kind, expected, "{error}");
         assert_eq!(error.retry_may_help(), expected != NotFound);
         assert!(error.message.starts_with("f.root: reading 90000 bytes at offset 0 failed: "), "{error}");
-        let error = Faulty::open(&words, "f.root", || memory("f.root")).err().unwrap();
+        let error = Faulty::around(&words, "f.root", || memory("f.root")).err().unwrap();
         assert_eq!(error.kind, expected, "{error}");
     }
 }
@@ -59,7 +59,7 @@ fn a_wrong_byte_is_one_and_not_told() {
     let right = read(&*memory("f.root").unwrap()).unwrap();
     for seed in 0..20 {
         let words = format!("wrong,every=3,seed={seed}");
-        let store = Faulty::open(&words, "f.root", || memory("f.root")).unwrap();
+        let store = Faulty::around(&words, "f.root", || memory("f.root")).unwrap();
         let wrong: Vec<usize> = (0..8)
             .map(|_| read(&store).unwrap().iter().zip(&right).filter(|(one, other)| one != other).count())
             .collect();
@@ -69,7 +69,7 @@ fn a_wrong_byte_is_one_and_not_told() {
 
 #[test]
 fn words_that_mean_nothing_are_an_error_about_the_option() {
-    let error = Faulty::open("stal", "f.root", || memory("f.root")).err().unwrap();
+    let error = Faulty::around("stal", "f.root", || memory("f.root")).err().unwrap();
     assert_eq!(error.kind, StorageErrorKind::Option);
     assert!(error.message.contains("\"stal\""), "{error}");
     let error = Throttled::open("latency=long", "f.root", || memory("f.root")).err().unwrap();

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from branchline.dataset.companions import Companion
-from branchline.locations import is_url
+from branchline.locations import BETWEEN_REPLICAS, is_url
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class DataFile:
 
     ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
     ``size_bytes`` is None for a file that is missing or not local. ``path`` is what is shown and written down;
-    ``location`` is what is opened, where that is a URL with secrets in it.
+    ``location`` is what is opened, where that is a URL with secrets in it. ``replicas`` are other places of the same
+    file, which are read where this one fails.
     """
 
     path: str
@@ -33,6 +34,7 @@ class DataFile:
     size_bytes: int | None = None
     companions: tuple[Companion, ...] = ()
     location: str = field(default="", repr=False)
+    replicas: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
@@ -42,13 +44,13 @@ class DataFile:
 
     @property
     def opens(self) -> str:
-        """The path or URL to open."""
-        return self.location or self.path
+        """The path or URL to open; with its replicas, if it has any, in one text."""
+        return BETWEEN_REPLICAS.join([self.location or self.path, *self.replicas])
 
     @property
     def is_missing(self) -> bool:
-        """True for a local path at which there is no file."""
-        return not is_url(self.path) and self.size_bytes is None
+        """True for a local path at which there is no file, unless it may be elsewhere."""
+        return not is_url(self.path) and self.size_bytes is None and not self.replicas
 
     def with_size(self) -> DataFile:
         """The same file with the size that the file system tells; files that are not local stay as they are."""

@@ -13,7 +13,7 @@ from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
-from branchline.locations import is_url, split_location
+from branchline.locations import BETWEEN_REPLICAS, is_url, split_location
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")
@@ -45,12 +45,18 @@ def _read_text(path: str, template: DataFile) -> list[DataFile]:
             for line in lines:
                 location = line.split("#", 1)[0].strip()
                 if location:
-                    files += expand(_beside(path, location), template)
+                    files += expand(_beside(path, _replicas_in_line(location)), template)
         except UnicodeDecodeError as error:
             raise DatasetError("this list of files is not text", path=path) from error
     if not files:
         raise DatasetError("this list names no file", path=path, hint="one path per line, # starts a comment")
     return files
+
+
+def _replicas_in_line(location: str) -> str:
+    """Several URLs in a line are replicas of one file, also with nothing but blanks between them."""
+    words = location.split()
+    return BETWEEN_REPLICAS.join(words) if len(words) > 1 and all(map(is_url, words)) else location
 
 
 def _load_json(path: str) -> Any:
@@ -68,7 +74,8 @@ def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[Dat
     Understood are ``{"name": {"files": {path: tree}, "metadata": {...}}}``, with ``files`` also a list of paths or a
     mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, beside ``files`` also ``"companions"`` as
     ``Dataset.of`` takes them, ``{"name": [path, ...]}``,
-    ``{"name": {path: tree}}`` and a plain list of paths.
+    ``{"name": {path: tree}}`` and a plain list of paths. Replicas of a file are a list of paths in the place of a path,
+    ``"replicas": [path, ...]`` beside ``"object_path"``, or stand in one text with `` | `` between them.
     """
     where = source or None
     if isinstance(fileset, list):
@@ -111,6 +118,8 @@ def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> It
 
 
 def _one_file(path: Any, description: Any, template: DataFile, source: str) -> Iterator[DataFile]:
+    if isinstance(path, list) and path and all(isinstance(one, str) for one in path):
+        path = BETWEEN_REPLICAS.join(path)
     if not isinstance(path, str):
         raise DatasetError(f"{path!r} is not a path", path=source or None)
     ranges: list[tuple[int, int | None]] = [(0, None)]
@@ -118,6 +127,7 @@ def _one_file(path: Any, description: Any, template: DataFile, source: str) -> I
     if isinstance(description, Mapping):
         tree = _tree_in(description)
         ranges = _joined(description.get("steps"), path, source) or ranges
+        path = BETWEEN_REPLICAS.join([path, *description.get("replicas") or []])
     if tree is not None and not isinstance(tree, str):
         raise DatasetError(f"the tree of {path} is given as {tree!r}, which is no name", path=source or None)
     for one in expand(_beside(source, path), replace(template, tree=tree or template.tree)):
@@ -151,7 +161,7 @@ def _joined(steps: Any, path: str, source: str) -> list[tuple[int, int | None]]:
 def _beside(source: str, location: str) -> str:
     """A relative path is looked up from the current directory and, if it is not there, beside the list."""
     path, _ = split_location(location)
-    if not source or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
+    if not source or BETWEEN_REPLICAS in path or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
         return location
     beside = os.path.join(os.path.dirname(source), location)
     return beside if os.path.exists(split_location(beside)[0]) or "*" in path else location

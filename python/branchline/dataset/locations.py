@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
-from branchline.locations import files_matching, is_pattern, is_url, split_location, without_secrets
+from branchline.locations import files_matching, is_pattern, is_url, replicas_in, split_location, without_secrets
 
 ROOT_SUFFIX = ".root"
 
@@ -25,12 +25,13 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
 
 
 def _file_at(location: str, template: DataFile) -> DataFile:
-    path = without_secrets(location)
-    return replace(template, path=path, location="" if path == location else location)
+    first, *replicas = replicas_in(location)
+    path = without_secrets(first)
+    return replace(template, path=path, location="" if path == first else first, replicas=tuple(replicas))
 
 
 def _paths_of(path: str, location: str) -> list[str]:
-    if is_url(path):
+    if is_url(path) or len(replicas_in(path)) > 1:
         return [path]
     if os.path.isdir(path):
         found = _root_files_below(path)

@@ -26,6 +26,7 @@ from branchline.report.quantities import (
 )
 from branchline.report.records import number, partial_note, total, unwanted_bytes
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
+from branchline.report.troubles import trouble_sentences
 
 Job = Mapping[str, Any]
 
@@ -167,7 +168,7 @@ class Problem(NamedTuple):
 
 
 def _problems(job: Job) -> list[Problem]:
-    problems = [_missing_events, _job_errors, _wagon_errors, _skipped_files, _recovered_files]
+    problems = [_missing_events, _job_errors, _wagon_errors, _skipped_files, _recovered_files, _storage_troubles]
     return [one for of_kind in problems for one in of_kind(job)]
 
 
@@ -236,6 +237,12 @@ def _recovered_files(job: Job) -> Iterable[Problem]:
     if len(recovered) > SKIPPED_SHOWN_MAX:
         lines.append(f"and {counted(len(recovered) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
     yield Problem("Recovered files", text, lines, "")
+
+
+def _storage_troubles(job: Job) -> Iterable[Problem]:
+    sentences = trouble_sentences(job)
+    if sentences:
+        yield Problem("Storage", sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
 
 
 def _without_path(file: Mapping[str, Any]) -> str:

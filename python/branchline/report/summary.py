@@ -8,12 +8,15 @@ from typing import Any
 from branchline.report.diagnosis import diagnosis
 from branchline.report.quantities import count, duration, rate, significant
 from branchline.report.records import number, total
+from branchline.report.troubles import trouble_sentences
 
 Job = Mapping[str, Any]
 
 
 def summary(job: Job) -> list[str]:
-    """Return how the job ended with its events, time and rates, what limits it, and which events companions lack."""
+    """Return how the job ended with its events, time and rates, what limits it, what went wrong at
+    storage elements, and which events companions lack.
+    """
     events, expected, wall_s = number(job, "events"), number(job, "events_expected"), number(job, "wall_s")
     of_all = f" of {count(expected)}" if expected > events else ""
     ended = f"{job.get('status') or 'failed'}: {count(events)}{of_all} events in {duration(wall_s)}"
@@ -22,7 +25,7 @@ def summary(job: Job) -> list[str]:
             f", {significant(events / wall_s)} events/s, {rate(total(job, 'bytes_read'), wall_s)} read from storage"
         )
     lines = [ended, diagnosis(job)] if events else [ended]
-    return [*lines, *map(_missing_in, job.get("companions_missing") or [])]
+    return [*lines, *trouble_sentences(job), *map(_missing_in, job.get("companions_missing") or [])]
 
 
 def _missing_in(companion: Mapping[str, Any]) -> str:

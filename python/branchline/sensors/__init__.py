@@ -2,11 +2,13 @@
 
 from branchline.sensors.process import core_wait_s, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.sensors.sensors import SCOPES, SENSORS, Sensor, rows_of
+from branchline.sensors.troubles import added_troubles, take_troubles
 
 __all__ = [
     "SCOPES",
     "SENSORS",
     "Sensor",
+    "added_troubles",
     "core_wait_s",
     "cpu_count",
     "cpu_s",
@@ -14,4 +16,5 @@ __all__ = [
     "machine_cpu_s",
     "memory_peak_bytes",
     "rows_of",
+    "take_troubles",
 ]

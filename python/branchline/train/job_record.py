@@ -11,7 +11,7 @@ from typing import Any
 import branchline
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
-from branchline.sensors import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
+from branchline.sensors import added_troubles, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes, take_troubles
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
@@ -85,6 +85,7 @@ class JobRecord:
             "files": files,
             "branches": merged.branches.as_list(),
             "storage_elements": storage_elements(files),
+            "troubles": added_troubles([*merged.troubles, *take_troubles()]),
             "skipped": skipped,
             "companions_missing": companions_missing(merged.companions_missing),
             "recovered": [{"path": path, "keys": count} for path, count in merged.recovered.items()],

@@ -24,6 +24,7 @@ class Merged:
     skipped: list[dict[str, Any]] = field(default_factory=list)
     companions_missing: list[dict[str, Any]] = field(default_factory=list)
     recovered: dict[str, int] = field(default_factory=dict)
+    troubles: list[dict[str, Any]] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
     error: JobError | None = None
@@ -68,6 +69,7 @@ class Merger:
         merged.skipped += result.skipped
         merged.companions_missing += result.companions_missing
         merged.recovered |= result.recovered
+        merged.troubles += result.troubles
         merged.events += result.events
         merged.subjobs_done += result.is_whole
         merged.error = merged.error or result.error

@@ -12,7 +12,7 @@ from branchline.dataset import Dataset
 from branchline.errors import BranchlineError
 from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Message, Place
 from branchline.limits import memory_limit_bytes, parse_bytes
-from branchline.sensors import cpu_count, cpu_s, machine_cpu_s
+from branchline.sensors import cpu_count, cpu_s, machine_cpu_s, take_troubles
 from branchline.train.clock import PhaseClock
 from branchline.train.first_trees import FirstTrees
 from branchline.train.job_record import JobRecord, postprocess
@@ -101,6 +101,7 @@ class _Train:
     def plan(self, dataset: Dataset) -> None:
         """Cuts the dataset into sub-jobs."""
         self.dataset = dataset
+        take_troubles()  # What went wrong before is not of this job.
         self._missing = list(self.dataset.missing)
         if not self._skip_bad_files:
             self.dataset.require_present()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from branchline.dataset import storage_element
-from branchline.sensors import host
+from branchline.sensors import host, take_troubles
 from branchline.train.records import RecordTable
 from branchline.train.share_result import ShareResult
 from branchline.tree import Chunk, ChunkStream, Tree
@@ -79,3 +79,4 @@ class ShareRecords:
         result.skipped = self._skipped
         result.companions_missing = self._missing
         result.recovered = self._recovered
+        result.troubles = take_troubles()

@@ -52,8 +52,8 @@ struct About {
 
 impl HttpFile {
     /// Opens `path`, a URL of one of the schemes `http`, `https`, `dav` and `davs`.
-    pub fn open(path: &str) -> crate::Result<Self> {
-        let open = || Self::open_at(http_place(path)?, &client()?, Settings::from_environment());
+    pub(crate) fn open(path: &str, settings: &Settings) -> crate::Result<Self> {
+        let open = || Self::open_at(http_place(path)?, &client()?, settings.clone());
         open().map_err(|fault| fault.at(path, None))
     }
 

@@ -56,26 +56,26 @@ impl Signer {
 }
 
 /// Opens the object `s3://bucket/key`.
-pub(crate) fn open_s3(path: &str) -> crate::Result<HttpFile> {
-    try_open(path).map_err(|fault| fault.at(path, None))
+pub(crate) fn open_s3(path: &str, settings: &Settings) -> crate::Result<HttpFile> {
+    try_open(path, settings).map_err(|fault| fault.at(path, None))
 }
 
-fn try_open(path: &str) -> Result<HttpFile> {
+fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
     let object = Object::parse(path)?;
     if object.key.is_empty() {
         return Err(Fault::new(StorageErrorKind::NotAFile, "it names a bucket and no object in it"));
     }
-    let (client, settings) = (client()?, Settings::from_environment());
+    let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
     let refused = match HttpFile::open_at(place_of(path, &object, &profile)?, &client, settings.clone()) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => fault,
         done => return done,
     };
     // A request that is signed for another region than the bucket's is refused, in one of several ways.
-    match true_region(&client, &object, &profile, &settings)? {
+    match true_region(&client, &object, &profile, settings)? {
         Some(region) if region != profile.region => {
             profile.region = region;
-            HttpFile::open_at(place_of(path, &object, &profile)?, &client, settings)
+            HttpFile::open_at(place_of(path, &object, &profile)?, &client, settings.clone())
         }
         _ => Err(refused),
     }

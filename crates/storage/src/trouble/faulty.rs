@@ -19,15 +19,24 @@ pub struct Faulty {
 
 impl Faulty {
     /// Makes the store that `open` gives fail, and the opening too: `words` say how.
-    pub fn open(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
+    pub fn around(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
+        Self::open(words, path, &Settings::from_environment(), open)
+    }
+
+    pub(crate) fn open(
+        words: &str,
+        path: &str,
+        settings: &Settings,
+        open: impl FnOnce() -> Result<Arc<dyn Store>>,
+    ) -> Result<Self> {
         let plan: FaultPlan = words.parse().map_err(|reason| StorageError::option(path, reason))?;
-        let (requests, settings) = (Requests::of(words).at(path), Settings::from_environment());
+        let requests = Requests::of(words).at(path);
         if let Some(kind) = plan.hit(path, next(&requests)) {
             if kind != FaultKind::Wrong {
-                return Err(fails(kind, &plan, &settings, "the storage").at(path, None));
+                return Err(fails(kind, &plan, settings, "the storage").at(path, None));
             }
         }
-        Ok(Self { inner: open()?, plan, requests, settings })
+        Ok(Self { inner: open()?, plan, requests, settings: settings.clone() })
     }
 }
 

@@ -53,11 +53,11 @@ struct OpenAt {
 
 impl XrootdFile {
     /// Opens `path`, a URL of one of the schemes `root`, `roots`, `xroot` and `xroots`.
-    pub fn open(path: &str) -> crate::Result<Self> {
-        Self::try_open(path).map_err(|fault| fault.at(path, None))
+    pub(crate) fn open(path: &str, settings: &Settings) -> crate::Result<Self> {
+        Self::try_open(path, settings).map_err(|fault| fault.at(path, None))
     }
 
-    fn try_open(path: &str) -> Result<Self> {
+    fn try_open(path: &str, settings: &Settings) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let url = Url::parse(path)?;
         if url.has_password {
@@ -69,7 +69,7 @@ impl XrootdFile {
         // `root://host//data/f` names /data/f; one slash is what people write who do not know that.
         let asked = format!("/{}", url.path.trim_start_matches('/'));
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let settings = Settings::from_environment();
+        let settings = settings.clone();
         let first = with_retries(&settings, |_| open_from(&entry, &asked, url.query.as_deref(), None, id, &settings))?;
         let alive = Arc::new(());
         let place = Place {

@@ -1,0 +1,134 @@
+//! A local path may lead to a mounted file system that does not answer any more: it is waited for, but not for ever.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::statfs;
+
+use crate::fault::Fault;
+use crate::left_behind::within;
+use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
+use crate::settings::Settings;
+use crate::{ByteRange, LocalFile, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
+
+/// File systems on disks and in memory of this machine, by their numbers: a read from them ends.
+const ON_THIS_MACHINE: &[u32] = &[
+    0x0000_ef53, // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0x794c_7630, // overlay
+    0x2fc1_2fc1, // zfs
+    0xf2f5_2010, // f2fs
+    0x8584_58f6, // ramfs
+    0x7371_7368, // squashfs
+    0x0000_9660, // iso9660
+];
+
+/// Folders on this machine, and when that was seen.
+static FOLDERS: Mutex<Option<HashMap<PathBuf, Instant>>> = Mutex::new(None);
+
+fn is_known_here(folder: &Path) -> bool {
+    let folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let seen = folders.as_ref().and_then(|folders| folders.get(folder));
+    seen.is_some_and(|seen| seen.elapsed() < FOLDER_KNOWN)
+}
+
+fn remember(folder: &Path) {
+    let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let folders = folders.get_or_insert_default();
+    folders.retain(|_, seen| seen.elapsed() < FOLDER_KNOWN);
+    folders.insert(folder.to_owned(), Instant::now());
+}
+
+/// Opens the file at `location`, called `path`; in a thread of its own where that may take for ever.
+pub(crate) fn open(path: &str, location: &Path, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let folder = location.parent().unwrap_or(Path::new("."));
+    if is_known_here(folder) {
+        return Ok(Arc::new(LocalFile::open(path, location)?));
+    }
+    let (shown, place) = (path.to_owned(), location.to_owned());
+    let opened = within(settings.silence, move || {
+        let file = LocalFile::open(&shown, &place)?;
+        let is_here = statfs(&place).is_ok_and(|about| ON_THIS_MACHINE.contains(&(about.f_type as u32)));
+        Ok((Arc::new(file), is_here))
+    });
+    let opened: Result<(Arc<LocalFile>, bool)> = opened.unwrap_or_else(|error| {
+        let fault = not_answered(&error, settings.silence, "the file system that it lies on");
+        Err(fault.at(path, None))
+    });
+    let (file, is_here) = opened?;
+    if is_here {
+        remember(folder);
+        return Ok(file);
+    }
+    Ok(Arc::new(Mounted { file, settings: settings.clone() }))
+}
+
+fn not_answered(error: &std::io::Error, waited: Duration, who: &str) -> Fault {
+    if error.kind() == std::io::ErrorKind::TimedOut {
+        let reason = format!("{who} did not answer within {:.0} s; is its server away?", waited.as_secs_f64());
+        return Fault::new(StorageErrorKind::Timeout, reason).final_for_now();
+    }
+    Fault::new(StorageErrorKind::Io, error.to_string())
+}
+
+/// A file on a mounted file system, whose reads are waited for in a thread of their own.
+struct Mounted {
+    file: Arc<LocalFile>,
+    settings: Settings,
+}
+
+impl Store for Mounted {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn path(&self) -> &str {
+        self.file.path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.file.size_bytes()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.file.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.file.gap_bytes()
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let bytes: u64 = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
+        let limit = self.settings.silence + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
+        let file: Arc<dyn Store> = self.file.clone();
+        read_within(limit, &file, reads).unwrap_or_else(|error| {
+            let first: Option<ByteRange> = reads.first().map(|read| read.range);
+            let fault = not_answered(&error, limit, "the file system that it lies on");
+            Err(fault.at(self.path(), first))
+        })
+    }
+}
+
+/// Reads in a thread of its own, which is left behind after so much time.
+pub(crate) fn read_within(
+    limit: Duration,
+    store: &Arc<dyn Store>,
+    reads: &mut [RangeRead],
+) -> std::io::Result<Result<ReadEffort>> {
+    let given = |read: &mut RangeRead| {
+        let range = read.range;
+        std::mem::replace(read, RangeRead::new(range))
+    };
+    let (mut own, store): (Vec<RangeRead>, _) = (reads.iter_mut().map(given).collect(), Arc::clone(store));
+    let (result, own) = within(limit, move || {
+        let result = store.read_ranges(&mut own);
+        (result, own)
+    })?;
+    reads.iter_mut().zip(own).for_each(|(read, own)| *read = own);
+    Ok(result)
+}

@@ -1,0 +1,8 @@
+//! Several replicas of a file as one file: where one fails or stalls, another goes on.
+
+mod health;
+mod pace;
+mod replicated;
+mod samples;
+
+pub(crate) use replicated::{replicas_in, Replicated};

@@ -1,0 +1,301 @@
+//! The store of a file with one or several replicas: opens the first that answers, and goes on with another in mid-file.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::health;
+use super::pace::Pace;
+use super::samples::Samples;
+use crate::fault::Fault;
+use crate::mounted::read_within;
+use crate::retry::pause;
+use crate::settings::Settings;
+use crate::troubles::{note, note_failure};
+use crate::url::{element_of, without_secrets};
+use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
+
+/// What stands between the replicas of a file where a path is expected.
+const BETWEEN: &str = " | ";
+
+/// The replicas that are named in one text.
+pub(crate) fn replicas_in(path: &str) -> Vec<&str> {
+    path.split(BETWEEN).map(str::trim).filter(|one| !one.is_empty()).collect()
+}
+
+/// Opens a replica.
+type OpenOne = Box<dyn Fn(&str, &Settings) -> Result<Arc<dyn Store>> + Send + Sync>;
+
+/// A file that is at one or several places.
+pub(crate) struct Replicated {
+    /// The first replica, as it may be shown.
+    path: String,
+    name: String,
+    identity: Option<String>,
+    gap_bytes: u64,
+    size_bytes: u64,
+    replicas: Vec<Replica>,
+    /// The replica that is read.
+    current: AtomicUsize,
+    samples: Samples,
+    settings: Settings,
+    open_one: OpenOne,
+}
+
+struct Replica {
+    location: String,
+    element: String,
+    state: Mutex<State>,
+    pace: Mutex<Pace>,
+}
+
+enum State {
+    Closed,
+    Open(Arc<dyn Store>),
+    /// It is another file, and why.
+    Refused(StorageError),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Replicated {
+    /// Opens the first replica that answers; those of storage elements that failed lately come last.
+    pub(crate) fn open(locations: &[&str], settings: &Settings, open_one: OpenOne) -> Result<Self> {
+        let replica = |location: &&str| Replica {
+            location: (*location).to_owned(),
+            element: element_of(location),
+            state: Mutex::new(State::Closed),
+            pace: Mutex::default(),
+        };
+        let path = without_secrets(locations.first().copied().unwrap_or_default());
+        let settings = settings.clone();
+        let settings = if locations.len() > 1 { settings.for_one_of_several() } else { settings };
+        let mut own = Self {
+            path,
+            name: String::new(),
+            identity: None,
+            gap_bytes: 0,
+            size_bytes: 0,
+            replicas: locations.iter().map(replica).collect(),
+            current: AtomicUsize::new(0),
+            samples: Samples::default(),
+            settings,
+            open_one,
+        };
+        let mut order: Vec<usize> = (0..own.replicas.len()).collect();
+        order.sort_by_key(|index| health::is_left(&own.replicas[*index].element));
+        let (index, store) = own.first_of(&order, None, |own, index, _| own.open_first(index))?;
+        own.current = AtomicUsize::new(index);
+        (own.name, own.identity, own.gap_bytes) = (store.name().to_owned(), store.identity(), store.gap_bytes());
+        own.size_bytes = store.size_bytes()?;
+        *lock(&own.replicas[index].state) = State::Open(store);
+        Ok(own)
+    }
+
+    fn open_first(&self, index: usize) -> Result<Arc<dyn Store>> {
+        let store = (self.open_one)(&self.replicas[index].location, &self.settings)?;
+        store.size_bytes()?;
+        Ok(store)
+    }
+
+    /// How often all replicas are asked in turn.
+    fn rounds_max(&self) -> u32 {
+        self.settings.tries_max.max(1)
+    }
+
+    /// Does `work`, which is told how often all were tried before, with the first of these replicas where it succeeds.
+    fn first_of<T>(
+        &self,
+        order: &[usize],
+        range: Option<ByteRange>,
+        mut work: impl FnMut(&Self, usize, u32) -> Result<T>,
+    ) -> Result<(usize, T)> {
+        let mut errors: Vec<StorageError> = Vec::new();
+        for round in 0..self.rounds_max() {
+            if round > 0 {
+                std::thread::sleep(pause(round));
+            }
+            errors.clear();
+            for index in order {
+                let started = Instant::now();
+                let replica = &self.replicas[*index];
+                let error = match work(self, *index, round) {
+                    Ok(done) => {
+                        health::trust(&replica.element);
+                        return Ok((*index, done));
+                    }
+                    Err(error) => error,
+                };
+                self.note_failed(replica, &error, started);
+                errors.push(error);
+            }
+            let again = errors.iter().any(StorageError::retry_may_help);
+            if !again || round + 1 == self.rounds_max() {
+                return Err(self.none_left(errors, range, round + 1));
+            }
+            let first = order.first().map_or("", |index| &self.replicas[*index].element);
+            note(first, |troubles| troubles.retries_count += 1);
+        }
+        Err(self.none_left(errors, range, 1))
+    }
+
+    fn note_failed(&self, replica: &Replica, error: &StorageError, started: Instant) {
+        use StorageErrorKind::{Changed, Timeout, Unreachable};
+        let is_trouble = error.retry_may_help() || self.replicas.len() > 1 || error.kind == Timeout;
+        if is_trouble && !error.is_counted && error.kind != Changed {
+            note_failure(&replica.element, error.kind, started.elapsed());
+        }
+        if matches!(error.kind, Timeout | Unreachable) {
+            health::leave(&replica.element);
+        }
+        // It is opened again, on another connection, if it comes to its turn again.
+        let mut state = lock(&replica.state);
+        if let State::Open(_) = *state {
+            *state = State::Closed;
+        }
+    }
+
+    /// What is said when no replica could do it.
+    fn none_left(&self, mut errors: Vec<StorageError>, range: Option<ByteRange>, rounds: u32) -> StorageError {
+        let tries = if rounds > 1 { format!(" ({rounds} tries)") } else { String::new() };
+        if errors.len() == 1 {
+            if let Some(mut error) = errors.pop() {
+                if !error.is_counted {
+                    error.message = format!("{}{tries}.", error.message.trim_end_matches('.'));
+                }
+                return StorageError { is_counted: true, ..error };
+            }
+        }
+        let retry_may_help = errors.iter().any(StorageError::retry_may_help);
+        let kind = errors.iter().find(|error| error.retry_may_help()).or(errors.first());
+        let kind = kind.map_or(StorageErrorKind::NotFound, |error| error.kind);
+        let reasons: Vec<&str> = errors.iter().map(|error| error.message.trim_end_matches('.')).collect();
+        let reason = format!("none of its {} replicas can be read{tries}: {}", reasons.len(), reasons.join("; "));
+        let fault = Fault { kind, reason, retry_may_help, is_counted: true };
+        fault.at(&self.path, range)
+    }
+
+    /// The store of a replica; opened now if it is not yet, and compared with what was read before.
+    fn store(&self, index: usize) -> Result<Arc<dyn Store>> {
+        let replica = &self.replicas[index];
+        let mut state = lock(&replica.state);
+        match &*state {
+            State::Open(store) => return Ok(Arc::clone(store)),
+            State::Refused(error) => return Err(error.clone()),
+            State::Closed => {}
+        }
+        let store = (self.open_one)(&replica.location, &self.settings)?;
+        if let Some(how) = self.differs(&*store)? {
+            let shown = without_secrets(&replica.location);
+            let reason = format!("it is another file than the one that was opened: {how}");
+            let error = Fault::new(StorageErrorKind::Changed, reason).at(&shown, None);
+            note(&replica.element, |troubles| troubles.replicas_refused_count += 1);
+            *state = State::Refused(error.clone());
+            return Err(error);
+        }
+        *state = State::Open(Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// In what this store is not the file that was opened.
+    fn differs(&self, store: &dyn Store) -> Result<Option<String>> {
+        let size_bytes = store.size_bytes()?;
+        if size_bytes != self.size_bytes {
+            return Ok(Some(format!("it has {size_bytes} bytes instead of {}", self.size_bytes)));
+        }
+        if self.replicas.len() == 1 {
+            let changed = store.identity() != self.identity;
+            return Ok(changed.then(|| "it was written since".to_owned()));
+        }
+        let offset = self.samples.differs(store)?;
+        Ok(offset.map(|offset| format!("its bytes at offset {offset} differ from those read at {}", self.name)))
+    }
+
+    /// Reads from one replica, and gives it up where another could do better.
+    fn read_from(&self, index: usize, reads: &mut [RangeRead], round: u32) -> Result<ReadEffort> {
+        let store = self.store(index)?;
+        if self.replicas.len() == 1 {
+            return store.read_ranges(reads);
+        }
+        let replica = &self.replicas[index];
+        let bytes = reads.iter().map(|read| read.range.length).sum();
+        let limit = lock(&replica.pace).stalls_after(bytes, self.settings.silence);
+        // Who was left too early gets more time when its turn comes again, and in the end all that its own deadlines give.
+        let limit = limit.saturating_mul(1 << (2 * round).min(16));
+        let started = Instant::now();
+        let effort = if round + 1 == self.rounds_max() {
+            store.read_ranges(reads)
+        } else {
+            read_within(limit, &store, reads).unwrap_or_else(|_| {
+                let reason = format!(
+                    "{} gave nothing for {:.1} s, where less was expected; it was left for another replica",
+                    replica.element,
+                    limit.as_secs_f64()
+                );
+                let range = reads.first().map(|read| read.range);
+                Err(Fault::new(StorageErrorKind::Timeout, reason).at(&without_secrets(&replica.location), range))
+            })
+        }?;
+        lock(&replica.pace).measure(bytes, started.elapsed());
+        self.samples.add(reads);
+        Ok(effort)
+    }
+
+    /// Reads, beginning with the replica of this index.
+    fn read_beginning_with(&self, first: usize, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        if let Some(read) = reads.iter().find(|read| read.range.end().is_none_or(|end| end > self.size_bytes)) {
+            return Err(StorageError::truncated(&self.path, read.range, self.size_bytes));
+        }
+        let count = self.replicas.len();
+        let order: Vec<usize> = (0..count).map(|step| (first + step) % count).collect();
+        let range = reads.first().map(|read| read.range);
+        let (index, effort) = self.first_of(&order, range, |own, index, round| own.read_from(index, reads, round))?;
+        let before = self.current.swap(index, Ordering::Relaxed);
+        if before != index {
+            note(&self.replicas[before].element, |troubles| troubles.replicas_left_count += 1);
+        }
+        Ok(effort)
+    }
+}
+
+impl Store for Replicated {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.identity.clone()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.gap_bytes
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.read_beginning_with(self.current.load(Ordering::Relaxed), reads)
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let current = self.current.load(Ordering::Relaxed);
+        let mut state = lock(&self.replicas[current].state);
+        if let State::Open(_) = *state {
+            *state = State::Closed;
+        }
+        drop(state);
+        self.read_beginning_with((current + 1) % self.replicas.len(), reads)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

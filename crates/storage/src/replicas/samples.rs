@@ -1,0 +1,77 @@
+//! Checksums of some of what was read, to see whether another replica has the same bytes.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::limits::{SAMPLES_MAX, SAMPLE_BYTES_MAX};
+use crate::{ByteRange, RangeRead, Result, Store};
+
+#[derive(Debug, Default)]
+struct Kept {
+    samples: Vec<(ByteRange, u32)>,
+    seen_count: usize,
+}
+
+/// The first samples of a file, and its last.
+#[derive(Debug, Default)]
+pub(super) struct Samples(Mutex<Kept>);
+
+impl Samples {
+    /// Remembers the beginning of each of these reads, or of the last of them.
+    pub(super) fn add(&self, reads: &[RangeRead]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for read in reads.iter().filter(|read| read.range.length > 0) {
+            let length = read.range.length.min(SAMPLE_BYTES_MAX);
+            let Some(bytes) = read.bytes().get(..length as usize) else { continue };
+            let range = ByteRange::new(read.range.offset, length);
+            if kept.samples.iter().any(|(known, _)| *known == range) {
+                continue;
+            }
+            let sample = (range, crc32c::crc32c(bytes));
+            kept.seen_count += 1;
+            if kept.samples.len() < SAMPLES_MAX {
+                kept.samples.push(sample);
+            } else {
+                // The head of the file stays, what was read last replaces what was read before it.
+                let index = SAMPLES_MAX / 2 + kept.seen_count % (SAMPLES_MAX / 2);
+                kept.samples[index] = sample;
+            }
+        }
+    }
+
+    /// Where this store has other bytes than were read before; None if it has the same.
+    pub(super) fn differs(&self, store: &dyn Store) -> Result<Option<u64>> {
+        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner).samples.clone();
+        if samples.is_empty() {
+            return Ok(None);
+        }
+        let mut reads: Vec<RangeRead> = samples.iter().map(|(range, _)| RangeRead::new(*range)).collect();
+        store.read_ranges(&mut reads)?;
+        let other = reads.iter().zip(&samples).find(|(read, (_, sum))| crc32c::crc32c(read.bytes()) != *sum);
+        Ok(other.map(|(read, _)| read.range.offset))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+
+    #[test]
+    fn a_store_with_one_other_byte_in_what_was_read_is_told() {
+        let bytes: Vec<u8> = (0..100_000).map(|index| (index % 251) as u8).collect();
+        let store = Memory::new("f", bytes.clone());
+        let samples = Samples::default();
+        for offset in (0..99_000).step_by(1000) {
+            let mut read = [RangeRead::new(ByteRange::new(offset, 900))];
+            store.read_ranges(&mut read).unwrap();
+            samples.add(&read);
+        }
+        assert_eq!(samples.differs(&store).unwrap(), None);
+        for (changed, found) in [(1, Some(0)), (3899, Some(3000)), (98_000, Some(98_000)), (950, None)] {
+            let mut other = bytes.clone();
+            other[changed] ^= 1;
+            assert_eq!(samples.differs(&Memory::new("g", other)).unwrap(), found, "{changed}");
+        }
+    }
+}

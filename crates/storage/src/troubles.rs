@@ -1,0 +1,104 @@
+//! What went wrong at each storage element, counted for the report of a job.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::StorageErrorKind;
+
+/// The troubles with one storage element.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Troubles {
+    /// Requests that were made again.
+    pub retries_count: u64,
+    /// Requests that were not answered in time.
+    pub timeouts_count: u64,
+    /// Connections that were not made, or lost.
+    pub resets_count: u64,
+    /// Answers that were not what was asked for, or whose bytes cannot be right.
+    pub wrong_answers_count: u64,
+    /// Requests that failed in another way.
+    pub other_errors_count: u64,
+    /// Files that were read on from another replica.
+    pub replicas_left_count: u64,
+    /// Replicas that were not used because they differ.
+    pub replicas_refused_count: u64,
+    /// Time in requests that failed, and in the pauses after them.
+    pub lost: Duration,
+}
+
+/// The process that counts, and the troubles by storage element.
+type Counted = (u32, BTreeMap<String, Troubles>);
+
+static COUNTED: Mutex<Option<Counted>> = Mutex::new(None);
+
+fn counted() -> MutexGuard<'static, Option<Counted>> {
+    let mut counted = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    // After a fork what was counted before is the parent's to tell.
+    if counted.as_ref().is_none_or(|(owner, _)| *owner != std::process::id()) {
+        *counted = Some((std::process::id(), BTreeMap::new()));
+    }
+    counted
+}
+
+/// Adds to the troubles with a storage element.
+pub(crate) fn note(element: &str, add: impl FnOnce(&mut Troubles)) {
+    if let Some((_, by_element)) = counted().as_mut() {
+        add(by_element.entry(element.to_owned()).or_default());
+    }
+}
+
+/// Adds a request that failed in so much time.
+pub(crate) fn note_failure(element: &str, kind: StorageErrorKind, lost: Duration) {
+    use StorageErrorKind::{Protocol, Timeout, Unreachable};
+    note(element, |troubles| {
+        match kind {
+            Timeout => troubles.timeouts_count += 1,
+            Unreachable => troubles.resets_count += 1,
+            Protocol => troubles.wrong_answers_count += 1,
+            _ => troubles.other_errors_count += 1,
+        }
+        troubles.lost += lost;
+    });
+}
+
+/// Adds a read whose bytes could not be right: read again they were others.
+pub fn note_wrong_bytes(element: &str) {
+    note(element, |troubles| troubles.wrong_answers_count += 1);
+}
+
+/// What this process has counted since it was asked last, by storage element.
+pub fn take_troubles() -> Vec<(String, Troubles)> {
+    counted().take().map(|(_, by_element)| by_element.into_iter().collect()).unwrap_or_default()
+}
+
+/// What is counted of one storage element, for tests beside each other.
+#[cfg(test)]
+pub(crate) fn troubles_with(element: &str) -> Troubles {
+    counted().as_ref().and_then(|(_, by_element)| by_element.get(element).copied()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_failure_is_counted_for_its_element() {
+        let element = "root://counted-in-a-test:1";
+        note_failure(element, StorageErrorKind::Timeout, Duration::from_millis(5));
+        note_failure(element, StorageErrorKind::Unreachable, Duration::from_millis(5));
+        note_failure(element, StorageErrorKind::Protocol, Duration::ZERO);
+        note_failure(element, StorageErrorKind::Io, Duration::ZERO);
+        note_wrong_bytes(element);
+        let expected = Troubles {
+            timeouts_count: 1,
+            resets_count: 1,
+            wrong_answers_count: 2,
+            other_errors_count: 1,
+            lost: Duration::from_millis(10),
+            ..Troubles::default()
+        };
+        assert_eq!(troubles_with(element), expected);
+        assert_eq!(troubles_with("root://another:1"), Troubles::default());
+    }
+}
