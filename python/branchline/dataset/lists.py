@@ -127,7 +127,7 @@ def _one_file(path: Any, description: Any, template: DataFile, source: str) -> I
     if isinstance(description, Mapping):
         tree = _tree_in(description)
         ranges = _joined(description.get("steps"), path, source) or ranges
-        path = BETWEEN_REPLICAS.join([path, *description.get("replicas") or []])
+        path = BETWEEN_REPLICAS.join([path, *(description.get("replicas") or [])])
     if tree is not None and not isinstance(tree, str):
         raise DatasetError(f"the tree of {path} is given as {tree!r}, which is no name", path=source or None)
     for one in expand(_beside(source, path), replace(template, tree=tree or template.tree)):
@@ -161,7 +161,9 @@ def _joined(steps: Any, path: str, source: str) -> list[tuple[int, int | None]]:
 def _beside(source: str, location: str) -> str:
     """A relative path is looked up from the current directory and, if it is not there, beside the list."""
     path, _ = split_location(location)
-    if not source or BETWEEN_REPLICAS in path or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
+    if BETWEEN_REPLICAS in path:
+        return location
+    if not source or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
         return location
     beside = os.path.join(os.path.dirname(source), location)
     return beside if os.path.exists(split_location(beside)[0]) or "*" in path else location

@@ -1,3 +1,5 @@
+//! Replicas that fail in every way, and what is read all the same.
+
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

@@ -1,0 +1,28 @@
+"""Troubles of storage elements are told in sentences."""
+
+from __future__ import annotations
+
+from branchline.report.summary import summary
+from branchline.report.troubles import trouble_sentences
+from branchline.sensors import added_troubles
+
+NOTHING = dict.fromkeys(
+    ("retries", "timeouts", "resets", "wrong_answers", "other_errors", "replicas_left", "replicas_refused"), 0
+)
+
+
+def test_what_several_workers_met_is_added_and_told_with_what_was_done() -> None:
+    one = {"name": "root://a:1094", **NOTHING, "retries": 1, "resets": 2, "lost_s": 0.5}
+    other = {"name": "root://a:1094", **NOTHING, "timeouts": 1, "replicas_left": 3, "lost_s": 60.0}
+    third = {"name": "https://b", **NOTHING, "wrong_answers": 1, "replicas_refused": 1, "lost_s": 0.0}
+    job = {"troubles": added_troubles([one, third, other])}
+    assert trouble_sentences(job) == [
+        "At root://a:1094 1 request was not answered in time and 2 connections were refused or lost; 1 request was made"
+        " again and 3 files were read on from another replica; 60.5 s of waiting lost.",
+        "At https://b 1 answer was wrong; 1 replica was not used because it differs.",
+    ]
+    assert trouble_sentences(job)[0] in summary({**job, "events": 0})
+
+
+def test_a_job_without_trouble_says_nothing() -> None:
+    assert trouble_sentences({}) == trouble_sentences({"troubles": []}) == []
