@@ -289,10 +289,11 @@ impl Connection {
         loop {
             match self.line(direction).take() {
                 Some(Piece::Bytes(bytes)) => {
+                    // Before they go: who got them may look at the counts.
+                    count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                     if to.write_all(&bytes).is_err() {
                         return self.close();
                     }
-                    count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 }
                 Some(Piece::End) => {
                     // The other direction may go on.
