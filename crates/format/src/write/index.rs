@@ -34,7 +34,7 @@ impl TreeIndex {
         cursor.finish(header)?;
         let base = bytes.get(start..cursor.position()).unwrap_or_default().to_vec();
         let (major_name, minor_name) = (cursor.string_bytes()?.to_vec(), cursor.string_bytes()?.to_vec());
-        let count = i64::from(cursor.i32()?);
+        let count = cursor.i64()?;
         let count = cursor.checked_count(count, 24)?;
         let mut column = || (0..count).map(|_| cursor.i64()).collect::<Result<Vec<i64>>>();
         let (majors, minors, entries) = (column()?, column()?, column()?);
@@ -62,7 +62,7 @@ impl TreeIndex {
         body.extend_from_slice(&self.base);
         super::key::push_string(&mut body, &self.major_name)?;
         super::key::push_string(&mut body, &self.minor_name)?;
-        super::key::push_i32(&mut body, rows.len() as u64)?;
+        body.extend((rows.len() as u64).to_be_bytes());
         rows.iter().for_each(|row| body.extend(row.0.to_be_bytes()));
         rows.iter().for_each(|row| body.extend(row.1.to_be_bytes()));
         rows.iter().for_each(|row| body.extend(row.2.to_be_bytes()));
