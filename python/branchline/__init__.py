@@ -1,11 +1,10 @@
 """Reads ROOT files of collision events once, for every analysis step, and says where the time went."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from branchline import errors as exceptions
 from branchline._core import __version__
 from branchline.access import Access
-from branchline.dataset import Dataset
 from branchline.errors import (
     BadFileError,
     BranchlineError,
@@ -24,9 +23,13 @@ from branchline.errors import (
     UnsupportedBranchError,
     WagonError,
 )
-from branchline.running import run
-from branchline.train import TrainResult, forecast
-from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, nanoevents, num_entries, open
+from branchline.lazily import lazily
+
+if TYPE_CHECKING:
+    from branchline.dataset import Dataset
+    from branchline.running import run
+    from branchline.train import TrainResult, forecast
+    from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, nanoevents, num_entries, open
 
 __all__ = [
     "Access",
@@ -80,7 +83,32 @@ _INSTEAD = {
 }
 
 
+_find = lazily(
+    __name__,
+    {
+        "branchline.dataset": ("Dataset",),
+        "branchline.running": ("run",),
+        "branchline.train": ("TrainResult", "forecast"),
+        "branchline.tree": (
+            "Branch",
+            "Directory",
+            "File",
+            "Tree",
+            "concatenate",
+            "iterate",
+            "nanoevents",
+            "num_entries",
+            "open",
+        ),
+    },
+)
+
+
 def __getattr__(name: str) -> Any:
     if name in _INSTEAD:
         raise NotHereError(f"branchline has no {name}", hint=_INSTEAD[name])
-    raise AttributeError(f"module 'branchline' has no attribute {name!r}")
+    return _find(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -44,7 +44,9 @@ def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         #include <TTree.h>
         #include <string>
         #include <vector>
-        template <class H> void branchline_fill(H &h, TRandom3 &r) { for (int k = 0; k < 200; ++k) h.Fill(r.Gaus(2), 1 + r.Rndm()); }
+        template <class H> void branchline_fill(H &h, TRandom3 &r) {
+           for (int k = 0; k < 200; ++k) h.Fill(r.Gaus(2), 1 + r.Rndm());
+        }
         void branchline_histograms(int i, TRandom3 &r) {
            TH1C c("c", "", 10, 0, 5); TH1S s("s", "", 10, 0, 5); TH1I n("n", "", 10, 0, 5); TH1F f("f", "", 10, 0, 5);
            TH1D d("d", "", 10, 0, 5), weighted("weighted", "", 10, 0, 5), mixed("mixed", "", 10, 0, 5);
@@ -70,7 +72,9 @@ def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         void branchline_objects(int i, TRandom3 &r) {
            TGraph g(2); g.SetPoint(0, i, 1); g.SetPoint(1, i, 2); g.Write("g");
            TGraphErrors ge(1); ge.SetPoint(0, i, 1); ge.SetPointError(0, 0.1, i); ge.Write("ge");
-           TGraphAsymmErrors ga(i); for (int k = 0; k < i; ++k) { ga.SetPoint(k, i, k); ga.SetPointError(k, 1, 2, 3, i); } ga.Write("ga");
+           TGraphAsymmErrors ga(i);
+           for (int k = 0; k < i; ++k) { ga.SetPoint(k, i, k); ga.SetPointError(k, 1, 2, 3, i); }
+           ga.Write("ga");
            TParameter<double>("sum", 0.5 + i).Write(); TParameter<int>("most", 3 - i, 'M').Write();
            TParameter<Long64_t>("first", i, 'f').Write(); TParameter<float>("product", 1.5f + i, '*').Write();
            TParameter<bool>("any", i == 1).Write();

@@ -1,5 +1,5 @@
 """`python -m branchline.cli` is the command `branchline`, for where no script is installed."""
 
-from branchline.cli.app import main
+from branchline.cli import main
 
 main()

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import branchline
 from branchline.cli.demo_data import demo_data
-from branchline.cli.failure import hush, say, say_stopping, told
+from branchline.cli.failure import ended, say, say_stopping, told
 from branchline.cli.inspecting import inspect
 from branchline.cli.merging import merge
 from branchline.cli.progress_bar import progress_bar
@@ -22,11 +22,11 @@ from branchline.cli.tables import print_forecast
 from branchline.cli.tracing import trace
 from branchline.dataset import DataFile
 from branchline.locations import split_location
-from branchline.report import summary
+from branchline.report.summary import summary
 from branchline.running import run_quietly
 from branchline.train import TrainResult, forecast
+from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from branchline.train.plan import open_tree
-from branchline.train.result import EXIT_INCOMPLETE, EXIT_INTERRUPTED
 
 app = typer.Typer(
     name="branchline",
@@ -196,10 +196,4 @@ def options(
 
 def main() -> None:
     """Entry point of the command line."""
-    try:
-        app()
-    except BrokenPipeError:
-        hush()
-    except KeyboardInterrupt:
-        say("interrupted")
-        sys.exit(EXIT_INTERRUPTED)
+    ended(app)

@@ -6,13 +6,13 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
 
 from branchline.errors import BranchlineError
-from branchline.train.result import EXIT_ERROR, EXIT_INTERRUPTED
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 
 STDERR = 2
 STOPPING = b"branchline: stopping; what is finished is kept (once more to end at once)\n"
@@ -34,6 +34,17 @@ def hush() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def ended(app: Callable[[], object]) -> None:
+    """Runs a command line to its end."""
+    try:
+        app()
+    except BrokenPipeError:
+        hush()
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(EXIT_INTERRUPTED)
 
 
 @contextmanager

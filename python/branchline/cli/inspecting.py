@@ -18,7 +18,7 @@ from branchline.layout.drawing import draw
 from branchline.layout.files import PAGE_BYTES
 from branchline.layout.places import Spread
 from branchline.report.quantities import count, counted, percent, significant, size
-from branchline.train.result import EXIT_INCOMPLETE
+from branchline.train.exit_codes import EXIT_INCOMPLETE
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-from branchline.cli.failure import say, told
+from branchline.cli.failure import ended, say, told
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
 from branchline.limits import MB
 from branchline.report.quantities import count, counted, size
-from branchline.train.result import EXIT_INCOMPLETE
+from branchline.train.exit_codes import EXIT_INCOMPLETE
 
 
 @with_reading_options
@@ -94,6 +91,10 @@ def _progress_bar() -> Iterator[Callable[[MergeProgress], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    # Only who looks at it waits for it to be imported.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("merge"),
         BarColumn(),
@@ -108,3 +109,11 @@ def _progress_bar() -> Iterator[Callable[[MergeProgress], None] | None]:
             bar.update(task, completed=now.files_done, total=now.files_count, copied=copied)
 
         yield report
+
+
+def main() -> None:
+    """The command line with this command alone, which has little to import."""
+    app = typer.Typer(name="branchline", add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    app.command()(merge)
+    ended(app)

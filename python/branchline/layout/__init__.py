@@ -1,9 +1,14 @@
 """How files lie on disk: what a tree is made of, where its baskets lie, what that costs a reader; and merged ones."""
 
-from branchline.layout.datasets import DatasetLayout, inspect_dataset
-from branchline.layout.files import BranchLayout, FileLayout, inspect_file
-from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
-from branchline.layout.places import Places
+from typing import TYPE_CHECKING
+
+from branchline.lazily import lazily
+
+if TYPE_CHECKING:
+    from branchline.layout.datasets import DatasetLayout, inspect_dataset
+    from branchline.layout.files import BranchLayout, FileLayout, inspect_file
+    from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
+    from branchline.layout.places import Places
 
 __all__ = [
     "BranchLayout",
@@ -17,3 +22,13 @@ __all__ = [
     "inspect_file",
     "merge",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "branchline.layout.datasets": ("DatasetLayout", "inspect_dataset"),
+        "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
+        "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),
+        "branchline.layout.places": ("Places",),
+    },
+)

@@ -109,8 +109,8 @@ def write(result: TrainResult, claim: Claim) -> None:
     Ctrl-C keeps what is written and goes on to the records, a second one ends at once.
     """
     # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
-    from branchline.report import write_out
     from branchline.report.job_files import write_job
+    from branchline.report.writing import write_out
 
     result.out = claim.out
     interruption = Interruption()

@@ -1,13 +1,18 @@
 """Trains: wagons that share one read of a dataset, what becomes of their results, and a forecast of both."""
 
-from branchline.train.accumulators import CannotAddError, add
-from branchline.train.events import Events
-from branchline.train.forecasting import Forecast, WagonForecast, forecast
-from branchline.train.progress import TrainProgress
-from branchline.train.result import TrainResult
-from branchline.train.running import run_train
-from branchline.train.share_result import FAILED, FINISHED, PARTIAL, RUNNING, JobError
-from branchline.train.wagons import Wagon, load_wagons, wagons_of
+from typing import TYPE_CHECKING
+
+from branchline.lazily import lazily
+
+if TYPE_CHECKING:
+    from branchline.train.accumulators import CannotAddError, add
+    from branchline.train.events import Events
+    from branchline.train.forecasting import Forecast, WagonForecast, forecast
+    from branchline.train.progress import TrainProgress
+    from branchline.train.result import TrainResult
+    from branchline.train.running import run_train
+    from branchline.train.share_result import FAILED, FINISHED, PARTIAL, RUNNING, JobError
+    from branchline.train.wagons import Wagon, load_wagons, wagons_of
 
 __all__ = [
     "FAILED",
@@ -28,3 +33,17 @@ __all__ = [
     "run_train",
     "wagons_of",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "branchline.train.accumulators": ("CannotAddError", "add"),
+        "branchline.train.events": ("Events",),
+        "branchline.train.forecasting": ("Forecast", "WagonForecast", "forecast"),
+        "branchline.train.progress": ("TrainProgress",),
+        "branchline.train.result": ("TrainResult",),
+        "branchline.train.running": ("run_train",),
+        "branchline.train.share_result": ("FAILED", "FINISHED", "PARTIAL", "RUNNING", "JobError"),
+        "branchline.train.wagons": ("Wagon", "load_wagons", "wagons_of"),
+    },
+)

@@ -8,15 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from branchline.sensors import rows_of
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.train.faults import WagonFault
 from branchline.train.share_result import FAILED, JobError
-
-# How a run ends, as the exit code of the command line; 2 is for wrong usage, as everywhere.
-EXIT_OK = 0
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_INCOMPLETE = 3
-EXIT_INTERRUPTED = 130
 
 
 @dataclass

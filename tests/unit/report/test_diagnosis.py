@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from branchline.report import diagnosis
+from branchline.report.diagnosis import diagnosis
 
 Maker = Callable[..., dict[str, Any]]
 

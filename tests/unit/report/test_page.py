@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from branchline.report import diagnosis
 from branchline.report.charts import nice_ticks, sorted_columns, stack
+from branchline.report.diagnosis import diagnosis
 from branchline.report.page import page_html
 
 Maker = Callable[..., dict[str, Any]]

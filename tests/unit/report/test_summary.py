@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from branchline.report import diagnosis, summary
+from branchline.report.diagnosis import diagnosis
+from branchline.report.summary import summary
 
 
 def test_a_job_in_two_lines(job: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ import resource, sys, types
 from pathlib import Path
 import hist, numpy
 from branchline.errors import StorageError
-from branchline.report import write_out
+from branchline.report.writing import write_out
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 job = {"status": "finished", "events": 10, "wall_s": 1.0, "phases": {"wagons": 1.0}}
 large = hist.Hist.new.Reg(100_000, 0, 1).Double()

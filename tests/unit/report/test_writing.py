@@ -11,7 +11,7 @@ import numpy
 import pyarrow.parquet
 import uproot
 
-from branchline.report import write_out
+from branchline.report.writing import write_out
 
 
 class Result:

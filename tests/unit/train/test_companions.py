@@ -11,7 +11,7 @@ import pytest
 import uproot
 
 import branchline
-from branchline.report import summary
+from branchline.report.summary import summary
 
 FILES, EVENTS = 3, 12
 SHORT = 9  # entries of the tree that ends early
