@@ -16,102 +16,102 @@ from tests.peers.peers import missing
 from branchline.layout import merge
 
 FILES = 3
+# Has ROOT write a file: `branchline_contents(path, number)`.
+WRITER = """
+#ifndef BRANCHLINE_MERGING_CONTENTS
+#define BRANCHLINE_MERGING_CONTENTS
+#include <TEfficiency.h>
+#include <TF1.h>
+#include <TFile.h>
+#include <TGraphAsymmErrors.h>
+#include <TGraphErrors.h>
+#include <TH1.h>
+#include <TH2.h>
+#include <TH3.h>
+#include <THStack.h>
+#include <TKey.h>
+#include <TList.h>
+#include <TObjString.h>
+#include <TParameter.h>
+#include <TProfile2D.h>
+#include <TProfile3D.h>
+#include <TRandom3.h>
+#include <TTree.h>
+#include <string>
+#include <vector>
+template <class H> void branchline_fill(H &h, TRandom3 &r) {
+   for (int k = 0; k < 200; ++k) h.Fill(r.Gaus(2), 1 + r.Rndm());
+}
+void branchline_histograms(int i, TRandom3 &r) {
+   TH1C c("c", "", 10, 0, 5); TH1S s("s", "", 10, 0, 5); TH1I n("n", "", 10, 0, 5); TH1F f("f", "", 10, 0, 5);
+   TH1D d("d", "", 10, 0, 5), weighted("weighted", "", 10, 0, 5), mixed("mixed", "", 10, 0, 5);
+   weighted.Sumw2(); if (i > 0) mixed.Sumw2(); else mixed.Sumw2(false);
+   for (TH1 *h : std::vector<TH1 *>{&c, &s, &n, &f, &d, &weighted, &mixed}) branchline_fill(*h, r);
+   double edges[] = {0, 1, 5, 20};
+   TH1D uneven("uneven", "", 3, edges); branchline_fill(uneven, r);
+   TH1D labelled("labelled", "", 2, 0, 2); labelled.Fill("one", 1); labelled.Fill("two", i);
+   TH1D fitted("fitted", "", 10, 0, 5); branchline_fill(fitted, r); fitted.Fit("gaus", "QN0");
+   fitted.GetListOfFunctions()->Add(new TF1("curve", "[0]*x+[1]", 0, 5));
+   TH2F two("two", "", 4, 0, 4, 5, 0, 5); TH3D three("three", "", 2, 0, 4, 3, 0, 5, 4, 0, 4);
+   TProfile p("p", "", 5, 0, 5), spread("spread", "", 5, 0, 5, "s"), pw("pw", "", 5, 0, 5); pw.Sumw2();
+   TProfile2D p2("p2", "", 3, 0, 3, 3, 0, 3); TProfile3D p3("p3", "", 2, 0, 3, 2, 0, 3, 2, 0, 3);
+   TEfficiency e("e", "", 5, 0, 5);
+   for (int k = 0; k < 100; ++k) {
+      double x = r.Uniform(5), y = r.Uniform(4), z = r.Uniform(3);
+      two.Fill(x, y, z); three.Fill(x, y, z); p.Fill(x, y); spread.Fill(x, y); pw.Fill(x, y, z);
+      p2.Fill(x, y, z); p3.Fill(x, y, z, x * y); e.Fill(y > 2, x);
+   }
+   for (TObject *o : std::vector<TObject *>{&c, &s, &n, &f, &d, &weighted, &mixed, &uneven, &labelled, &fitted,
+        &two, &three, &p, &spread, &pw, &p2, &p3, &e}) o->Write();
+}
+void branchline_objects(int i, TRandom3 &r) {
+   TGraph g(2); g.SetPoint(0, i, 1); g.SetPoint(1, i, 2); g.Write("g");
+   TGraphErrors ge(1); ge.SetPoint(0, i, 1); ge.SetPointError(0, 0.1, i); ge.Write("ge");
+   TGraphAsymmErrors ga(i);
+   for (int k = 0; k < i; ++k) { ga.SetPoint(k, i, k); ga.SetPointError(k, 1, 2, 3, i); }
+   ga.Write("ga");
+   TParameter<double>("sum", 0.5 + i).Write(); TParameter<int>("most", 3 - i, 'M').Write();
+   TParameter<Long64_t>("first", i, 'f').Write(); TParameter<float>("product", 1.5f + i, '*').Write();
+   TParameter<bool>("any", i == 1).Write();
+   TList list; TH1D *one = new TH1D("one", "", 5, 0, 5); one->SetDirectory(nullptr); branchline_fill(*one, r);
+   TList *inner = new TList; TH1F *deep = new TH1F("deep", "", 5, 0, 5); deep->SetDirectory(nullptr);
+   branchline_fill(*deep, r); inner->Add(deep); inner->SetName("inner"); list.Add(one); list.Add(inner);
+   list.Write("list", TObject::kSingleKey);
+   THStack stack("stack", ""); TH1D *part = new TH1D("part", "", 5, 0, 5); part->SetDirectory(nullptr);
+   branchline_fill(*part, r); stack.Add(part); stack.Write();
+   TNamed("same", "alike").Write(); TObjString(("text " + std::to_string(i)).c_str()).Write("text");
+}
+void branchline_tree(const char *name, int i, int entries) {
+   TTree tree(name, "a tree"); int n; std::vector<float> list; std::string text; float array[20];
+   tree.Branch("n", &n, "n/I"); tree.Branch("list", &list); tree.Branch("text", &text);
+   tree.Branch("array", array, "array[n]/F");
+   for (int k = 0; k < entries; ++k) {
+      n = (k + i) % 20; list.assign(n, k + 0.5f * i); text = std::string(k % 30, 'a' + i);
+      for (int m = 0; m < n; ++m) array[m] = m * k;
+      tree.Fill();
+      if (entries > 100 && k == entries / 2) tree.FlushBaskets();
+   }
+   tree.BuildIndex("n + 100 * Entry$", "Entry$");
+   tree.GetUserInfo()->Add(new TNamed("user", "info"));
+   tree.SetAlias("twice", "2 * n");
+   tree.Write();
+}
+void branchline_contents(const char *path, int i) {
+   TFile file(path, "RECREATE"); TRandom3 r(i + 1);
+   branchline_histograms(i, r); branchline_tree("events", i, 300);
+   TDirectory *deep = file.mkdir("deep/er"); file.GetDirectory("deep/er")->cd();
+   branchline_objects(i, r); branchline_tree("small", i, 7);
+   file.cd(); branchline_tree("empty", i, 0);
+   if (i == 1) TNamed("only", "here").Write();
+}
+#endif
+"""
 
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Files of ROOT with trees in several directories, some of whose baskets came with them, and all that adds up."""
-    root.gInterpreter.Declare(
-        """
-        #ifndef BRANCHLINE_MERGING_CONTENTS
-        #define BRANCHLINE_MERGING_CONTENTS
-        #include <TEfficiency.h>
-        #include <TF1.h>
-        #include <TFile.h>
-        #include <TGraphAsymmErrors.h>
-        #include <TGraphErrors.h>
-        #include <TH1.h>
-        #include <TH2.h>
-        #include <TH3.h>
-        #include <THStack.h>
-        #include <TKey.h>
-        #include <TList.h>
-        #include <TObjString.h>
-        #include <TParameter.h>
-        #include <TProfile2D.h>
-        #include <TProfile3D.h>
-        #include <TRandom3.h>
-        #include <TTree.h>
-        #include <string>
-        #include <vector>
-        template <class H> void branchline_fill(H &h, TRandom3 &r) {
-           for (int k = 0; k < 200; ++k) h.Fill(r.Gaus(2), 1 + r.Rndm());
-        }
-        void branchline_histograms(int i, TRandom3 &r) {
-           TH1C c("c", "", 10, 0, 5); TH1S s("s", "", 10, 0, 5); TH1I n("n", "", 10, 0, 5); TH1F f("f", "", 10, 0, 5);
-           TH1D d("d", "", 10, 0, 5), weighted("weighted", "", 10, 0, 5), mixed("mixed", "", 10, 0, 5);
-           weighted.Sumw2(); if (i > 0) mixed.Sumw2(); else mixed.Sumw2(false);
-           for (TH1 *h : std::vector<TH1 *>{&c, &s, &n, &f, &d, &weighted, &mixed}) branchline_fill(*h, r);
-           double edges[] = {0, 1, 5, 20};
-           TH1D uneven("uneven", "", 3, edges); branchline_fill(uneven, r);
-           TH1D labelled("labelled", "", 2, 0, 2); labelled.Fill("one", 1); labelled.Fill("two", i);
-           TH1D fitted("fitted", "", 10, 0, 5); branchline_fill(fitted, r); fitted.Fit("gaus", "QN0");
-           fitted.GetListOfFunctions()->Add(new TF1("curve", "[0]*x+[1]", 0, 5));
-           TH2F two("two", "", 4, 0, 4, 5, 0, 5); TH3D three("three", "", 2, 0, 4, 3, 0, 5, 4, 0, 4);
-           TProfile p("p", "", 5, 0, 5), spread("spread", "", 5, 0, 5, "s"), pw("pw", "", 5, 0, 5); pw.Sumw2();
-           TProfile2D p2("p2", "", 3, 0, 3, 3, 0, 3); TProfile3D p3("p3", "", 2, 0, 3, 2, 0, 3, 2, 0, 3);
-           TEfficiency e("e", "", 5, 0, 5);
-           for (int k = 0; k < 100; ++k) {
-              double x = r.Uniform(5), y = r.Uniform(4), z = r.Uniform(3);
-              two.Fill(x, y, z); three.Fill(x, y, z); p.Fill(x, y); spread.Fill(x, y); pw.Fill(x, y, z);
-              p2.Fill(x, y, z); p3.Fill(x, y, z, x * y); e.Fill(y > 2, x);
-           }
-           for (TObject *o : std::vector<TObject *>{&c, &s, &n, &f, &d, &weighted, &mixed, &uneven, &labelled, &fitted,
-                &two, &three, &p, &spread, &pw, &p2, &p3, &e}) o->Write();
-        }
-        void branchline_objects(int i, TRandom3 &r) {
-           TGraph g(2); g.SetPoint(0, i, 1); g.SetPoint(1, i, 2); g.Write("g");
-           TGraphErrors ge(1); ge.SetPoint(0, i, 1); ge.SetPointError(0, 0.1, i); ge.Write("ge");
-           TGraphAsymmErrors ga(i);
-           for (int k = 0; k < i; ++k) { ga.SetPoint(k, i, k); ga.SetPointError(k, 1, 2, 3, i); }
-           ga.Write("ga");
-           TParameter<double>("sum", 0.5 + i).Write(); TParameter<int>("most", 3 - i, 'M').Write();
-           TParameter<Long64_t>("first", i, 'f').Write(); TParameter<float>("product", 1.5f + i, '*').Write();
-           TParameter<bool>("any", i == 1).Write();
-           TList list; TH1D *one = new TH1D("one", "", 5, 0, 5); one->SetDirectory(nullptr); branchline_fill(*one, r);
-           TList *inner = new TList; TH1F *deep = new TH1F("deep", "", 5, 0, 5); deep->SetDirectory(nullptr);
-           branchline_fill(*deep, r); inner->Add(deep); inner->SetName("inner"); list.Add(one); list.Add(inner);
-           list.Write("list", TObject::kSingleKey);
-           THStack stack("stack", ""); TH1D *part = new TH1D("part", "", 5, 0, 5); part->SetDirectory(nullptr);
-           branchline_fill(*part, r); stack.Add(part); stack.Write();
-           TNamed("same", "alike").Write(); TObjString(("text " + std::to_string(i)).c_str()).Write("text");
-        }
-        void branchline_tree(const char *name, int i, int entries) {
-           TTree tree(name, "a tree"); int n; std::vector<float> list; std::string text; float array[20];
-           tree.Branch("n", &n, "n/I"); tree.Branch("list", &list); tree.Branch("text", &text);
-           tree.Branch("array", array, "array[n]/F");
-           for (int k = 0; k < entries; ++k) {
-              n = (k + i) % 20; list.assign(n, k + 0.5f * i); text = std::string(k % 30, 'a' + i);
-              for (int m = 0; m < n; ++m) array[m] = m * k;
-              tree.Fill();
-              if (entries > 100 && k == entries / 2) tree.FlushBaskets();
-           }
-           tree.BuildIndex("n + 100 * Entry$", "Entry$");
-           tree.GetUserInfo()->Add(new TNamed("user", "info"));
-           tree.SetAlias("twice", "2 * n");
-           tree.Write();
-        }
-        void branchline_contents(const char *path, int i) {
-           TFile file(path, "RECREATE"); TRandom3 r(i + 1);
-           branchline_histograms(i, r); branchline_tree("events", i, 300);
-           TDirectory *deep = file.mkdir("deep/er"); file.GetDirectory("deep/er")->cd();
-           branchline_objects(i, r); branchline_tree("small", i, 7);
-           file.cd(); branchline_tree("empty", i, 0);
-           if (i == 1) TNamed("only", "here").Write();
-        }
-        #endif
-        """
-    )
+    root.gInterpreter.Declare(WRITER)
     folder = tmp_path_factory.mktemp("contents")
     paths = [str(folder / f"{number}.root") for number in range(FILES)]
     for number, path in enumerate(paths):
