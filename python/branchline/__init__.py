@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from branchline.dataset import Dataset
     from branchline.running import run
     from branchline.train import TrainResult, forecast
-    from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, nanoevents, num_entries, open
+    from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
+    from branchline.tree.nanoevents import nanoevents
 
 __all__ = [
     "Access",
