@@ -1,5 +1,7 @@
 //! `branchline.Access` as the storage knows it.
 
+use std::path::PathBuf;
+
 use branchline_storage::{Access, AccessMode};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,6 +15,9 @@ struct Fields {
     gap: Option<u64>,
     requests_in_flight: Option<usize>,
     bytes_in_flight: Option<u64>,
+    cache_dir: Option<PathBuf>,
+    cache_size: u64,
+    stage_dir: Option<PathBuf>,
     throttle: Option<String>,
     fault: Option<String>,
 }
@@ -34,6 +39,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
             gap_bytes: fields.gap,
             requests_in_flight: fields.requests_in_flight,
             bytes_in_flight: fields.bytes_in_flight,
+            cache_dir: fields.cache_dir,
+            cache_bytes: fields.cache_size,
+            stage_dir: fields.stage_dir,
             throttle: fields.throttle,
             fault: fields.fault,
         }))

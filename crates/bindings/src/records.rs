@@ -37,6 +37,7 @@ fn file_record<'py>(py: Python<'py>, record: &FileRecord) -> PyResult<Bound<'py,
     about.set_item("path", &record.path)?;
     about.set_item("store", &record.store)?;
     about.set_item("size_bytes", record.size_bytes)?;
+    about.set_item("remarks", record.remarks.all())?;
     about.set_item("entries", record.entries)?;
     about.set_item("codec", record.codec.map(|codec| codec.name()))?;
     let snapshot = record.counters.snapshot();

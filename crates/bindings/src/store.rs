@@ -68,6 +68,12 @@ impl Store {
         self.0.identity()
     }
 
+    /// What a user should know though the bytes are right.
+    #[getter]
+    fn remarks(&self) -> Vec<String> {
+        self.0.remarks()
+    }
+
     #[getter]
     fn size_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.0.size_bytes().map_err(|error| raised(py, &error))

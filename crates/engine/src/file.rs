@@ -18,7 +18,7 @@ use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, Access, ByteRange, Counted, RangeRead, Store};
+use branchline_storage::{coalesce, Access, ByteRange, Counted, RangeRead, Remarks, Store};
 use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -34,6 +34,7 @@ pub struct File {
     store: Arc<dyn Store>,
     access: Access,
     counters: Arc<Counters>,
+    remarks: Remarks,
     held: Mutex<Held>,
     header: FileHeader,
     directories: Mutex<Directories>,
@@ -64,7 +65,9 @@ impl File {
         // A URL may hold secrets; the store says what may be shown of it.
         let path = store.path().to_owned();
         let path = path.as_str();
-        let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&counters)));
+        let counted = Counted::new(store, Arc::clone(&counters));
+        let remarks = counted.remarked();
+        let store: Arc<dyn Store> = Arc::new(counted);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
         reader.read_first(size, whole_bytes_max)?;
@@ -92,6 +95,7 @@ impl File {
             store,
             access: access.clone(),
             counters,
+            remarks,
             held,
             header,
             directories,
@@ -131,6 +135,11 @@ impl File {
     pub(crate) fn whole_bytes(&self) -> u64 {
         let size = self.size_bytes();
         self.held(0, size).map_or(0, |_| size)
+    }
+
+    /// What its storage had to remark.
+    pub fn remarks(&self) -> &Remarks {
+        &self.remarks
     }
 
     /// How many of its keys had to be found again, as it was never closed; 0 for a file that was.

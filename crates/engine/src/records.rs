@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchline_format::compress::Codec;
+use branchline_storage::Remarks;
 use branchline_trace::Counters;
 
 use crate::chunk::Chunk;
@@ -63,6 +64,8 @@ pub struct FileRecord {
     pub size_bytes: u64,
     /// What reading it has cost; the file itself, with the bytes that it holds, may be closed by now.
     pub counters: Arc<Counters>,
+    /// What its storage had to remark.
+    pub remarks: Remarks,
     /// Entries delivered.
     pub entries: u64,
     /// Codec of its last basket.
@@ -77,6 +80,7 @@ impl FileRecord {
             store: file.store_name().to_string(),
             size_bytes: file.size_bytes(),
             counters: Arc::clone(file.counters()),
+            remarks: file.remarks().clone(),
             entries: 0,
             codec: None,
         }

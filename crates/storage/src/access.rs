@@ -1,5 +1,7 @@
 //! How files are read: what a user may choose, from the way of reading down to its sizes.
 
+use std::path::PathBuf;
+
 /// In which portions and how early a file is read, in the words of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AccessMode {
@@ -52,6 +54,12 @@ pub struct Access {
     pub requests_in_flight: Option<usize>,
     /// Bytes that are asked for and not there yet, of all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
+    /// Where copies of what was read are kept for the next time, if they are.
+    pub cache_dir: Option<PathBuf>,
+    /// What they may take there.
+    pub cache_bytes: u64,
+    /// Where the mode `stage` puts its copies; the system's folder for temporary files if nowhere else.
+    pub stage_dir: Option<PathBuf>,
     /// How slow the storage is to be made, in the words of a [`crate::Throttle`].
     pub throttle: Option<String>,
     /// What is to go wrong at it, in the words of a [`crate::FaultPlan`].
@@ -67,6 +75,9 @@ impl Default for Access {
             gap_bytes: None,
             requests_in_flight: None,
             bytes_in_flight: None,
+            cache_dir: None,
+            cache_bytes: crate::limits::CACHE_BYTES,
+            stage_dir: None,
             throttle: None,
             fault: None,
         }

@@ -1,10 +1,25 @@
 //! A store around a store that counts what is read through it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_trace::{Counter, Counters};
 
 use crate::{RangeRead, ReadEffort, Result, Store};
+
+/// What stores had to remark, for those who ask when the file is closed already.
+#[derive(Debug, Clone, Default)]
+pub struct Remarks(Arc<Mutex<Vec<String>>>);
+
+impl Remarks {
+    /// All of them, each a sentence without a full stop.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, remarks: Vec<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    }
+}
 
 /// Counts bytes asked, bytes read, read calls and the time in them.
 ///
@@ -12,12 +27,20 @@ use crate::{RangeRead, ReadEffort, Result, Store};
 pub struct Counted {
     inner: Arc<dyn Store>,
     counters: Arc<Counters>,
+    remarks: Remarks,
 }
 
 impl Counted {
     /// Counts what is read from `inner` into `counters`.
     pub fn new(inner: Arc<dyn Store>, counters: Arc<Counters>) -> Self {
-        Self { inner, counters }
+        let remarks = Remarks::default();
+        remarks.set(inner.remarks());
+        Self { inner, counters, remarks }
+    }
+
+    /// What is remarked, from now on too.
+    pub fn remarked(&self) -> Remarks {
+        self.remarks.clone()
     }
 }
 
@@ -63,7 +86,12 @@ impl Counted {
     ) -> Result<ReadEffort> {
         let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, asked);
-        let effort = self.counters.timed(Counter::FetchNs, || read(reads))?;
+        let effort = self.counters.timed(Counter::FetchNs, || read(reads));
+        let remarks = self.inner.remarks();
+        if !remarks.is_empty() {
+            self.remarks.set(remarks);
+        }
+        let effort = effort?;
         self.counters.add(Counter::BytesRead, effort.read_bytes);
         self.counters.add(Counter::ReadCalls, effort.calls_count);
         self.counters.add(Counter::CachedBytes, effort.cached_bytes);

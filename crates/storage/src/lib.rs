@@ -7,6 +7,7 @@
 
 mod access;
 mod bridge;
+mod cache;
 mod coalesce;
 mod counted;
 mod error;
@@ -23,6 +24,7 @@ mod replicas;
 mod retry;
 mod s3;
 mod settings;
+mod stage;
 mod store;
 mod tls;
 mod token;
@@ -33,14 +35,16 @@ mod xrootd;
 
 pub use access::{Access, AccessMode};
 pub use bridge::{lay_bridge, Carried, CarriedFile, Carrier, CarrierFailure};
+pub use cache::Cached;
 pub use coalesce::{coalesce, Placement, Plan};
-pub use counted::Counted;
+pub use counted::{Counted, Remarks};
 pub use error::{Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
 pub use local::LocalFile;
 pub use memory::Memory;
 pub use open::open;
 pub use range::{ByteRange, RangeRead};
+pub use stage::Staged;
 pub use store::{ReadEffort, Store};
 pub use trouble::{FaultKind, FaultPlan, Faulty, Proxy, ProxyCounts, Throttle, Throttled};
 pub use troubles::{note_wrong_bytes, take_troubles, Troubles};

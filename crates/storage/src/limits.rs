@@ -112,3 +112,30 @@ pub(crate) const SAMPLE_BYTES_MAX: u64 = 16 * 1024;
 pub(crate) const MOUNT_BYTES_PER_SECOND_MIN: u64 = 100_000;
 /// How long a folder on a disk of this machine is taken to be there without looking again.
 pub(crate) const FOLDER_KNOWN: Duration = Duration::from_secs(10);
+
+/// What a cache on the local disk may take, where the user does not say: the data of a small analysis.
+pub const CACHE_BYTES: u64 = 10_000_000_000;
+/// Bytes with a checksum of their own in the cache: the smallest that is read of it to check what is wanted.
+pub(crate) const CACHE_PIECE_BYTES: u64 = 64 * 1024;
+/// A file of the cache is ended at this size: what a killed process loses of each file it read, and large enough that
+/// few are needed.
+pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// The table of contents of a file of the cache.
+pub(crate) const CACHE_TABLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// What a file of the cache takes beside its bytes: its name, and the rest of its last page.
+pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
+/// The size of a cache that others write to as well is looked up each time that this part of its limit was written.
+pub(crate) const CACHE_LOOKS: u64 = 16;
+/// That a file of the cache was of use is noted at most so often.
+pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
+
+/// Bytes of one request when a file is copied to a local disk.
+pub(crate) const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
+/// Such requests asked for together.
+pub(crate) const STAGE_RANGES: u64 = 4;
+/// Threads that copy: one writes while the other waits for the network.
+pub(crate) const STAGE_LANES: usize = 2;
+/// How often one looks whether another job has copied the file.
+pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// Another job that copies a file and does not get on is waited for so long.
+pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(30);

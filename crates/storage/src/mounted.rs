@@ -36,6 +36,15 @@ fn is_known_here(folder: &Path) -> bool {
     seen.is_some_and(|seen| seen.elapsed() < FOLDER_KNOWN)
 }
 
+/// Whether a file that was opened just now is on a disk of this machine.
+pub(crate) fn is_here(location: &Path) -> bool {
+    is_known_here(folder_of(location))
+}
+
+fn folder_of(location: &Path) -> &Path {
+    location.parent().unwrap_or(Path::new("."))
+}
+
 fn remember(folder: &Path) {
     let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     let folders = folders.get_or_insert_default();
@@ -45,7 +54,7 @@ fn remember(folder: &Path) {
 
 /// Opens the file at `location`, called `path`; in a thread of its own where that may take for ever.
 pub(crate) fn open(path: &str, location: &Path, settings: &Settings) -> Result<Arc<dyn Store>> {
-    let folder = location.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(location);
     if is_known_here(folder) {
         return Ok(Arc::new(LocalFile::open(path, location)?));
     }

@@ -12,31 +12,63 @@ use crate::replicas::{replicas_in, Replicated};
 use crate::s3::open_s3;
 use crate::settings::Settings;
 use crate::url::{element_of, without_secrets};
-use crate::{Access, AccessMode, Faulty, Result, StorageError, StorageErrorKind, Store, Throttled, XrootdFile};
+use crate::{
+    Access, AccessMode, Cached, Faulty, Result, Staged, StorageError, StorageErrorKind, Store, Throttled, XrootdFile,
+};
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
 /// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with ` | `
 /// between are replicas of one file.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
-    if access.mode == AccessMode::Stage {
-        let path = without_secrets(path);
-        let message = format!("{path}: files are not staged to a local disk yet; read with another mode.");
-        return Err(StorageError::unsupported_scheme(&path, message));
-    }
-    let settings = Settings::from_environment();
     let replicas = replicas_in(path);
+    let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
+    let store = of_replicas(&replicas, access)?;
+    // What is on a disk of this machine already gains nothing from a copy there.
+    let is_as_it_is = access.throttle.is_none() && access.fault.is_none();
+    if is_as_it_is && replicas.iter().all(|path| is_on_this_machine(path)) {
+        return Ok(store);
+    }
+    kept_here(store, access)
+}
+
+/// The store that reads one of these replicas, and another where that fails.
+fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
+    let settings = Settings::from_environment();
     // A client of a server tries again by itself what may pass.
-    if replicas.len() < 2 && access.fault.is_none() && is_at_a_server(path) {
-        return troubled(path, access, &settings);
+    if let ([path], None) = (replicas, &access.fault) {
+        if is_at_a_server(path) {
+            return troubled(path, access, &settings);
+        }
     }
     let own = access.clone();
     let open_one = move |path: &str, settings: &Settings| troubled(path, &own, settings);
-    let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
-    Ok(Arc::new(Replicated::open(&replicas, &settings, Box::new(open_one))?))
+    Ok(Arc::new(Replicated::open(replicas, &settings, Box::new(open_one))?))
+}
+
+/// With copies on this machine, if that is wanted.
+fn kept_here(store: Arc<dyn Store>, access: &Access) -> Result<Arc<dyn Store>> {
+    if access.mode == AccessMode::Stage {
+        let folder = access.stage_dir.clone().unwrap_or_else(std::env::temp_dir);
+        return Ok(Arc::new(Staged::copy(store, &folder)?));
+    }
+    match &access.cache_dir {
+        Some(folder) => Ok(Arc::new(Cached::around(store, folder, access.cache_bytes)?)),
+        None => Ok(store),
+    }
 }
 
 fn is_at_a_server(path: &str) -> bool {
     split_scheme(path).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
+}
+
+/// Whether a file that was opened just now is on a disk of this machine.
+fn is_on_this_machine(path: &str) -> bool {
+    match split_scheme(path) {
+        None => mounted::is_here(Path::new(path)),
+        Some((_, rest)) => {
+            !is_at_a_server(path) && path_of_file_url(path, rest).is_ok_and(|path| mounted::is_here(&path))
+        }
+    }
 }
 
 /// The store at its place, made slow and unreliable if that is wanted.

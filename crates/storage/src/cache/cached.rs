@@ -1,0 +1,322 @@
+//! A store whose ranges are looked for in the cache first.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::SystemTime;
+use std::{fs, io, process};
+
+use super::content::{Content, Part};
+use super::folder::{entries, make, Folder, NOT_WHOLE};
+use super::segment::{Record, Segment, SegmentWriter};
+use crate::limits::{CACHE_FILE_BYTES, CACHE_SEGMENT_BYTES, MAX_JOINED_BYTES};
+use crate::{coalesce, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
+
+/// A store around a store, with a cache on the local disk.
+pub struct Cached {
+    inner: Arc<dyn Store>,
+    size_bytes: u64,
+    file: std::result::Result<Arc<CachedFile>, String>,
+}
+
+/// What is cached of one version of a file; all stores of this process that read it share it.
+struct CachedFile {
+    folder: Arc<Folder>,
+    path: PathBuf,
+    key: String,
+    known: Mutex<Known>,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Default)]
+struct Known {
+    content: Content,
+    /// Of the folder when it was looked at.
+    changed: Option<SystemTime>,
+    names: HashSet<PathBuf>,
+}
+
+#[derive(Default)]
+struct Writer {
+    segment: Option<SegmentWriter>,
+    /// Why nothing is cached any more.
+    stopped: Option<String>,
+}
+
+impl Cached {
+    /// A cache of at most `limit_bytes` in `folder` around a store. Where that cannot be, it reads all the same, and
+    /// says why nothing is cached.
+    pub fn around(inner: Arc<dyn Store>, folder: &Path, limit_bytes: u64) -> Result<Self> {
+        let size_bytes = inner.size_bytes()?;
+        let file = match inner.identity() {
+            Some(identity) => {
+                let key = format!("{}\n{size_bytes}\n{identity}", inner.path());
+                let found = Folder::at(folder, limit_bytes);
+                found.map(|found| CachedFile::of(found, key)).map_err(|error| format!("{}: {error}", folder.display()))
+            }
+            None => Err("its server says nothing that tells one version of the file from another".to_owned()),
+        };
+        Ok(Self { inner, size_bytes, file })
+    }
+
+    /// Reads what is not cached, and caches it.
+    fn fetch(&self, file: &CachedFile, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let effort = self.inner.read_ranges(reads)?;
+        file.keep(reads);
+        Ok(effort)
+    }
+
+    /// Fetches the parts that are missing, near ones together, and puts them to their places.
+    fn fetch_missing(&self, file: &CachedFile, reads: &mut [RangeRead], parts: &[Vec<Part>]) -> Result<ReadEffort> {
+        let missing: Vec<ByteRange> =
+            parts.iter().flatten().filter(|part| part.record.is_none()).map(|part| part.range).collect();
+        if missing.is_empty() {
+            return Ok(ReadEffort::default());
+        }
+        let plan = coalesce(&missing, self.gap_bytes(), MAX_JOINED_BYTES);
+        let mut fetched: Vec<RangeRead> = plan.ranges.iter().copied().map(RangeRead::new).collect();
+        let effort = self.fetch(file, &mut fetched)?;
+        let mut places = plan.placements.iter();
+        for (read, parts) in reads.iter_mut().zip(parts) {
+            let start = read.range.offset;
+            for part in parts.iter().filter(|part| part.record.is_none()) {
+                let Some(place) = places.next() else { continue };
+                let from = place.offset as usize;
+                let bytes = &fetched[place.range].bytes()[from..from + place.length as usize];
+                let at = (part.range.offset - start) as usize;
+                read.room()[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        Ok(effort)
+    }
+}
+
+impl Store for Cached {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.inner.gap_bytes()
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let is_inside = |read: &RangeRead| read.range.end().is_some_and(|end| end <= self.size_bytes);
+        let Ok(file) = &self.file else { return self.inner.read_ranges(reads) };
+        if !reads.iter().all(is_inside) {
+            return self.inner.read_ranges(reads);
+        }
+        let mut parts: Vec<Vec<Part>> = file.look_up(reads);
+        if parts.iter().flatten().all(|part| part.record.is_none()) {
+            return self.fetch(file, reads);
+        }
+        let mut cached_bytes = 0;
+        for (read, parts) in reads.iter_mut().zip(&mut parts) {
+            let range = read.range;
+            let no_memory = || StorageError::no_memory(self.path(), range);
+            let room = read.room_for(range.length).ok_or_else(no_memory)?;
+            cached_bytes += file.fill(range, room, parts);
+        }
+        let mut effort = self.fetch_missing(file, reads, &parts)?;
+        effort.cached_bytes += cached_bytes;
+        Ok(effort)
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let effort = self.inner.read_again(reads)?;
+        if let Ok(file) = &self.file {
+            file.replace(reads);
+        }
+        Ok(effort)
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.inner.remarks();
+        match &self.file {
+            Ok(file) => remarks.extend(file.writer().stopped.iter().map(|why| format!("no longer cached: {why}"))),
+            Err(why) => remarks.push(format!("not cached: {why}")),
+        }
+        remarks
+    }
+}
+
+impl CachedFile {
+    fn of(folder: Arc<Folder>, key: String) -> Arc<Self> {
+        static OPEN: OnceLock<Mutex<HashMap<PathBuf, Weak<CachedFile>>>> = OnceLock::new();
+        let path = folder.of_file(&key);
+        let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, file| file.strong_count() > 0);
+        if let Some(known) = open.get(&path).and_then(Weak::upgrade) {
+            if known.key == key && known.folder.limit_bytes == folder.limit_bytes {
+                return known;
+            }
+        }
+        let file = Arc::new(Self { folder, path, key, known: Mutex::default(), writer: Mutex::default() });
+        open.insert(file.path.clone(), Arc::downgrade(&file));
+        file
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The parts of all reads; segments that other processes have made meanwhile are looked for if one is missing.
+    fn look_up(&self, reads: &[RangeRead]) -> Vec<Vec<Part>> {
+        let mut known = self.known();
+        let all = |content: &Content| reads.iter().map(|read| content.parts_of(read.range)).collect::<Vec<_>>();
+        let parts = all(&known.content);
+        if parts.iter().flatten().all(|part| part.record.is_some()) || !known.refresh(&self.path, &self.key) {
+            return parts;
+        }
+        all(&known.content)
+    }
+
+    /// Fills those parts of a range that are cached, and returns how many bytes that were. A part that cannot be read
+    /// is one that is not cached.
+    fn fill(&self, range: ByteRange, room: &mut [u8], parts: &mut [Part]) -> u64 {
+        let mut filled = 0;
+        for part in parts {
+            let Some(record) = &part.record else { continue };
+            let at = (part.range.offset - range.offset) as usize;
+            match record.read(part.range.offset, &mut room[at..at + part.range.length as usize]) {
+                Ok(()) => filled += part.range.length,
+                Err(error) => {
+                    self.give_up(&record.segment, &error);
+                    part.record = None;
+                }
+            }
+        }
+        filled
+    }
+
+    /// Forgets a segment that was removed or is damaged; a damaged one is removed.
+    fn give_up(&self, segment: &Arc<Segment>, error: &io::Error) {
+        self.known().content.forget(segment);
+        if error.kind() == io::ErrorKind::InvalidData {
+            let _ = fs::remove_file(&segment.path);
+        }
+    }
+
+    /// Caches what was read in the place of what was cached, which cannot have been right.
+    fn replace(&self, reads: &[RangeRead]) {
+        let known = self.known();
+        let parts: Vec<Part> = reads.iter().flat_map(|read| known.content.parts_of(read.range)).collect();
+        drop(known);
+        for record in parts.into_iter().filter_map(|part| part.record) {
+            self.give_up(&record.segment, &io::ErrorKind::InvalidData.into());
+        }
+        self.keep(reads);
+    }
+
+    /// Caches what was read. What cannot be written is not cached, and nothing after it.
+    fn keep(&self, reads: &[RangeRead]) {
+        let mut writer = self.writer();
+        if writer.stopped.is_some() {
+            return;
+        }
+        let mut records = Vec::new();
+        for read in reads.iter().filter(|read| read.range.length > 0) {
+            if !self.folder.has_room(read.range.length + CACHE_FILE_BYTES) {
+                continue;
+            }
+            match self.write(&mut writer.segment, read) {
+                Ok(record) => records.push(record),
+                Err(error) => {
+                    if let Some(segment) = writer.segment.take() {
+                        segment.abandon();
+                    }
+                    writer.stopped = Some(format!("{}: {error}", self.path.display()));
+                    break;
+                }
+            }
+        }
+        drop(writer);
+        let mut known = self.known();
+        records.into_iter().for_each(|record| known.content.add(record));
+    }
+
+    fn write(&self, writer: &mut Option<SegmentWriter>, read: &RangeRead) -> io::Result<Record> {
+        let bytes_max = CACHE_SEGMENT_BYTES.min(self.folder.limit_bytes / 8);
+        let is_full =
+            |one: &SegmentWriter| one.is_full() || one.size_bytes > 0 && one.size_bytes + read.range.length > bytes_max;
+        match writer.take() {
+            Some(one) if !one.is_own() => {}
+            Some(one) if is_full(&one) => one.finish(&self.key)?,
+            kept => *writer = kept,
+        }
+        if writer.is_none() {
+            *writer = Some(self.new_segment()?);
+        }
+        match writer {
+            Some(one) => one.add(read.range.offset, read.bytes()),
+            None => Err(io::ErrorKind::Other.into()),
+        }
+    }
+
+    fn new_segment(&self) -> io::Result<SegmentWriter> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let name = format!("{now:x}-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        make(&self.path)?;
+        SegmentWriter::create(&self.path, &name, NOT_WHOLE).or_else(|_| {
+            // Another process found the folder empty just now.
+            make(&self.path)?;
+            SegmentWriter::create(&self.path, &name, NOT_WHOLE)
+        })
+    }
+}
+
+impl Known {
+    /// Takes up segments that are new in the folder; whether there were any.
+    fn refresh(&mut self, folder: &Path, key: &str) -> bool {
+        let changed = fs::metadata(folder).and_then(|about| about.modified()).ok();
+        if changed.is_none() || changed == self.changed {
+            return false;
+        }
+        self.changed = changed;
+        let mut is_new = false;
+        for path in entries(folder) {
+            if path.to_string_lossy().ends_with(NOT_WHOLE) || !self.names.insert(path.clone()) {
+                continue;
+            }
+            match Segment::open(&path, key) {
+                Ok(records) => {
+                    is_new = true;
+                    records.into_iter().for_each(|record| self.content.add(record));
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    let _ = fs::remove_file(&path);
+                }
+                Err(_) => {}
+            }
+        }
+        is_new
+    }
+}
+
+impl Drop for CachedFile {
+    fn drop(&mut self) {
+        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(segment) = writer.segment.take().filter(SegmentWriter::is_own) {
+            // What is lost then is read again some day.
+            let _ = segment.finish(&self.key);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The folder of a cache: how large it is, and what is removed from it.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use rustix::fs::{flock, FlockOperation};
+
+use crate::limits::{CACHE_FILE_BYTES, CACHE_LOOKS};
+
+/// What comes behind the name of a segment that is not whole.
+pub(super) const NOT_WHOLE: &str = ".part";
+/// In the folder that the user named, so that nothing of his is taken for ours, nor of another version of Branchline.
+const OWN_FOLDER: &str = "branchline-cache-1";
+
+/// A folder with segments of at most so many bytes in all.
+#[derive(Debug)]
+pub(super) struct Folder {
+    root: PathBuf,
+    pub(super) limit_bytes: u64,
+    size: Mutex<Size>,
+}
+
+/// What is known of the size: others write, too, so it is looked at again from time to time.
+#[derive(Debug, Default)]
+struct Size {
+    bytes: u64,
+    looks_at: Option<u64>,
+}
+
+struct Found {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+impl Folder {
+    /// The folder below this one; the same for all who ask for the same.
+    pub(super) fn at(parent: &Path, limit_bytes: u64) -> io::Result<Arc<Self>> {
+        static KNOWN: OnceLock<Mutex<HashMap<(PathBuf, u64), Arc<Folder>>>> = OnceLock::new();
+        let root = std::path::absolute(parent)?.join(OWN_FOLDER);
+        // What is cached may not be for everyone's eyes.
+        DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
+        let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = known
+            .entry((root.clone(), limit_bytes))
+            .or_insert_with(|| Arc::new(Self { root, limit_bytes, size: Mutex::default() }));
+        Ok(Arc::clone(folder))
+    }
+
+    /// Where the segments of a file are.
+    pub(super) fn of_file(&self, key: &str) -> PathBuf {
+        self.root.join(name_of(key))
+    }
+
+    /// Whether so many bytes more fit in, after removing what was not used for longest.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        if bytes > self.limit_bytes / 2 {
+            return false;
+        }
+        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = size.looks_at.is_none_or(|looks_at| size.bytes + bytes > looks_at);
+        if is_due || size.bytes + bytes > self.limit_bytes {
+            size.bytes = self.shrink(bytes);
+            size.looks_at = Some(size.bytes + bytes + self.limit_bytes / CACHE_LOOKS);
+        }
+        let fits = size.bytes + bytes <= self.limit_bytes;
+        if fits {
+            size.bytes += bytes;
+        }
+        fits
+    }
+
+    /// Removes what was left behind, and segments until so many bytes fit; returns what is there then.
+    fn shrink(&self, bytes: u64) -> u64 {
+        let (mut segments, mut sum) = self.look();
+        if sum + bytes <= self.limit_bytes {
+            return sum;
+        }
+        // One at a time is enough: the others find room, or do not cache just now.
+        let Ok(lock) = File::create(self.root.join("lock")) else { return sum };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return sum;
+        }
+        segments.sort_by(|one, other| one.used.cmp(&other.used).then_with(|| one.path.cmp(&other.path)));
+        // A little more than needed, so that it is not done for every segment.
+        let aim = (self.limit_bytes - self.limit_bytes / CACHE_LOOKS).saturating_sub(bytes);
+        for found in segments {
+            if sum <= aim {
+                break;
+            }
+            if fs::remove_file(&found.path).is_ok() {
+                sum = sum.saturating_sub(found.bytes);
+            }
+            if let Some(folder) = found.path.parent() {
+                // Only if it is empty.
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        sum
+    }
+
+    /// All segments that are whole, and the bytes of all that is there. Removes what a process that is no more began.
+    fn look(&self) -> (Vec<Found>, u64) {
+        let (mut segments, mut sum) = (Vec::new(), 0u64);
+        for folder in entries(&self.root) {
+            for path in entries(&folder) {
+                let Ok(about) = fs::symlink_metadata(&path) else { continue };
+                let is_part = path.to_string_lossy().ends_with(NOT_WHOLE);
+                if !about.is_file() || is_part && remove_if_left(&path) {
+                    continue;
+                }
+                // What is allocated, or will be.
+                let bytes = about.len().max(about.blocks() * 512) + CACHE_FILE_BYTES;
+                sum = sum.saturating_add(bytes);
+                if !is_part {
+                    segments.push(Found { path, bytes, used: about.modified().unwrap_or(SystemTime::UNIX_EPOCH) });
+                }
+            }
+        }
+        (segments, sum)
+    }
+}
+
+/// Whether nobody writes this file any more; then it is gone now.
+fn remove_if_left(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return true };
+    flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && fs::remove_file(path).is_ok()
+}
+
+pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(found) = fs::read_dir(folder) else { return Vec::new() };
+    found.filter_map(|one| one.ok().map(|one| one.path())).collect()
+}
+
+/// Makes the folder of a file.
+pub(super) fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// A name for what belongs to this version of a file.
+pub(crate) fn name_of(key: &str) -> String {
+    format!("{:016x}{:016x}", hash(key, 0xcbf2_9ce4_8422_2325), hash(key, 0x9e37_79b9_7f4a_7c15))
+}
+
+/// FNV-1a, from this start.
+fn hash(text: &str, start: u64) -> u64 {
+    text.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

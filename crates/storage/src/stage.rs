@@ -1,0 +1,315 @@
+//! Files that are copied to a local disk as a whole before they are read, and removed after the last reader.
+//!
+//! Jobs that read the same file at the same time share the copy. Whoever uses a copy holds its `.lock` together with
+//! others, whoever removes it holds it alone, and whoever makes it holds `.making`. The system gives up the locks of a
+//! process that ends, however it ends: a copy that nobody holds was left behind, and goes before the next is made.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
+use rustix::io::pwrite;
+
+use crate::limits::{STAGE_LANES, STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES};
+use crate::{ByteRange, LocalFile, RangeRead, ReadEffort, Result, StorageError, Store};
+
+const OWN_FOLDER: &str = "branchline-stage-1";
+
+/// A file that is read from its copy on a local disk; from its place where there is no room for the copy.
+pub struct Staged {
+    inner: Arc<dyn Store>,
+    copy: std::result::Result<Copy, String>,
+    /// What copying took, until a read has told it.
+    effort: Mutex<ReadEffort>,
+}
+
+/// A copy, and that it is used.
+struct Copy {
+    // Closed before the copy is given back.
+    file: LocalFile,
+    _hold: Hold,
+}
+
+/// The files of a copy, shared with all who hold it.
+struct Hold {
+    paths: Paths,
+    lock: File,
+}
+
+struct Paths {
+    lock: PathBuf,
+    making: PathBuf,
+    part: PathBuf,
+    whole: PathBuf,
+}
+
+/// Why there is no copy.
+enum NoCopy {
+    /// The file cannot be read, with or without.
+    Read(StorageError),
+    /// The local disk is the reason, so the file is read from its place.
+    Disk(String),
+}
+
+impl From<io::Error> for NoCopy {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error.to_string())
+    }
+}
+
+impl Staged {
+    /// Copies the file into a folder, or waits until another job has done so.
+    pub fn copy(inner: Arc<dyn Store>, folder: &Path) -> Result<Self> {
+        match Copy::of(&*inner, folder) {
+            Ok((copy, effort)) => Ok(Self { inner, copy: Ok(copy), effort: Mutex::new(effort) }),
+            Err(NoCopy::Read(error)) => Err(error),
+            Err(NoCopy::Disk(why)) => {
+                let why = format!("not staged: {}: {why}", folder.display());
+                Ok(Self { inner, copy: Err(why), effort: Mutex::default() })
+            }
+        }
+    }
+}
+
+impl Store for Staged {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.inner.size_bytes()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.copy.as_ref().map_or_else(|_| self.inner.gap_bytes(), |copy| copy.file.gap_bytes())
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let Ok(copy) = &self.copy else { return self.inner.read_ranges(reads) };
+        let local = copy.file.read_ranges(reads)?;
+        let staging = std::mem::take(&mut *self.effort.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(ReadEffort { cached_bytes: local.read_bytes, ..staging })
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.inner.read_again(reads)
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.inner.remarks();
+        remarks.extend(self.copy.as_ref().err().cloned());
+        remarks
+    }
+}
+
+impl Copy {
+    fn of(inner: &dyn Store, folder: &Path) -> std::result::Result<(Self, ReadEffort), NoCopy> {
+        let size_bytes = inner.size_bytes().map_err(NoCopy::Read)?;
+        let root = std::path::absolute(folder)?.join(OWN_FOLDER);
+        DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
+        sweep(&root);
+        // Without an identity two copies could be of two versions: then each reader has its own.
+        let own = || format!("{} {:?}", std::process::id(), Instant::now());
+        let key = format!("{}\n{size_bytes}\n{}", inner.path(), inner.identity().unwrap_or_else(own));
+        let hold = Hold::take(Paths::of(&root, &key))?;
+        let effort = hold.make(inner, size_bytes)?;
+        let file = LocalFile::open(inner.path(), &hold.paths.whole).map_err(|error| NoCopy::Disk(error.message))?;
+        Ok((Self { file, _hold: hold }, effort))
+    }
+}
+
+impl Paths {
+    fn of(root: &Path, key: &str) -> Self {
+        Self::named(&root.join(crate::cache::name_of(key)))
+    }
+
+    fn named(base: &Path) -> Self {
+        let [lock, making, part, whole] = ["lock", "making", "part", "whole"].map(|what| base.with_extension(what));
+        Self { lock, making, part, whole }
+    }
+
+    /// Removes the copy; who calls holds it alone. The lock goes last: it says that there may be something.
+    fn remove(&self) {
+        for path in [&self.whole, &self.part, &self.making, &self.lock] {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn opened(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// Whether an open file is still the one of this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = |one: fs::Metadata, other: fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+    file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(|(one, other)| same(one, other))
+}
+
+/// Removes copies that nobody holds.
+fn sweep(root: &Path) {
+    let Ok(found) = fs::read_dir(root) else { return };
+    for path in found.filter_map(|one| one.ok().map(|one| one.path())) {
+        if path.extension().is_none_or(|what| what != "lock") {
+            continue;
+        }
+        let Ok(lock) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&lock, &path) {
+            Paths::named(&path).remove();
+        }
+    }
+}
+
+impl Hold {
+    /// Holds a copy together with others.
+    fn take(paths: Paths) -> std::result::Result<Self, NoCopy> {
+        let end = Instant::now() + STAGE_PATIENCE;
+        while Instant::now() < end {
+            let lock = opened(&paths.lock)?;
+            if flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() && is_at(&lock, &paths.lock) {
+                return Ok(Self { paths, lock });
+            }
+            // Another job removes the copy just now.
+            std::thread::sleep(STAGE_LOOK_PAUSE);
+        }
+        Err(NoCopy::Disk(format!("{} is not given up by another job", paths.lock.display())))
+    }
+
+    /// Makes the copy, or waits for who does, as long as that gets on.
+    fn make(&self, inner: &dyn Store, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
+        let is_there = || fs::metadata(&self.paths.whole).is_ok_and(|about| about.len() == size_bytes);
+        let mut seen = None;
+        let mut last = Instant::now();
+        loop {
+            if is_there() {
+                return Ok(ReadEffort::default());
+            }
+            let making = opened(&self.paths.making)?;
+            if flock(&making, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&making, &self.paths.making) {
+                return if is_there() { Ok(ReadEffort::default()) } else { self.fetch(inner, size_bytes) };
+            }
+            let now = fs::metadata(&self.paths.part).ok().and_then(|about| about.modified().ok());
+            if now != seen {
+                (seen, last) = (now, Instant::now());
+            }
+            if last.elapsed() > STAGE_PATIENCE {
+                return Err(NoCopy::Disk("another job copies the same file and does not get on".to_owned()));
+            }
+            std::thread::sleep(STAGE_LOOK_PAUSE);
+        }
+    }
+
+    fn fetch(&self, inner: &dyn Store, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
+        let part = OpenOptions::new().write(true).create(true).truncate(true).open(&self.paths.part)?;
+        reserve(&part, size_bytes, &self.paths.part)?;
+        let result = copy_all(inner, &part, size_bytes);
+        if result.is_ok() {
+            fs::rename(&self.paths.part, &self.paths.whole)?;
+        } else {
+            let _ = fs::remove_file(&self.paths.part);
+        }
+        result
+    }
+}
+
+impl Drop for Hold {
+    /// The last who held it removes it.
+    fn drop(&mut self) {
+        if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&self.lock, &self.paths.lock) {
+            self.paths.remove();
+        }
+    }
+}
+
+/// Takes the room for the whole copy, so that jobs which copy at the same time do not count on the same.
+fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(), NoCopy> {
+    if size_bytes == 0 {
+        return Ok(());
+    }
+    let free = statvfs(path).map(|about| about.f_bavail.saturating_mul(about.f_frsize)).unwrap_or(u64::MAX);
+    let no_room = || {
+        let _ = fs::remove_file(path);
+        NoCopy::Disk(format!("the file has {size_bytes} bytes, and {free} are free"))
+    };
+    if free < size_bytes {
+        return Err(no_room());
+    }
+    match fallocate(part, FallocateFlags::empty(), 0, size_bytes) {
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG | rustix::io::Errno::DQUOT) => Err(no_room()),
+        // A file system that cannot promise has told at least what is free now.
+        _ => Ok(()),
+    }
+}
+
+/// Copies piece after piece, so that the network and the disk both have work.
+fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
+    let next = AtomicU64::new(0);
+    let lane = || {
+        let result = copy_lane(inner, part, size_bytes, &next);
+        if result.is_err() {
+            next.store(size_bytes, Ordering::Relaxed);
+        }
+        result
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..STAGE_LANES).map(|_| scope.spawn(lane)).collect();
+        let own = lane();
+        let died = |_| Err(NoCopy::Disk("a mistake in Branchline".to_owned()));
+        let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
+        all.chain([own]).try_fold(ReadEffort::default(), |sum, lane| lane.map(|effort| sum + effort))
+    })
+}
+
+fn copy_lane(
+    inner: &dyn Store,
+    part: &File,
+    size_bytes: u64,
+    next: &AtomicU64,
+) -> std::result::Result<ReadEffort, NoCopy> {
+    let mut sum = ReadEffort::default();
+    let mut buffers: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let start = next.fetch_add(STAGE_RANGES * STAGE_RANGE_BYTES, Ordering::Relaxed);
+        let end = start.saturating_add(STAGE_RANGES * STAGE_RANGE_BYTES).min(size_bytes);
+        if start >= end {
+            return Ok(sum);
+        }
+        let starts = (start..end).step_by(STAGE_RANGE_BYTES as usize);
+        let range = |at: u64| ByteRange::new(at, STAGE_RANGE_BYTES.min(end - at));
+        let mut reads: Vec<RangeRead> =
+            starts.map(|at| RangeRead::reusing(range(at), buffers.pop().unwrap_or_default())).collect();
+        sum = sum + inner.read_ranges(&mut reads).map_err(NoCopy::Read)?;
+        for read in reads {
+            write(part, read.bytes(), read.range.offset)?;
+            buffers.push(read.into_buffer().0);
+        }
+    }
+}
+
+fn write(part: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pwrite(part, bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                at += count as u64;
+                bytes = &bytes[count..];
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
