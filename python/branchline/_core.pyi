@@ -50,6 +50,7 @@ class Store:
     path: str
     identity: str | None
     size_bytes: int
+    remarks: list[str]
     def __init__(self, path: str, access: Access | None = None) -> None: ...
     def read(self, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int, int]: ...
 

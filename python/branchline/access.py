@@ -6,6 +6,7 @@ A field's ``metadata`` holds what the command line says of it: its option and a 
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ MODES = {
 READ_AHEAD_MIN_BYTES = 4 * 2**10
 READ_AHEAD_MAX_BYTES = 128 * 2**20
 TREE_CACHE_MIN_BYTES = 10**4
+# Less holds not even the metadata of a few files.
+CACHE_MIN_BYTES = 10**6
 # More connections or requests than this are an attack on a server.
 REQUESTS_IN_FLIGHT_MAX = 1024
 
@@ -50,6 +53,13 @@ class Access:
     bytes_in_flight: int | str | None = _option(
         None, "--bytes-in-flight", "Bytes asked for ahead and not there yet; chosen by default."
     )
+    cache_dir: str | None = _option(
+        None, "--cache-dir", "Keep what is read over a network in this folder, for the next time; nowhere by default."
+    )
+    cache_size: int | str = _option("10 GB", "--cache-size", "What is kept in --cache-dir at most.")
+    stage_dir: str | None = _option(
+        None, "--stage-dir", "Where --access stage puts its copies; the folder for temporary files by default."
+    )
     throttle: str | None = _option(
         None, "--throttle", 'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4".'
     )
@@ -64,6 +74,9 @@ class Access:
         self._set_bytes("tree_cache", TREE_CACHE_MIN_BYTES)
         self._set_bytes("gap", 0)
         self._set_bytes("bytes_in_flight", 1)
+        self._set_bytes("cache_size", CACHE_MIN_BYTES)
+        self._set_folder("cache_dir")
+        self._set_folder("stage_dir")
         count = self.requests_in_flight
         is_count = isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= REQUESTS_IN_FLIGHT_MAX
         if count is not None and not is_count:
@@ -88,6 +101,17 @@ class Access:
             bounds = f"{least} bytes or more" if most == 2**62 else f"{least} to {most} bytes"
             raise OptionError(f"a {shown} is impossible", hint=f'give {bounds}, e.g. "1 MiB"')
         object.__setattr__(self, name, size)
+
+    def _set_folder(self, name: str) -> None:
+        """Makes a folder a text that means the same in every process."""
+        given = getattr(self, name)
+        if given is None:
+            return
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given) or isinstance(os.fspath(given), bytes):
+            raise OptionError(
+                f"a {name.replace('_', '-')} of {given!r} is impossible", hint="give the path of a folder"
+            )
+        object.__setattr__(self, name, os.path.abspath(given))
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by their names; sizes in bytes, None where Branchline chooses."""

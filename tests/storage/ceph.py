@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -99,11 +101,44 @@ class Ceph:
         run(needed("setfattr"), "-n", "ceph.dir.layout", "-v", layout, place)
         return place
 
-    def gateway(self, access_key: str, secret_key: str) -> str:
-        """The URL of RGW, which has a user with these keys."""
+    def gateway(self) -> Gateway:
+        """RGW with a bucket, and a user beside its owner."""
         needed("radosgw-admin")
         run("ceph-authtool", "--create-keyring", self._folder / "keyring", "--gen-key", "-n", "client.rgw.r")
         self._start("radosgw", "-n", "client.rgw.r", ready=lambda: answers(self.rgw_port))
-        keys = (f"--access-key={access_key}", f"--secret-key={secret_key}")
-        run("radosgw-admin", "-c", self.config, "user", "create", "--uid=tests", "--display-name=tests", *keys)
-        return f"http://127.0.0.1:{self.rgw_port}"
+        for user in ("owner", "reader"):
+            keys = (f"--access-key={user}", f"--secret-key=secret-of-{user}")
+            run("radosgw-admin", "-c", self.config, "user", "create", f"--uid={user}", f"--display-name={user}", *keys)
+        return Gateway(self.rgw_port)
+
+
+class Gateway:
+    """A bucket at RGW, which checks signatures, as moto does not. Files are the owner's, and read by another user."""
+
+    bucket = "tests"
+
+    def __init__(self, port: int) -> None:
+        self.environment = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "reader",
+            "AWS_SECRET_ACCESS_KEY": "secret-of-reader",
+            "AWS_REGION": "us-east-1",
+        }
+        self._url = f"http://127.0.0.1:{port}/{self.bucket}"
+        # Who may list a bucket is told of an object that is not there; others that they may not read it.
+        self._curl("-X", "PUT", "-H", "x-amz-acl: public-read", self._url)
+
+    def _curl(self, *words: object, content: bytes | None = None) -> None:
+        signed = ("--aws-sigv4", "aws:amz:us-east-1:s3", "--user", "owner:secret-of-owner")
+        words = (needed("curl"), "--silent", "--show-error", "--fail", *signed, *words)
+        done = subprocess.run([str(one) for one in words], input=content, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr.decode()
+
+    def put(self, key: str, content: bytes, is_open: bool = True) -> None:
+        acl = f"x-amz-acl: {'public-read' if is_open else 'private'}"
+        # Its hash is a part of the signature.
+        digest = f"x-amz-content-sha256: {hashlib.sha256(content).hexdigest()}"
+        self._curl("-X", "PUT", "-H", acl, "-H", digest, "--data-binary", "@-", f"{self._url}/{key}", content=content)
+
+    def remove(self, key: str) -> None:
+        self._curl("-X", "DELETE", f"{self._url}/{key}")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.storage import xrootdfs
-from tests.storage.ceph import Ceph
+from tests.storage.ceph import Ceph, Gateway
 from tests.storage.glusterfs import GlusterFs
 from tests.storage.machine import Room
 from tests.storage.moosefs import MooseFs
@@ -52,23 +51,44 @@ class MountedPlace(Place):
         (self.mount / name).unlink(missing_ok=True)
 
 
-Maker = Callable[[Room, Files], Place]
+class GatewayPlace(Place):
+    """A bucket at Ceph's gateway."""
+
+    def __init__(self, name: str, gateway: Gateway, files: Files, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(name, lambda key: f"s3://{gateway.bucket}/{key}", files.folder, files.content)
+        self._gateway = gateway
+        for one in sorted(files.folder.rglob("*")):
+            if one.is_file():
+                gateway.put(one.relative_to(files.folder).as_posix().replace("%", "%25"), one.read_bytes())
+        for variable, value in gateway.environment.items():
+            patch.setenv(variable, value)
+
+    def write(self, name: str, content: bytes) -> None:
+        self._gateway.put(name, content)
+
+    def close(self, name: str) -> None:
+        self._gateway.put(name, b"closed", is_open=False)
+
+    def remove(self, name: str) -> None:
+        self._gateway.remove(name)
+
+
+Maker = Callable[[Room, Files, pytest.MonkeyPatch], Place]
 PLACES: dict[str, Maker] = {
-    "xrootdfs": lambda room, files: MountedPlace("xrootdfs", xrootdfs.mounted(room), files),
-    "cephfs": lambda room, files: MountedPlace("cephfs", Ceph(room).mount(), files),
-    "moosefs": lambda room, files: MountedPlace("moosefs", MooseFs(room).path, files),
-    "glusterfs": lambda room, files: MountedPlace("glusterfs", GlusterFs(room).path, files),
+    "xrootdfs": lambda room, files, patch: MountedPlace("xrootdfs", xrootdfs.mounted(room), files),
+    "cephfs": lambda room, files, patch: MountedPlace("cephfs", Ceph(room).mount(), files),
+    "moosefs": lambda room, files, patch: MountedPlace("moosefs", MooseFs(room).path, files),
+    "glusterfs": lambda room, files, patch: MountedPlace("glusterfs", GlusterFs(room).path, files),
+    "s3-rgw": lambda room, files, patch: GatewayPlace("s3-rgw", Ceph(room).gateway(), files, patch),
 }
 
 
 @pytest.fixture(scope="session", params=list(PLACES))
 def place(request: pytest.FixtureRequest, files: Files) -> Iterator[Place]:
     room = Room(request.param)
-    started_s = time.monotonic()
     try:
-        made = PLACES[request.param](room, files)
-        print(f"{request.param}: ready after {time.monotonic() - started_s:.1f} s")
-        yield made
+        with pytest.MonkeyPatch.context() as patch:
+            yield PLACES[request.param](room, files, patch)
     finally:
         room.close()
 

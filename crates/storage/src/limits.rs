@@ -117,11 +117,10 @@ pub(crate) const FOLDER_KNOWN: Duration = Duration::from_secs(10);
 pub const CACHE_BYTES: u64 = 10_000_000_000;
 /// Bytes with a checksum of their own in the cache: the smallest that is read of it to check what is wanted.
 pub(crate) const CACHE_PIECE_BYTES: u64 = 64 * 1024;
-/// A file of the cache is ended at this size: what a killed process loses of each file it read, and large enough that
-/// few are needed.
+/// A file of the cache is ended at this size: the smallest that is removed at once, and large enough that few are needed.
 pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-/// The table of contents of a file of the cache.
-pub(crate) const CACHE_TABLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// A range in a file of the cache; what is read at once is never so long.
+pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// What a file of the cache takes beside its bytes: its name, and the rest of its last page.
 pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
 /// The size of a cache that others write to as well is looked up each time that this part of its limit was written.

@@ -144,11 +144,13 @@ fn damaged_copies_are_never_served() {
     scratch.source(&bytes);
     let ranges = [(0, 100_000), (150_000, 50_000)];
     let mut numbers = Numbers(3);
+    let mut noticed = 0;
     for round in 0..300 {
         read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes);
         for path in scratch.files("cache") {
             let mut found = fs::read(&path).unwrap();
-            let length = found.len() as u64;
+            let length = found.len().max(1) as u64;
+            found.resize(length as usize, 0);
             match round % 5 {
                 // Many in the table and the trailer behind it.
                 0 => found[(length - 1 - numbers.below(length.min(140))) as usize] ^= 1 << numbers.below(8),
@@ -160,28 +162,49 @@ fn damaged_copies_are_never_served() {
             fs::write(path, found).unwrap();
         }
         let effort = read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes);
-        assert!(effort.read_bytes > 0, "round {round} found nothing damaged");
+        noticed += u32::from(effort.read_bytes > 0);
         // What else was in a damaged file is fetched again, too.
         read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes);
         assert_eq!(read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes).read_bytes, 0, "round {round}");
     }
+    // Not all of what was damaged was needed, and a tail may be one that is not whole yet.
+    assert!(noticed > 150, "{noticed}");
 }
 
 #[test]
-fn what_a_killed_process_began_is_not_served_and_goes_with_time() {
-    let (scratch, bytes) = (Scratch::new(), content(600_000));
+fn of_what_a_killed_process_wrote_only_whole_ranges_are_served() {
+    let (scratch, bytes) = (Scratch::new(), content(300_000));
     scratch.source(&bytes);
-    read(&scratch.cached(MEGABYTE), &[(0, 100_000)], &bytes);
-    let whole = scratch.files("cache").pop().unwrap();
-    let part = whole.with_file_name("1-1-1.part");
-    fs::copy(&whole, &part).unwrap();
-    fs::remove_file(&whole).unwrap();
-    let store = scratch.cached(MEGABYTE);
-    assert_eq!(read(&store, &[(0, 100_000)], &bytes).cached_bytes, 0);
-    for start in 1..6 {
-        read(&store, &[(start * 100_000, 100_000)], &bytes);
+    let ranges = [(0, 100_000), (100_000, 100_000), (200_000, 100_000)];
+    for range in ranges {
+        read(&scratch.cached(MEGABYTE * 10), &[range], &bytes);
     }
-    assert!(!part.exists());
+    let store = scratch.cached(MEGABYTE * 10);
+    read(&store, &ranges, &bytes);
+    drop(store);
+    let mut numbers = Numbers(5);
+    for round in 0..200 {
+        for path in scratch.files("cache") {
+            let length = fs::metadata(&path).unwrap().len().max(1);
+            let cut = if round % 2 == 0 { length - numbers.below(100.min(length)) } else { numbers.below(length) };
+            fs::OpenOptions::new().write(true).open(path).unwrap().set_len(cut).unwrap();
+        }
+        let effort = read(&scratch.cached(MEGABYTE * 10), &ranges, &bytes);
+        assert_eq!(effort.read_bytes + effort.cached_bytes, 300_000);
+        assert_eq!(read(&scratch.cached(MEGABYTE * 10), &ranges, &bytes).read_bytes, 0, "round {round}");
+    }
+}
+
+#[test]
+fn what_one_process_fetches_another_has_at_once() {
+    let (scratch, bytes) = (Scratch::new(), content(300_000));
+    scratch.source(&bytes);
+    // With other limits they share nothing but the folder.
+    let (one, other) = (scratch.cached(MEGABYTE), scratch.cached(2 * MEGABYTE));
+    for start in 0..3 {
+        assert_eq!(read(&one, &[(start * 100_000, 100_000)], &bytes).cached_bytes, 0);
+        assert_eq!(read(&other, &[(start * 100_000 + 5, 99_000)], &bytes).cached_bytes, 99_000);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from branchline.report.quantities import count, shares
+from branchline.report.quantities import count, counted, shares, size
 
 Job = Mapping[str, Any]
 
@@ -44,3 +44,15 @@ def partial_note(job: Job, wagon: str) -> str:
 def unwanted_bytes(job: Job) -> float:
     """Return how many of the bytes read are not of baskets of the branches read: other branches and metadata."""
     return max(0.0, total(job, "bytes_read") + total(job, "cached_bytes") - total(job, "compressed_bytes"))
+
+
+def local_copies(job: Job) -> str:
+    """Say how much of the bytes came from copies on this machine; nothing where none did."""
+    cached, read = total(job, "cached_bytes"), total(job, "bytes_read")
+    return f"{size(cached)} came from copies on this machine, {size(read)} from storage" if cached else ""
+
+
+def remarks(job: Job) -> list[str]:
+    """Return what storage had to remark, each with the number of the files that it is about."""
+    found = job.get("storage_remarks") or []
+    return [f"{one.get('text') or ''} ({counted(int(number(one, 'files')), 'file')})" for one in found]

@@ -24,7 +24,7 @@ from branchline.report.quantities import (
     significant,
     size,
 )
-from branchline.report.records import number, partial_note, total, unwanted_bytes
+from branchline.report.records import local_copies, number, partial_note, remarks, total, unwanted_bytes
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 from branchline.report.troubles import trouble_sentences
 
@@ -412,6 +412,8 @@ def _conditions(job: Job) -> list[tuple[str, str]]:
         ("Sub-jobs", _subjobs(job)),
         ("Memory", _memory(job)),
         ("Access", _access(job)),
+        ("Local copies", local_copies(job)),
+        ("Storage", "; ".join(remarks(job))),
         ("Started", str(job.get("started") or "")),
         ("Versions", _versions(job)),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from branchline.report.diagnosis import diagnosis
 from branchline.report.quantities import count, duration, rate, significant
-from branchline.report.records import number, total
+from branchline.report.records import local_copies, number, remarks, total
 from branchline.report.troubles import trouble_sentences
 
 Job = Mapping[str, Any]
@@ -25,6 +25,7 @@ def summary(job: Job) -> list[str]:
             f", {significant(events / wall_s)} events/s, {rate(total(job, 'bytes_read'), wall_s)} read from storage"
         )
     lines = [ended, diagnosis(job)] if events else [ended]
+    lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
     return [*lines, *trouble_sentences(job), *map(_missing_in, job.get("companions_missing") or [])]
 
 

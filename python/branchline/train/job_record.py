@@ -16,7 +16,7 @@ from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
 from branchline.train.pickling import CannotPickleError, pickled_bytes
-from branchline.train.records import TOTALS, companions_missing, skipped_files, storage_elements
+from branchline.train.records import TOTALS, companions_missing, skipped_files, storage_elements, storage_remarks
 from branchline.train.share_result import FAILED, FINISHED, PARTIAL, JobError, WagonShare, WorkerTimes
 from branchline.train.wagons import Wagon
 
@@ -85,6 +85,7 @@ class JobRecord:
             "files": files,
             "branches": merged.branches.as_list(),
             "storage_elements": storage_elements(files),
+            "storage_remarks": storage_remarks(files),
             "troubles": added_troubles([*merged.troubles, *take_troubles()]),
             "skipped": skipped,
             "companions_missing": companions_missing(merged.companions_missing),

@@ -60,6 +60,8 @@ def _added(field: str, first: Any, second: Any) -> Any:
         return max(first, second)
     if isinstance(first, (int, float)) and isinstance(second, (int, float)) and not isinstance(first, bool):
         return first + second
+    if isinstance(first, list):
+        return [*first, *(one for one in second if one not in first)]
     if isinstance(first, str) and isinstance(second, str) and first != second:
         return first if second in first.split(", ") else f"{first}, {second}"
     return first
@@ -75,6 +77,15 @@ def storage_elements(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
         for field in _OF_AN_ELEMENT:
             element[field] += record.get(field) or 0
     return list(elements.values())
+
+
+def storage_remarks(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What storage had to remark: each sentence once, with the number of the files that it is about."""
+    remarks: dict[str, dict[str, Any]] = {}
+    for record in files:
+        for text in record.get("remarks") or []:
+            remarks.setdefault(text, {"text": text, "files": 0})["files"] += 1
+    return list(remarks.values())
 
 
 def companions_missing(missing: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 //! A store whose ranges are looked for in the cache first.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use std::{fs, io, process};
 
 use super::content::{Content, Part};
-use super::folder::{entries, make, Folder, NOT_WHOLE};
-use super::segment::{Record, Segment, SegmentWriter};
+use super::folder::{entries, make, Folder};
+use super::segment::{Record, Scan, Segment, SegmentWriter};
 use crate::limits::{CACHE_FILE_BYTES, CACHE_SEGMENT_BYTES, MAX_JOINED_BYTES};
 use crate::{coalesce, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
@@ -32,9 +32,8 @@ struct CachedFile {
 #[derive(Default)]
 struct Known {
     content: Content,
-    /// Of the folder when it was looked at.
-    changed: Option<SystemTime>,
-    names: HashSet<PathBuf>,
+    /// How far each segment was looked through.
+    scans: HashMap<PathBuf, Scan>,
 }
 
 #[derive(Default)]
@@ -239,9 +238,7 @@ impl CachedFile {
             match self.write(&mut writer.segment, read) {
                 Ok(record) => records.push(record),
                 Err(error) => {
-                    if let Some(segment) = writer.segment.take() {
-                        segment.abandon();
-                    }
+                    writer.segment = None;
                     writer.stopped = Some(format!("{}: {error}", self.path.display()));
                     break;
                 }
@@ -254,51 +251,41 @@ impl CachedFile {
 
     fn write(&self, writer: &mut Option<SegmentWriter>, read: &RangeRead) -> io::Result<Record> {
         let bytes_max = CACHE_SEGMENT_BYTES.min(self.folder.limit_bytes / 8);
-        let is_full =
-            |one: &SegmentWriter| one.is_full() || one.size_bytes > 0 && one.size_bytes + read.range.length > bytes_max;
-        match writer.take() {
-            Some(one) if !one.is_own() => {}
-            Some(one) if is_full(&one) => one.finish(&self.key)?,
-            kept => *writer = kept,
+        let goes_on = |one: &SegmentWriter| one.size_bytes + read.range.length <= bytes_max && one.is_usable();
+        if !writer.as_ref().is_some_and(goes_on) {
+            *writer = None;
         }
-        if writer.is_none() {
-            *writer = Some(self.new_segment()?);
-        }
-        match writer {
-            Some(one) => one.add(read.range.offset, read.bytes()),
-            None => Err(io::ErrorKind::Other.into()),
-        }
+        let new = || self.new_segment();
+        let one = match writer {
+            Some(one) => one,
+            None => writer.insert(new()?),
+        };
+        one.add(read.range.offset, read.bytes())
     }
 
     fn new_segment(&self) -> io::Result<SegmentWriter> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let name = format!("{now:x}-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = self.path.join(format!("{now:x}-{}-{number}", process::id()));
         make(&self.path)?;
-        SegmentWriter::create(&self.path, &name, NOT_WHOLE).or_else(|_| {
-            // Another process found the folder empty just now.
+        SegmentWriter::create(&path, &self.key).or_else(|_| {
+            // Another process found the folder empty just now, and removed it.
             make(&self.path)?;
-            SegmentWriter::create(&self.path, &name, NOT_WHOLE)
+            SegmentWriter::create(&path, &self.key)
         })
     }
 }
 
 impl Known {
-    /// Takes up segments that are new in the folder; whether there were any.
+    /// Takes up what is new in the folder; whether there was anything.
     fn refresh(&mut self, folder: &Path, key: &str) -> bool {
-        let changed = fs::metadata(folder).and_then(|about| about.modified()).ok();
-        if changed.is_none() || changed == self.changed {
-            return false;
-        }
-        self.changed = changed;
         let mut is_new = false;
         for path in entries(folder) {
-            if path.to_string_lossy().ends_with(NOT_WHOLE) || !self.names.insert(path.clone()) {
-                continue;
-            }
-            match Segment::open(&path, key) {
+            let scan = self.scans.entry(path.clone()).or_insert_with(|| Scan::new(&path));
+            match scan.go_on(key) {
                 Ok(records) => {
-                    is_new = true;
+                    is_new |= !records.is_empty();
                     records.into_iter().for_each(|record| self.content.add(record));
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -308,15 +295,5 @@ impl Known {
             }
         }
         is_new
-    }
-}
-
-impl Drop for CachedFile {
-    fn drop(&mut self) {
-        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(segment) = writer.segment.take().filter(SegmentWriter::is_own) {
-            // What is lost then is read again some day.
-            let _ = segment.finish(&self.key);
-        }
     }
 }

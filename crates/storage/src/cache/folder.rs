@@ -12,8 +12,6 @@ use rustix::fs::{flock, FlockOperation};
 
 use crate::limits::{CACHE_FILE_BYTES, CACHE_LOOKS};
 
-/// What comes behind the name of a segment that is not whole.
-pub(super) const NOT_WHOLE: &str = ".part";
 /// In the folder that the user named, so that nothing of his is taken for ours, nor of another version of Branchline.
 const OWN_FOLDER: &str = "branchline-cache-1";
 
@@ -75,7 +73,7 @@ impl Folder {
         fits
     }
 
-    /// Removes what was left behind, and segments until so many bytes fit; returns what is there then.
+    /// Removes segments until so many bytes fit; returns what is there then.
     fn shrink(&self, bytes: u64) -> u64 {
         let (mut segments, mut sum) = self.look();
         if sum + bytes <= self.limit_bytes {
@@ -104,32 +102,19 @@ impl Folder {
         sum
     }
 
-    /// All segments that are whole, and the bytes of all that is there. Removes what a process that is no more began.
+    /// All segments, and the bytes that they take.
     fn look(&self) -> (Vec<Found>, u64) {
         let (mut segments, mut sum) = (Vec::new(), 0u64);
-        for folder in entries(&self.root) {
-            for path in entries(&folder) {
-                let Ok(about) = fs::symlink_metadata(&path) else { continue };
-                let is_part = path.to_string_lossy().ends_with(NOT_WHOLE);
-                if !about.is_file() || is_part && remove_if_left(&path) {
-                    continue;
-                }
-                // What is allocated, or will be.
+        for path in entries(&self.root).iter().flat_map(|folder| entries(folder)) {
+            let Ok(about) = fs::symlink_metadata(&path) else { continue };
+            if about.is_file() {
                 let bytes = about.len().max(about.blocks() * 512) + CACHE_FILE_BYTES;
                 sum = sum.saturating_add(bytes);
-                if !is_part {
-                    segments.push(Found { path, bytes, used: about.modified().unwrap_or(SystemTime::UNIX_EPOCH) });
-                }
+                segments.push(Found { path, bytes, used: about.modified().unwrap_or(SystemTime::UNIX_EPOCH) });
             }
         }
         (segments, sum)
     }
-}
-
-/// Whether nobody writes this file any more; then it is gone now.
-fn remove_if_left(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return true };
-    flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && fs::remove_file(path).is_ok()
 }
 
 pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {

@@ -1,36 +1,37 @@
-//! A segment: ranges of a file as they were fetched, behind them a table that says which, and checksums of all.
+//! A segment: ranges of a file one behind the other, as they were fetched, each with its checksums.
 //!
 //! ```text
-//! bytes of record 1, of record 2, ...
-//! table:   per record: offset u64, length u64, position u64, crc32c u32 of each piece of 64 KiB;  then the key
-//! trailer: magic [8], size of the table u64, records u64, crc32c of the table u32, of the 28 bytes before u32
+//! head:    magic [8], length of the key u64, crc32c of the key u32, of the 20 bytes before u32; then the key
+//! record:  magic [8], offset u64, length u64, crc32c of the sums u32, of the 28 bytes before u32;
+//!          then the crc32c u32 of each piece of 64 KiB, then the bytes
 //! ```
-//! All numbers are little-endian.
+//! All numbers are little-endian. It may end anywhere, as when its writer was killed: the records before are whole.
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crc32c::crc32c;
-use rustix::fs::{flock, FlockOperation};
 use rustix::io::{pread, pwrite};
 
-use crate::limits::{CACHE_PIECE_BYTES, CACHE_TABLE_BYTES_MAX, CACHE_TOUCH_PAUSE};
+use crate::limits::{CACHE_PIECE_BYTES, CACHE_RECORD_BYTES_MAX, CACHE_TOUCH_PAUSE};
 use crate::ByteRange;
 
 const MAGIC: [u8; 8] = *b"BLCACHE1";
-const TRAILER_BYTES: usize = 32;
-const RECORD_BYTES: usize = 24;
+const RECORD_MAGIC: [u8; 8] = *b"BLRECORD";
+const HEAD_BYTES: usize = 24;
+const RECORD_BYTES: usize = 32;
+/// A key is a path and some numbers.
+const KEY_BYTES_MAX: u64 = 64 * 1024;
 
-/// A file of the cache, or one that is to become one.
+/// A file of the cache.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) path: PathBuf,
-    /// While it is being written, when it has another name yet.
-    writing: Mutex<Option<Arc<File>>>,
     touched_s: AtomicU64,
 }
 
@@ -45,39 +46,8 @@ pub(super) struct Record {
 }
 
 impl Segment {
-    fn new(path: PathBuf, writing: Option<Arc<File>>) -> Arc<Self> {
-        Arc::new(Self { path, writing: Mutex::new(writing), touched_s: AtomicU64::new(0) })
-    }
-
-    /// The records of a segment that is whole and belongs to this key.
-    pub(super) fn open(path: &Path, key: &str) -> io::Result<Vec<Record>> {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        let table_end = size.checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
-        let mut trailer = [0; TRAILER_BYTES];
-        read_at(&file, &mut trailer, table_end)?;
-        if trailer[..8] != MAGIC || crc32c(&trailer[..28]) != number32(&trailer[28..]) {
-            return Err(damaged());
-        }
-        let table_bytes = number64(&trailer[8..]);
-        if table_bytes > CACHE_TABLE_BYTES_MAX {
-            return Err(damaged());
-        }
-        let data_end = table_end.checked_sub(table_bytes).ok_or_else(damaged)?;
-        let mut table = vec![0; table_bytes as usize];
-        read_at(&file, &mut table, data_end)?;
-        if crc32c(&table) != number32(&trailer[24..]) {
-            return Err(damaged());
-        }
-        let segment = Self::new(path.to_owned(), None);
-        parse(&table, number64(&trailer[16..]), data_end, key, &segment).ok_or_else(damaged)
-    }
-
-    fn file(&self) -> io::Result<Arc<File>> {
-        match &*self.writing.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(file) => Ok(Arc::clone(file)),
-            None => File::open(&self.path).map(Arc::new),
-        }
+    fn new(path: &Path) -> Arc<Self> {
+        Arc::new(Self { path: path.to_owned(), touched_s: AtomicU64::new(0) })
     }
 
     /// Notes that the segment was of use, for those who look for the one that was not for longest. Not each time.
@@ -92,11 +62,94 @@ impl Segment {
     }
 }
 
+/// How far a segment was looked through.
+#[derive(Debug)]
+pub(super) struct Scan {
+    segment: Arc<Segment>,
+    at: u64,
+}
+
+impl Scan {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { segment: Segment::new(path), at: 0 }
+    }
+
+    /// The records that have come since the last time. One that is not whole yet is left for the next.
+    pub(super) fn go_on(&mut self, key: &str) -> io::Result<Vec<Record>> {
+        let mut records = Vec::new();
+        if std::fs::metadata(&self.segment.path)?.len() <= self.at {
+            return Ok(records);
+        }
+        let file = File::open(&self.segment.path)?;
+        let size = file.metadata()?.len();
+        if self.at == 0 {
+            match check_head(&file, size, key)? {
+                Some(end) => self.at = end,
+                None => return Ok(records),
+            }
+        }
+        while let Some(record) = record_at(&file, self.at, size, &self.segment)? {
+            self.at = record.position + record.range.length;
+            records.push(record);
+        }
+        Ok(records)
+    }
+}
+
+/// Where the first record begins, once the head is whole.
+fn check_head(file: &File, size: u64, key: &str) -> io::Result<Option<u64>> {
+    if size < HEAD_BYTES as u64 {
+        return Ok(None);
+    }
+    let mut head = [0; HEAD_BYTES];
+    read_at(file, &mut head, 0)?;
+    let key_bytes = number64(&head[8..]);
+    if head[..8] != MAGIC || crc32c(&head[..20]) != number32(&head[20..]) || key_bytes > KEY_BYTES_MAX {
+        return Err(damaged());
+    }
+    let end = HEAD_BYTES as u64 + key_bytes;
+    if size < end {
+        return Ok(None);
+    }
+    let mut found = vec![0; key_bytes as usize];
+    read_at(file, &mut found, HEAD_BYTES as u64)?;
+    if crc32c(&found) != number32(&head[16..]) || found != key.as_bytes() {
+        return Err(damaged());
+    }
+    Ok(Some(end))
+}
+
+fn record_at(file: &File, at: u64, size: u64, segment: &Arc<Segment>) -> io::Result<Option<Record>> {
+    let sums_at = at + RECORD_BYTES as u64;
+    if size < sums_at {
+        return Ok(None);
+    }
+    let mut head = [0; RECORD_BYTES];
+    read_at(file, &mut head, at)?;
+    let range = ByteRange::new(number64(&head[8..]), number64(&head[16..]));
+    let is_right = head[..8] == RECORD_MAGIC && crc32c(&head[..28]) == number32(&head[28..]);
+    if !is_right || range.end().is_none() || range.length > CACHE_RECORD_BYTES_MAX {
+        return Err(damaged());
+    }
+    let sums_bytes = range.length.div_ceil(CACHE_PIECE_BYTES) * 4;
+    let position = sums_at + sums_bytes;
+    if size < position + range.length {
+        return Ok(None);
+    }
+    let mut sums = vec![0; sums_bytes as usize];
+    read_at(file, &mut sums, sums_at)?;
+    if crc32c(&sums) != number32(&head[24..]) {
+        return Err(damaged());
+    }
+    let sums = sums.chunks_exact(4).map(number32).collect();
+    Ok(Some(Record { range, segment: Arc::clone(segment), position, sums }))
+}
+
 impl Record {
     /// Fills `into` with the bytes from `offset` on, which must lie in the record. Bytes that are not those that were
     /// cached are an error.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let file = self.segment.file()?;
+        let file = File::open(&self.segment.path)?;
         let start = offset.checked_sub(self.range.offset).ok_or_else(damaged)?;
         let end = start + into.len() as u64;
         if end > self.range.length {
@@ -134,125 +187,65 @@ impl Record {
     }
 }
 
-/// Writes a segment under another name, which it loses when it is whole.
+/// Writes a segment.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
-    file: Arc<File>,
+    file: File,
     segment: Arc<Segment>,
-    temporary: PathBuf,
     process: u32,
     pub(super) size_bytes: u64,
-    table: Vec<u8>,
-    records_count: u64,
 }
 
 impl SegmentWriter {
-    /// A new segment in a folder, where this ending marks it as not whole.
-    pub(super) fn create(folder: &Path, name: &str, ending: &str) -> io::Result<Self> {
-        let path = folder.join(name);
-        let temporary = folder.join(format!("{name}{ending}"));
-        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&temporary)?;
-        // As long as this process lives, nobody takes it for one that was left behind.
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let file = Arc::new(file);
-        let segment = Segment::new(path, Some(Arc::clone(&file)));
-        let process = std::process::id();
-        Ok(Self { file, segment, temporary, process, size_bytes: 0, table: Vec::new(), records_count: 0 })
+    pub(super) fn create(path: &Path, key: &str) -> io::Result<Self> {
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut head = MAGIC.to_vec();
+        head.extend((key.len() as u64).to_le_bytes());
+        head.extend(crc32c(key.as_bytes()).to_le_bytes());
+        head.extend(crc32c(&head).to_le_bytes());
+        head.extend(key.as_bytes());
+        write_at(&file, &head, 0)?;
+        let (process, size_bytes) = (std::process::id(), head.len() as u64);
+        Ok(Self { file, segment: Segment::new(path), process, size_bytes })
     }
 
-    /// Whether this process began it: a child that came by fork must not go on with what its parent writes.
-    pub(super) fn is_own(&self) -> bool {
-        self.process == std::process::id()
+    /// Whether this process began it, not one that it came from by fork and that goes on writing, and it is still there.
+    pub(super) fn is_usable(&self) -> bool {
+        self.process == std::process::id() && self.file.metadata().is_ok_and(|about| about.nlink() > 0)
     }
 
     /// Adds the bytes at `offset` of the file.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8]) -> io::Result<Record> {
-        let position = self.size_bytes;
-        let mut rest = bytes;
-        let mut at = position;
-        while !rest.is_empty() {
-            match pwrite(&*self.file, rest, at) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    rest = &rest[count..];
-                    at += count as u64;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        self.size_bytes = at;
-        let sums: Vec<u32> = bytes.chunks(CACHE_PIECE_BYTES as usize).map(crc32c).collect();
         let range = ByteRange::new(offset, bytes.len() as u64);
-        for number in [range.offset, range.length, position] {
-            self.table.extend(number.to_le_bytes());
-        }
-        for sum in &sums {
-            self.table.extend(sum.to_le_bytes());
-        }
-        self.records_count += 1;
+        let sums: Vec<u32> = bytes.chunks(CACHE_PIECE_BYTES as usize).map(crc32c).collect();
+        let table: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+        let mut head = RECORD_MAGIC.to_vec();
+        head.extend(range.offset.to_le_bytes());
+        head.extend(range.length.to_le_bytes());
+        head.extend(crc32c(&table).to_le_bytes());
+        head.extend(crc32c(&head).to_le_bytes());
+        head.extend(table);
+        let position = self.size_bytes + head.len() as u64;
+        write_at(&self.file, &head, self.size_bytes)?;
+        write_at(&self.file, bytes, position)?;
+        self.size_bytes = position + range.length;
         Ok(Record { range, segment: Arc::clone(&self.segment), position, sums })
-    }
-
-    /// Whether its table is as long as it may be.
-    pub(super) fn is_full(&self) -> bool {
-        self.table.len() as u64 > CACHE_TABLE_BYTES_MAX / 2
-    }
-
-    /// Writes the table, and gives the segment its name.
-    pub(super) fn finish(self, key: &str) -> io::Result<()> {
-        if self.records_count == 0 {
-            return std::fs::remove_file(&self.temporary);
-        }
-        let mut end = self.table.clone();
-        end.extend(key.as_bytes());
-        let sum = crc32c(&end);
-        let mut trailer = MAGIC.to_vec();
-        trailer.extend((end.len() as u64).to_le_bytes());
-        trailer.extend(self.records_count.to_le_bytes());
-        trailer.extend(sum.to_le_bytes());
-        trailer.extend(crc32c(&trailer).to_le_bytes());
-        end.extend(trailer);
-        let mut at = self.size_bytes;
-        let mut rest = end.as_slice();
-        while !rest.is_empty() {
-            let count = pwrite(&*self.file, rest, at)?;
-            if count == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            at += count as u64;
-            rest = &rest[count..];
-        }
-        std::fs::rename(&self.temporary, &self.segment.path)?;
-        *self.segment.writing.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(())
-    }
-
-    /// Removes what was written. Records in it that are held fail to be read, and are fetched again.
-    pub(super) fn abandon(self) {
-        *self.segment.writing.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let _ = std::fs::remove_file(&self.temporary);
     }
 }
 
-fn parse(table: &[u8], count: u64, data_end: u64, key: &str, segment: &Arc<Segment>) -> Option<Vec<Record>> {
-    let mut rest = table;
-    let mut records = Vec::new();
-    for _ in 0..count {
-        let (numbers, after) = rest.split_at_checked(RECORD_BYTES)?;
-        let range = ByteRange::new(number64(numbers), number64(&numbers[8..]));
-        let position = number64(&numbers[16..]);
-        let end = position.checked_add(range.length)?;
-        if end > data_end || range.end().is_none() || range.length == 0 {
-            return None;
+fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pwrite(file, bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                at += count as u64;
+                bytes = &bytes[count..];
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
-        let sums_bytes = usize::try_from(range.length.div_ceil(CACHE_PIECE_BYTES)).ok()?.checked_mul(4)?;
-        let (sums, after) = after.split_at_checked(sums_bytes)?;
-        let sums = sums.chunks_exact(4).map(number32).collect();
-        records.push(Record { range, segment: Arc::clone(segment), position, sums });
-        rest = after;
     }
-    (rest == key.as_bytes()).then_some(records)
+    Ok(())
 }
 
 fn read_at(file: &File, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
