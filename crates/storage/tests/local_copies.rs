@@ -196,6 +196,20 @@ fn of_what_a_killed_process_wrote_only_whole_ranges_are_served() {
 }
 
 #[test]
+fn what_cannot_have_been_right_is_read_past_the_cache_and_replaced() {
+    let (scratch, bytes) = (Scratch::new(), content(300_000));
+    scratch.source(&bytes);
+    let (store, later) = (scratch.cached(MEGABYTE), || scratch.cached(2 * MEGABYTE));
+    read(&store, &[(0, 100_000), (200_000, 100)], &bytes);
+    let mut reads = [RangeRead::new(ByteRange::new(50_000, 100))];
+    let effort = store.read_again(&mut reads).unwrap();
+    assert_eq!((reads[0].bytes(), effort.read_bytes), (&bytes[50_000..50_100], 100));
+    assert_eq!(read(&store, &[(50_000, 100)], &bytes).read_bytes, 0);
+    assert_eq!(read(&later(), &[(50_000, 100)], &bytes).read_bytes, 0);
+    assert_eq!(read(&later(), &[(0, 100)], &bytes).read_bytes, 100);
+}
+
+#[test]
 fn what_one_process_fetches_another_has_at_once() {
     let (scratch, bytes) = (Scratch::new(), content(300_000));
     scratch.source(&bytes);

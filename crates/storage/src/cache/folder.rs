@@ -30,6 +30,9 @@ struct Size {
     looks_at: Option<u64>,
 }
 
+/// Those that this process uses, by their place and limit.
+type Folders = HashMap<(PathBuf, u64), Arc<Folder>>;
+
 struct Found {
     path: PathBuf,
     bytes: u64,
@@ -39,7 +42,7 @@ struct Found {
 impl Folder {
     /// The folder below this one; the same for all who ask for the same.
     pub(super) fn at(parent: &Path, limit_bytes: u64) -> io::Result<Arc<Self>> {
-        static KNOWN: OnceLock<Mutex<HashMap<(PathBuf, u64), Arc<Folder>>>> = OnceLock::new();
+        static KNOWN: OnceLock<Mutex<Folders>> = OnceLock::new();
         let root = std::path::absolute(parent)?.join(OWN_FOLDER);
         // What is cached may not be for everyone's eyes.
         DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
