@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import branchline
 from branchline.cli.demo_data import demo_data
@@ -19,6 +18,7 @@ from branchline.cli.progress_bar import progress_bar
 from branchline.cli.proxying import proxy
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.tables import print_forecast
+from branchline.cli.terminal import output
 from branchline.cli.tracing import trace
 from branchline.dataset import DataFile
 from branchline.locations import split_location
@@ -148,7 +148,7 @@ def try_wagons(
             memory_limit=memory_limit,
             access=access(),
         )
-        print_forecast(outcome, Console())
+        print_forecast(outcome, output())
         if debug:
             typer.echo("\n".join(wagon.error.traceback for wagon in outcome.wagons if wagon.error), err=True)
         raise typer.Exit(EXIT_INCOMPLETE if outcome.failed else 0)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.cli.failure import told
+from branchline.cli.terminal import output
 from branchline.dataset import Dataset
 from branchline.layout import DatasetLayout, FileLayout, inspect_dataset, inspect_file
 from branchline.layout.advice import advice
@@ -22,6 +23,8 @@ from branchline.train.exit_codes import EXIT_INCOMPLETE
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60
+# Below this width there is room for the middle of a spread only.
+NARROW_COLUMNS = 120
 
 
 def inspect(
@@ -55,7 +58,7 @@ def inspect(
         if as_json:
             typer.echo(json.dumps({**layout.as_json(), "advice": advice(layout)}, indent=1))
             return
-        _print_file(layout, Console())
+        _print_file(layout, output())
         if picture is not None:
             typer.echo(f"look at {picture}")
 
@@ -64,7 +67,7 @@ def _print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(layout.as_json(), indent=1))
         return
-    console = Console()
+    console = output()
     table = _table("files", ("file", "size", "entries", "branches", "codecs"))
     for one in layout.files[:ROWS_SHOWN]:
         table.add_row(one.path, size(one.size_bytes), count(one.entries), count(len(one.schema)), ", ".join(one.codecs))
@@ -80,7 +83,7 @@ def _print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
 
 
 def _print_file(layout: FileLayout, console: Console) -> None:
-    console.print(_branches_table(layout))
+    console.print(_branches_table(layout, is_narrow=console.width < NARROW_COLUMNS))
     if len(layout.branches) > ROWS_SHOWN:
         _say(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")
     codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
@@ -96,8 +99,13 @@ def _print_file(layout: FileLayout, console: Console) -> None:
         _say(console, sentence)
 
 
-def _branches_table(layout: FileLayout) -> Table:
-    head = ("branch", "type", "compressed", "factor", "baskets", "entries per basket", "bytes per basket")
+def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:
+    """The largest branches; of how baskets differ only the median where there is no room for more."""
+    spread = _median if is_narrow else _spread
+    per_basket = (
+        ("entries\nper\nbasket", "bytes\nper\nbasket") if is_narrow else ("entries per basket", "bytes per basket")
+    )
+    head = ("branch", "type", "compressed", "factor", "baskets", *per_basket)
     table = _table("branches, the largest first", head)
     largest = sorted(layout.branches, key=lambda branch: -branch.compressed_bytes)[:ROWS_SHOWN]
     for branch in largest:
@@ -107,8 +115,8 @@ def _branches_table(layout: FileLayout) -> Table:
             size(branch.compressed_bytes),
             f"{branch.factor:.2f}",
             count(branch.baskets),
-            _spread(branch.entries_per_basket, count),
-            _spread(branch.bytes_per_basket, size),
+            spread(branch.entries_per_basket, count),
+            spread(branch.bytes_per_basket, size),
         )
     return table
 
@@ -148,6 +156,10 @@ def _spread(spread: Spread, shown: Any) -> str:
     """Smallest, median and largest; one number where they are the same."""
     texts = [shown(value) for value in (spread.least, spread.median, spread.most)]
     return texts[0] if len(set(texts)) == 1 else f"{texts[0]} / {texts[1]} / {texts[2]}"
+
+
+def _median(spread: Spread, shown: Any) -> str:
+    return str(shown(spread.median))
 
 
 def _table(title: str, head: tuple[str, ...]) -> Table:

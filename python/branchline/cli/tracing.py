@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.cli.failure import say, told
+from branchline.cli.terminal import output
 from branchline.report.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing import follow, read_trace
 from branchline.tracing.comparing import TOTALS, compare, sentences, write_comparison
@@ -72,7 +73,7 @@ def show(
         if as_json:
             typer.echo(json.dumps(summarise(found), indent=1))
             return
-        print_summary(summarise(found), Console())
+        print_summary(summarise(found), output())
         if html is not None:
             typer.echo(f"look at {html}")
 
@@ -94,7 +95,7 @@ def diff(
         if as_json:
             typer.echo(json.dumps({**found, "sentences": sentences(found)}, indent=1))
             return
-        print_comparison(found, Console())
+        print_comparison(found, output())
         if html is not None:
             typer.echo(f"look at {html}")
 
