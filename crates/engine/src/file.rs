@@ -186,6 +186,11 @@ impl File {
         &self.header
     }
 
+    /// The classes that it describes, as programs.
+    pub(crate) fn classes(&self) -> &Arc<Classes> {
+        &self.classes
+    }
+
     /// The classes that it describes.
     pub(crate) fn class_infos(&self) -> &Arc<ClassInfos> {
         &self.class_infos

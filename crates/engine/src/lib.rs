@@ -29,7 +29,7 @@ pub mod places;
 mod read_buffers;
 pub mod read_now;
 pub mod records;
-pub(crate) mod rewrite;
+pub mod rewrite;
 mod scratch;
 pub mod slab;
 pub mod stream;

@@ -60,6 +60,13 @@ pub const PLAUSIBLE_FACTOR: usize = 4096;
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 /// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
+/// Baskets that are made anew have at most so many bytes before compression, if nobody says otherwise: a few hundred
+/// requests of such a size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
+pub const BASKET_BYTES: usize = 1 << 20;
+/// Clusters that are made anew have about so many bytes, if nobody says otherwise (TTree's default for fAutoFlush).
+pub const CLUSTER_BYTES: u64 = 30_000_000;
+/// Entries are written anew by as many as take so many stored bytes at most, whatever the clusters: it bounds the memory.
+pub const REWRITTEN_AT_ONCE_BYTES: u64 = 64 << 20;
 /// Stored bytes of baskets that are handed to the compressors before those before are written: every one of them has the
 /// next at hand, also when one basket takes longer than others.
 pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;

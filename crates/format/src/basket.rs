@@ -201,6 +201,23 @@ impl<'a> Plain<'a> {
         }
     }
 
+    /// Whether it says of its entries that they lay elsewhere when they were written (TBasket::fDisplacement).
+    pub fn has_displacements(&self) -> bool {
+        match self.offsets {
+            Offsets::Stored { rest, .. } => rest.len() > 4 * (self.entries_count + 2) && !self.generates_offsets,
+            Offsets::Embedded(_) => false,
+        }
+    }
+
+    /// Bytes of each entry, where the basket does not say where they begin.
+    pub fn fixed_size(&self) -> Result<usize> {
+        if self.generates_offsets {
+            return Err(FormatError::unsupported("its baskets leave to a counter where their entries begin"));
+        }
+        let size = self.data.len().checked_div(self.entries_count).unwrap_or(0);
+        self.fixed_range(size, 0..self.entries_count).map(|_| size)
+    }
+
     /// Bounds of entries that all have `entry_size` bytes.
     pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
         if entry_size.checked_mul(self.entries_count) != Some(self.data.len()) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::basket::Plain;
 use crate::error::{FormatError, Result};
 use crate::objects::compile::{Compiler, Piece};
 use crate::objects::cpp_type::CppType;
@@ -92,6 +93,14 @@ fn array_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> {
 }
 
 impl Layout {
+    /// Where in its data the entries of a basket, which begin and end here, refer to places in it, in their order.
+    pub(crate) fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
+        match self {
+            Self::Objects(program) if program.may_refer() => program.references(plain, bounds),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Bytes of what has a fixed size in an entry, or in an element of one; none beyond any number.
     fn fixed_size(&self) -> Option<usize> {
         match self {

@@ -130,6 +130,11 @@ impl ClassProgram {
         *lock(&self.room) = used.collect();
     }
 
+    /// Whether objects of it may refer to places in the buffer that they are in.
+    pub(crate) fn may_refer(&self) -> bool {
+        self.source.iter().any(Step::may_refer)
+    }
+
     /// The class, if its objects may be streamed memberwise.
     pub(crate) fn memberwise(&self) -> Option<&Object> {
         match self.source.as_slice() {

@@ -130,15 +130,24 @@ impl Program {
         key_size: u64,
         walk: impl Fn(&mut Reader<'p>) -> Result<()>,
     ) -> Result<Vec<Slot>> {
-        for round in 0.. {
+        self.walked(data, key_size, walk).map(|machine| machine.slots)
+    }
+
+    fn walked<'p>(
+        &'p self,
+        data: &'p [u8],
+        key_size: u64,
+        walk: impl Fn(&mut Reader<'p>) -> Result<()>,
+    ) -> Result<Machine<'p>> {
+        let mut round = 0;
+        loop {
             let mut reader = Reader::over(self, data, key_size);
             reader.machine.may_start_over = round < STARTS_OVER_MAX;
             match walk(&mut reader) {
-                Err(_) if reader.machine.starts_over => {}
-                done => return done.map(|()| reader.machine.slots),
+                Err(_) if reader.machine.starts_over => round += 1,
+                done => return done.map(|()| reader.machine),
             }
         }
-        Ok(Vec::new())
     }
 
     /// Decodes objects of which each was streamed to a buffer of its own; they end where `offsets` say. One without any
@@ -162,6 +171,25 @@ impl Program {
         })?;
         let count = offsets.len().saturating_sub(1);
         Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, count)
+    }
+
+    /// Whether entries may refer to places in their basket.
+    pub fn may_refer(&self) -> bool {
+        self.0.class.may_refer()
+    }
+
+    /// Where in its data the entries of a basket, which begin and end here, refer to places in it, in their order.
+    pub fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
+        let entries = 0..bounds.len().saturating_sub(1);
+        let mut places = self.walked(plain.data, plain.key_size, |reader| {
+            reader.machine.entry.references = Some(Vec::new());
+            reader.bounded_entries(bounds, entries.clone())
+        })?;
+        let mut places = places.entry.references.take().unwrap_or_default();
+        // An object that several pointers lead to is read for each.
+        places.sort_unstable();
+        places.dedup();
+        Ok(places)
     }
 
     /// Decodes entries of a basket. `counts` says how many elements each has, where the basket does not tell.

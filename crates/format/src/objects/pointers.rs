@@ -35,9 +35,17 @@ pub(super) struct EntryPointers {
     open: Vec<usize>,
     /// Bytes that may be read again.
     read_again_max: usize,
+    /// Places of references to classes and objects, of all entries so far, where these are wanted.
+    pub(super) references: Option<Vec<u32>>,
 }
 
 impl EntryPointers {
+    fn refers_at(&mut self, place: usize) {
+        if let Some(references) = &mut self.references {
+            references.push(place as u32);
+        }
+    }
+
     /// Forgets the entry before.
     pub(super) fn begin(&mut self, entry_size: usize) {
         self.classes.clear();
@@ -126,6 +134,9 @@ impl Machine<'_> {
             if let Some(end) = end {
                 self.cursor.skip_to(end)?;
             }
+            if tag != 0 && tag != WHOLE_OBJECT {
+                self.entry.refers_at(tag_at);
+            }
             return Ok(if tag == 0 { Tag::Null } else { Tag::Seen(tag) });
         }
         let number = tag_at as u64 + self.key_size + MAP_OFFSET;
@@ -134,6 +145,7 @@ impl Machine<'_> {
             self.entry.classes.push((number, known.clone()));
             return Ok(Tag::New(known, end));
         }
+        self.entry.refers_at(tag_at);
         let wanted = u64::from(tag & !CLASS_MASK);
         let found = self.entry.classes.iter().rev().find(|(number, _)| *number == wanted);
         let known = found.map(|(_, known)| known.clone());

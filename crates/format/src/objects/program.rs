@@ -65,6 +65,28 @@ pub(crate) enum Step {
     Undescribed { class_name: String, numbers: Option<usize> },
 }
 
+impl Step {
+    /// Whether it may meet a reference to a place in the buffer; what classes that are met later have in them is unknown.
+    pub(crate) fn may_refer(&self) -> bool {
+        let any = |steps: &[Self]| steps.iter().any(Self::may_refer);
+        let in_object =
+            |object: &Object| object.versions.iter().any(|version| any(&version.steps) || any(&version.members));
+        match self {
+            Self::Pointer { .. } | Self::NamedObject { .. } | Self::Pointers(_) | Self::Clones { .. } => true,
+            Self::Nested { .. } => true,
+            Self::Repeat { steps, .. } | Self::Headed { steps, .. } => any(steps),
+            Self::Object(object) => in_object(object),
+            Self::Collection(collection) => {
+                any(&collection.steps) || collection.memberwise.as_ref().is_some_and(in_object)
+            }
+            Self::Loop(repeated) => any(&repeated.steps),
+            Self::Block(_) | Self::Text { .. } | Self::TObject | Self::Identity { .. } | Self::Bits { .. } => false,
+            Self::TRef { .. } | Self::Counted(_) | Self::Convert(_) | Self::Default(_) => false,
+            Self::Undescribed { .. } => false,
+        }
+    }
+}
+
 /// A container of pointers, and its name where that is wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct Pointers {

@@ -4,6 +4,12 @@ use crate::basket::BasketRecord;
 use crate::compress::{Compressor, Decompressor, Setting};
 use crate::error::{FormatError, Result};
 
+impl std::fmt::Debug for BasketTools {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("BasketTools").finish_non_exhaustive()
+    }
+}
+
 /// What compressing baskets takes, used again from one to the next: one per thread.
 #[derive(Default)]
 pub struct BasketTools {
@@ -17,6 +23,18 @@ impl BasketTools {
     /// Nothing is made yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The plain bytes of a basket.
+    pub fn decompress<'p>(&'p mut self, basket: &BasketRecord<'p>) -> Result<&'p [u8]> {
+        basket.decompress(&mut self.decompressor, &mut self.room)
+    }
+
+    /// Adds plain bytes, compressed if they become smaller.
+    pub(super) fn push_compressed(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) {
+        if !self.compressor.compress(setting, plain, out) {
+            out.extend_from_slice(plain);
+        }
     }
 
     /// The record of a basket with the same plain bytes in another compression; all of its key stays but its size.

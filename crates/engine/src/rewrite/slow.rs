@@ -1,0 +1,389 @@
+//! Slow merge: the entries of trees are written to new baskets, cluster by cluster, as if they had been filled anew.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use branchline_format::compress::Setting;
+use branchline_format::layout::kind_of;
+use branchline_format::tree::{Place, TTree};
+use branchline_format::write::{BasketForm, BasketFrame, NewBasket};
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead};
+use bytes::Bytes;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::guard;
+use crate::limits;
+use crate::merge::output::Output;
+use crate::read_buffers;
+
+use super::pool::Pool;
+use super::selection::Selection;
+use super::source::{make, InputBranches, Job, Made, Slice, Source, Stored};
+
+/// Sizes of baskets are multiples of this (TTree::OptimizeBaskets).
+const BASKET_STEP_BYTES: u64 = 512;
+
+/// How large the clusters of a tree are to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterSize {
+    /// So many entries.
+    Entries(u64),
+    /// About so many compressed bytes, as those of the first input are.
+    Bytes(u64),
+}
+
+/// How a tree is written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rewriting {
+    /// Bytes of a basket at most, before compression; by itself as few baskets for each cluster as are sensible.
+    pub basket_bytes: Option<u32>,
+    /// The clusters; those of the first input if it is not given and they have one size.
+    pub clusters: Option<ClusterSize>,
+}
+
+/// A tree of an input whose entries are to be written.
+pub(crate) struct Rewritten<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) tree: &'a TTree,
+    /// TTree::fAutoFlush: entries in a cluster, if positive.
+    pub(crate) auto_flush: i64,
+    /// Of each branch whether its baskets say where entries begin (TBranch::fEntryOffsetLen), and its setting.
+    pub(crate) forms: &'a [BranchForm],
+    pub(crate) process_ids_before: u16,
+    pub(crate) selection: Option<Arc<Selection>>,
+}
+
+/// What the baskets of a branch are like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BranchForm {
+    pub(crate) stores_offsets: bool,
+    pub(crate) setting: Setting,
+}
+
+/// A basket in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaidBasket {
+    pub(crate) first_entry: u64,
+    pub(crate) seek: u64,
+    pub(crate) size: u64,
+    /// Bytes before compression, key included.
+    pub(crate) plain_size: u64,
+}
+
+/// What came of a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Laid {
+    pub(crate) entries_count: u64,
+    /// Of each branch.
+    pub(crate) baskets: Vec<Vec<LaidBasket>>,
+    pub(crate) cluster_entries: u64,
+    /// Of each branch (TBranch::fBasketSize).
+    pub(crate) basket_bytes: Vec<u64>,
+}
+
+/// Writes the entries of trees with the same branches, one tree after the other.
+pub(crate) struct Rewriter {
+    rewriting: Rewriting,
+    seek_directory: u64,
+    frames: Vec<BasketFrame>,
+    forms: Vec<BranchForm>,
+    pool: Pool<Job, Made>,
+    /// Of each branch what was read and not handed over yet.
+    pending: Vec<Vec<Slice>>,
+    pending_entries: u64,
+    pending_bytes: u64,
+    cluster_entries: u64,
+    flushes: VecDeque<Flush>,
+    laid: Laid,
+}
+
+/// Entries that were handed over together.
+struct Flush {
+    first_entry: u64,
+    jobs_left: usize,
+    made: Vec<(usize, Vec<NewBasket>)>,
+}
+
+/// Told how many bytes were written; may end it.
+pub(crate) type Written<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+
+impl Rewriter {
+    /// For trees like this one, which lies in the directory at this place of the output.
+    pub(crate) fn new(rewriting: Rewriting, first: &Rewritten<'_>, seek_directory: u64, date: u32) -> Self {
+        let branches = &first.tree.branches;
+        let frame = |name: &String| BasketFrame {
+            branch: name.clone().into_bytes(),
+            tree: first.tree.name.clone().into_bytes(),
+            date,
+            seek_directory,
+        };
+        Self {
+            rewriting,
+            seek_directory,
+            frames: branches.iter().map(|branch| frame(&branch.name)).collect(),
+            forms: first.forms.to_vec(),
+            pool: Pool::new(make),
+            pending: branches.iter().map(|_| Vec::new()).collect(),
+            pending_entries: 0,
+            pending_bytes: 0,
+            cluster_entries: 0,
+            flushes: VecDeque::new(),
+            laid: Laid { baskets: vec![Vec::new(); branches.len()], ..Laid::default() },
+        }
+    }
+
+    /// Where the directory of the tree lies.
+    pub(crate) fn seek_directory(&self) -> u64 {
+        self.seek_directory
+    }
+
+    /// Writes the entries of a tree; the last of them only with those that come next, or at the end.
+    pub(crate) fn add(&mut self, input: &Rewritten<'_>, output: &mut Output, written: Written<'_>) -> Result<()> {
+        let entries_count = input.tree.entries_count;
+        if entries_count == 0 {
+            return Ok(());
+        }
+        if self.cluster_entries == 0 {
+            self.cluster_entries = self.choose_cluster(input);
+        }
+        let mut reader = Reader::new(input);
+        let mut entry = 0;
+        while entry < entries_count {
+            let stop = self.step(input, entry);
+            let kept = input.selection.as_ref().map_or(stop - entry, |selection| selection.count(entry..stop));
+            if kept > 0 {
+                for slice in reader.slices(entry..stop)? {
+                    self.pending_bytes += slice.source.stored_bytes();
+                    self.pending[slice.source.branch].push(slice);
+                }
+                self.pending_entries += kept;
+            }
+            entry = stop;
+            let in_cluster = (self.laid.entries_count + self.pending_entries) % self.cluster_entries;
+            if in_cluster == 0 || self.pending_bytes > limits::REWRITTEN_AT_ONCE_BYTES {
+                self.flush(output, written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left.
+    pub(crate) fn finish(mut self, output: &mut Output, written: Written<'_>) -> Result<Laid> {
+        self.flush(output, written)?;
+        while self.write_next(output, written)? {}
+        self.laid.cluster_entries = self.cluster_entries;
+        let largest = |baskets: &Vec<LaidBasket>| baskets.iter().map(|basket| basket.plain_size).max().unwrap_or(0);
+        self.laid.basket_bytes = match self.rewriting.basket_bytes {
+            Some(bytes) => vec![bytes.into(); self.laid.baskets.len()],
+            None => {
+                let rounded = |baskets| u64::next_multiple_of(largest(baskets).max(1), BASKET_STEP_BYTES);
+                self.laid.baskets.iter().map(rounded).collect()
+            }
+        };
+        Ok(self.laid)
+    }
+
+    /// Entries in a cluster.
+    fn choose_cluster(&self, input: &Rewritten<'_>) -> u64 {
+        let bytes_max = match self.rewriting.clusters {
+            Some(ClusterSize::Entries(entries)) => return entries.max(1),
+            Some(ClusterSize::Bytes(bytes)) => bytes,
+            None if input.auto_flush > 0 => return input.auto_flush as u64,
+            None => limits::CLUSTER_BYTES,
+        };
+        let stored: u64 = input.tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
+        let entries = u128::from(input.tree.entries_count) * u128::from(bytes_max) / u128::from(stored.max(1));
+        u64::try_from(entries).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64)
+    }
+
+    /// Up to which entry of an input the next ones are read at a time: no further than the cluster reaches.
+    fn step(&self, input: &Rewritten<'_>, entry: u64) -> u64 {
+        let entries_count = input.tree.entries_count;
+        let done = self.laid.entries_count + self.pending_entries;
+        let wanted = self.cluster_entries - done % self.cluster_entries;
+        let mut stop = entry.saturating_add(wanted).min(entries_count);
+        if let Some(selection) = &input.selection {
+            // As many as are needed for so many that are kept.
+            let mut kept = selection.count(entry..stop);
+            while kept < wanted && stop < entries_count {
+                let next = stop.saturating_add(wanted - kept).min(entries_count);
+                kept += selection.count(stop..next);
+                stop = next;
+            }
+        }
+        while stop - entry > 1 && stored_between(input.tree, entry..stop) > limits::REWRITTEN_AT_ONCE_BYTES {
+            stop = entry + (stop - entry) / 2;
+        }
+        stop
+    }
+
+    /// Hands over what is pending.
+    fn flush(&mut self, output: &mut Output, written: Written<'_>) -> Result<()> {
+        if self.pending_entries == 0 {
+            return Ok(());
+        }
+        let first_entry = self.laid.entries_count;
+        self.laid.entries_count += self.pending_entries;
+        (self.pending_entries, self.pending_bytes) = (0, 0);
+        let mut jobs_left = 0;
+        let bytes_max = self.rewriting.basket_bytes.map_or(limits::BASKET_BYTES, |bytes| bytes as usize);
+        let mut jobs = Vec::new();
+        for (branch, pending) in self.pending.iter_mut().enumerate().filter(|(_, pending)| !pending.is_empty()) {
+            let BranchForm { stores_offsets, setting } = self.forms[branch];
+            let form = BasketForm { stores_offsets, bytes_max, setting };
+            jobs.push(Job { branch, frame: self.frames[branch].clone(), form, slices: std::mem::take(pending) });
+            jobs_left += 1;
+        }
+        self.flushes.push_back(Flush { first_entry, jobs_left, made: Vec::with_capacity(jobs_left) });
+        for job in jobs {
+            while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
+                self.write_next(output, written)?;
+            }
+            let cost = job.slices.iter().map(|slice| slice.source.stored_bytes()).sum();
+            self.pool.hand_over(job, cost);
+        }
+        Ok(())
+    }
+
+    /// Takes what was made of the job that was handed over first, and writes the baskets with those that they belong
+    /// to, by their first entries; false if there is nothing to wait for.
+    fn write_next(&mut self, output: &mut Output, written: Written<'_>) -> Result<bool> {
+        let Some(made) = self.pool.next() else { return Ok(false) };
+        let mistake = || ReadError::new(ReadErrorKind::Internal, "", guard::MISTAKE);
+        let (branch, baskets) = made.ok_or_else(mistake)?;
+        let Some(flush) = self.flushes.front_mut() else { return Err(mistake()) };
+        flush.made.push((branch, baskets?));
+        flush.jobs_left -= 1;
+        if flush.jobs_left > 0 {
+            return Ok(true);
+        }
+        let Some(Flush { first_entry, made, .. }) = self.flushes.pop_front() else { return Ok(true) };
+        let mut baskets = Vec::new();
+        for (branch, of_branch) in made {
+            let mut entry = first_entry;
+            for basket in of_branch {
+                let entries_count = basket.entries_count;
+                baskets.push((entry, branch, basket));
+                entry += entries_count;
+            }
+        }
+        baskets.sort_by_key(|(entry, branch, _)| (*entry, *branch));
+        for (first_entry, branch, mut basket) in baskets {
+            let seek = output.end();
+            let laid = &mut self.laid.baskets[branch];
+            basket.place(laid.len(), seek);
+            output.write(&basket.record)?;
+            let size = basket.record.len() as u64;
+            laid.push(LaidBasket { first_entry, seek, size, plain_size: basket.plain_size });
+            written(size)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Bytes of the baskets with these entries, as far as they lie in the file.
+fn stored_between(tree: &TTree, entries: Range<u64>) -> u64 {
+    let of = |place: &Place| match place {
+        Place::File { size, .. } => *size,
+        Place::Embedded(_) => 0,
+    };
+    let baskets = tree.branches.iter().flat_map(|branch| &branch.baskets[overlapping(branch, &entries)]);
+    baskets.map(|basket| of(&basket.place)).sum()
+}
+
+/// Which baskets of a branch have some of these entries.
+fn overlapping(branch: &branchline_format::tree::TBranch, entries: &Range<u64>) -> Range<usize> {
+    let first = branch.baskets.partition_point(|basket| basket.entry_stop <= entries.start);
+    let behind = branch.baskets.partition_point(|basket| basket.entry_start < entries.end);
+    first..behind.max(first)
+}
+
+/// Reads the baskets of an input.
+struct Reader<'a> {
+    input: &'a Rewritten<'a>,
+    about: Arc<InputBranches>,
+    /// Of each branch the basket that was read last, which may reach further.
+    last: Vec<Option<Arc<Source>>>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(input: &'a Rewritten<'a>) -> Self {
+        let branches = &input.tree.branches;
+        let about = InputBranches {
+            file_path: input.file.path().to_string(),
+            tree_name: input.tree.name.clone(),
+            kinds: branches.iter().map(|branch| kind_of(branch, input.file.classes())).collect(),
+            paths: branches.iter().map(|branch| branch.path.clone()).collect(),
+            process_ids_before: input.process_ids_before,
+            selection: input.selection.clone(),
+        };
+        Self { input, about: Arc::new(about), last: vec![None; branches.len()] }
+    }
+
+    /// The baskets with these entries, in the order of branches and entries.
+    fn slices(&mut self, entries: Range<u64>) -> Result<Vec<Slice>> {
+        let mut slices = Vec::new();
+        let mut missing = Vec::new();
+        for (number, branch) in self.input.tree.branches.iter().enumerate() {
+            for basket in overlapping(branch, &entries) {
+                let about = &branch.baskets[basket];
+                let in_it = about.entry_start.max(entries.start)..about.entry_stop.min(entries.end);
+                if self.about.selection.as_ref().is_some_and(|selection| selection.count(in_it.clone()) == 0) {
+                    continue;
+                }
+                let known = self.last[number].as_ref().filter(|source| source.basket == basket);
+                match (known, &about.place) {
+                    (Some(source), _) => slices.push((number, in_it, Some(Arc::clone(source)))),
+                    (None, Place::Embedded(embedded)) => {
+                        let stored = Stored::Embedded(Arc::clone(embedded));
+                        slices.push((number, in_it, Some(self.source(number, basket, stored))));
+                    }
+                    (None, Place::File { seek, size }) => {
+                        missing.push((slices.len(), number, basket, ByteRange::new(*seek, *size)));
+                        slices.push((number, in_it, None));
+                    }
+                }
+            }
+        }
+        let ranges: Vec<ByteRange> = missing.iter().map(|(.., range)| *range).collect();
+        for ((slice, branch, basket, _), record) in missing.into_iter().zip(read(self.input.file, &ranges)?) {
+            slices[slice].2 = Some(self.source(branch, basket, Stored::Record(record)));
+        }
+        let mut done = Vec::with_capacity(slices.len());
+        for (branch, entries, source) in slices {
+            if let Some(source) = source {
+                self.last[branch] = Some(Arc::clone(&source)).filter(|source| source.entries.end > entries.end);
+                done.push(Slice { source, entries });
+            }
+        }
+        Ok(done)
+    }
+
+    fn source(&self, branch: usize, basket: usize, stored: Stored) -> Arc<Source> {
+        let about = &self.input.tree.branches[branch].baskets[basket];
+        let entries = about.entry_start..about.entry_stop;
+        let taken_apart = OnceLock::new();
+        Arc::new(Source { stored, about: Arc::clone(&self.about), branch, basket, entries, taken_apart })
+    }
+}
+
+/// The bytes of these ranges, near ones read together.
+fn read(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
+    let mut records: Vec<Option<Bytes>> = ranges.iter().map(|range| file.held(range.offset, range.length)).collect();
+    let missing: Vec<usize> = (0..ranges.len()).filter(|index| records[*index].is_none()).collect();
+    let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
+    if !wanted.is_empty() {
+        let plan = coalesce(&wanted, file.gap_bytes(), MAX_JOINED_BYTES);
+        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+        file.read_ranges(&mut reads)?;
+        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+        for (index, place) in missing.into_iter().zip(&plan.placements) {
+            let start = place.offset as usize;
+            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+        }
+    }
+    Ok(records.into_iter().flatten().collect())
+}

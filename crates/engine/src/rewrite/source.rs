@@ -1,0 +1,147 @@
+//! Baskets that entries are taken from, and new ones made of them.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use branchline_format::basket::{BasketRecord, Plain};
+use branchline_format::error::{ErrorKind, FormatError};
+use branchline_format::layout::Kind;
+use branchline_format::tree::embedded::EmbeddedBasket;
+use branchline_format::write::{BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewBasket};
+use bytes::Bytes;
+
+use crate::error::{ReadError, Result};
+
+use super::selection::Selection;
+
+/// Where the bytes of a basket are in memory.
+#[derive(Debug)]
+pub(super) enum Stored {
+    Record(Bytes),
+    Embedded(Arc<EmbeddedBasket>),
+}
+
+/// A basket of an input.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) stored: Stored,
+    pub(super) about: Arc<InputBranches>,
+    pub(super) branch: usize,
+    /// Its number in its branch, and its entries in the tree.
+    pub(super) basket: usize,
+    pub(super) entries: Range<u64>,
+    /// Its entries, once somebody needed them.
+    pub(super) taken_apart: OnceLock<std::result::Result<Entries, FormatError>>,
+}
+
+/// What the branches of an input are.
+#[derive(Debug)]
+pub(super) struct InputBranches {
+    pub(super) file_path: String,
+    pub(super) tree_name: String,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) paths: Vec<String>,
+    pub(super) process_ids_before: u16,
+    pub(super) selection: Option<Arc<Selection>>,
+}
+
+impl Source {
+    /// Bytes that it takes in memory.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        match &self.stored {
+            Stored::Record(record) => record.len() as u64,
+            Stored::Embedded(embedded) => embedded.data.len() as u64,
+        }
+    }
+
+    fn told(&self, error: &FormatError) -> ReadError {
+        let path = self.about.paths.get(self.branch).map_or("", String::as_str);
+        let name = format!("tree {}: branch {path}: basket {}", self.about.tree_name, self.basket);
+        let told = ReadError::from_format(&self.about.file_path, &error.clone().in_object(name));
+        match error.kind {
+            ErrorKind::Unsupported => told.with_hint("branchline cannot rewrite this branch yet; slim leaves it out"),
+            _ => told,
+        }
+    }
+
+    fn take_apart(&self, tools: &mut BasketTools) -> std::result::Result<Entries, FormatError> {
+        let unknown = Kind::Group;
+        let kind = self.about.kinds.get(self.branch).unwrap_or(&unknown);
+        match &self.stored {
+            Stored::Embedded(embedded) => Entries::of(&Plain::embedded(embedded), kind, self.about.process_ids_before),
+            Stored::Record(record) => {
+                let own = process_ids_before(record);
+                let basket = BasketRecord::parse(record, self.entries.end - self.entries.start)?;
+                let bytes = tools.decompress(&basket)?;
+                Entries::of(&basket.plain(bytes), kind, own + self.about.process_ids_before)
+            }
+        }
+    }
+}
+
+/// What a large key says of process ids, in the highest bits of its directory's place.
+fn process_ids_before(record: &[u8]) -> u16 {
+    let number =
+        |at: usize| record.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two));
+    if number(4) > 1000 {
+        number(26)
+    } else {
+        0
+    }
+}
+
+/// Entries of one basket.
+#[derive(Debug)]
+pub(super) struct Slice {
+    pub(super) source: Arc<Source>,
+    /// In the tree.
+    pub(super) entries: Range<u64>,
+}
+
+/// What is made of entries of one branch.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) branch: usize,
+    pub(super) frame: BasketFrame,
+    pub(super) form: BasketForm,
+    pub(super) slices: Vec<Slice>,
+}
+
+/// The branch and its new baskets.
+pub(super) type Made = (usize, Result<Vec<NewBasket>>);
+
+/// Makes the baskets of a job.
+pub(super) fn make(tools: &mut BasketTools, job: Job) -> Made {
+    let branch = job.branch;
+    (branch, baskets(tools, job))
+}
+
+fn baskets(tools: &mut BasketTools, job: Job) -> Result<Vec<NewBasket>> {
+    let Some(first) = job.slices.first().map(|slice| Arc::clone(&slice.source)) else { return Ok(Vec::new()) };
+    let mut maker = BasketMaker::new(job.frame, job.form, tools).map_err(|error| first.told(&error))?;
+    // Each basket goes with its slice, unless entries of it are still to come.
+    for slice in job.slices {
+        slice.add_to(&mut maker)?;
+    }
+    maker.finish().map_err(|error| first.told(&error))
+}
+
+impl Slice {
+    fn add_to(&self, maker: &mut BasketMaker<'_>) -> Result<()> {
+        let source = &self.source;
+        let entries = source.taken_apart.get_or_init(|| source.take_apart(maker.tools()));
+        let entries = entries.as_ref().map_err(|error| source.told(error))?;
+        let mut rest = self.entries.clone();
+        while !rest.is_empty() {
+            let run = match &source.about.selection {
+                Some(selection) => selection.first_run(rest.clone()),
+                None => rest.clone(),
+            };
+            let start = source.entries.start;
+            let local = (run.start - start) as usize..(run.end - start) as usize;
+            maker.add(entries, local).map_err(|error| source.told(&error))?;
+            rest.start = run.end;
+        }
+        Ok(())
+    }
+}
