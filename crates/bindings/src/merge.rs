@@ -1,8 +1,11 @@
 //! Fast merge for Python.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use branchline_engine::merge::{self, MergeOptions, Merged, Order};
+use branchline_engine::rewrite::{ClusterSize, Rewriting, Selection};
 use branchline_format::compress::{NoSetting, Setting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,6 +24,11 @@ struct Wanted {
     tree: Option<String>,
     order: String,
     codec: Option<String>,
+    rewrites: bool,
+    basket_size: Option<u32>,
+    cluster_events: Option<u64>,
+    cluster_bytes: Option<u64>,
+    selections: HashMap<String, (Vec<u8>, u64)>,
     replace: bool,
     max_size: Option<u64>,
     skip_bad_files: bool,
@@ -47,6 +55,14 @@ impl Merge {
             .map(|codec| codec.parse())
             .transpose()
             .map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
+        let clusters = wanted.cluster_events.map(ClusterSize::Entries);
+        let clusters = clusters.or(wanted.cluster_bytes.map(ClusterSize::Bytes));
+        let rewriting = wanted.rewrites.then_some(Rewriting { basket_bytes: wanted.basket_size, clusters });
+        let selection = |(path, (bits, entries_count))| {
+            let selection = Selection::new(bits, entries_count).map(Arc::new);
+            selection.map(|selection| (path, selection)).ok_or_else(|| PyValueError::new_err("one bit for each entry"))
+        };
+        let selections = wanted.selections.into_iter().map(selection).collect::<PyResult<_>>()?;
         Ok(Self(merge::Merge::new(MergeOptions {
             inputs: wanted.inputs,
             access: wanted.access.unwrap_or_default().0,
@@ -54,6 +70,8 @@ impl Merge {
             tree: wanted.tree,
             order,
             codec,
+            rewriting,
+            selections,
             replace: wanted.replace,
             size_bytes_max: wanted.max_size,
             skips_bad_files: wanted.skip_bad_files,

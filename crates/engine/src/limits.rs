@@ -67,7 +67,10 @@ pub const BASKET_BYTES: usize = 1 << 20;
 pub const CLUSTER_BYTES: u64 = 30_000_000;
 /// Entries are written anew by as many as take so many stored bytes at most, whatever the clusters: it bounds the memory.
 pub const REWRITTEN_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Stored bytes of baskets that are handed to the compressors before those before are written: every one of them has the
+/// Entries that are written anew may take this part of the memory limit before decompression: that makes them several
+/// times larger, and what was made of those before waits to be written.
+pub const REWRITING_MEMORY_SHARE: u64 = 16;
+/// Bytes after decompression of baskets that are handed to the compressors before those before are written: every one of them has the
 /// next at hand, also when one basket takes longer than others.
 pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
 /// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its

@@ -9,8 +9,10 @@ mod schema;
 mod tree_input;
 mod volume;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use branchline_format::compress::Setting;
 use branchline_storage::Access;
@@ -18,7 +20,7 @@ use branchline_storage::Access;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::output::Output;
-use crate::rewrite::Recompressor;
+use crate::rewrite::{Recompressor, Rewriting, Selection};
 
 use ahead::Ahead;
 use input::Input;
@@ -53,6 +55,10 @@ pub struct MergeOptions {
     pub replace: bool,
     /// How the baskets are compressed; as they are, if it is not given.
     pub codec: Option<Setting>,
+    /// How entries come to new baskets, if they do.
+    pub rewriting: Option<Rewriting>,
+    /// Which entries of each input are kept, by its path, when they come to new baskets; all if it is empty.
+    pub selections: HashMap<String, Arc<Selection>>,
     /// Several outputs are made, none larger than this unless a single input is.
     pub size_bytes_max: Option<u64>,
     /// Whether inputs that cannot be merged are left out.
@@ -61,6 +67,21 @@ pub struct MergeOptions {
     pub proves: bool,
     /// What inputs and baskets may take in memory, beside the tables of the output.
     pub memory_bytes: u64,
+}
+
+impl MergeOptions {
+    /// Which entries of an input are kept; all if none.
+    fn selection_of(&self, path: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
+        if self.selections.is_empty() {
+            return Ok(None);
+        }
+        let found = self.selections.get(path).filter(|found| found.entries_count() == entries_count);
+        let told = || {
+            let message = format!("it is not said of its {entries_count} entries which of them are to be kept");
+            ReadError::new(ReadErrorKind::Internal, path, message)
+        };
+        found.map(|found| Some(Arc::clone(found))).ok_or_else(told)
+    }
 }
 
 /// What was made.
@@ -160,7 +181,9 @@ impl Merge {
             let added = input.and_then(|input| self.add(input, &mut volumes));
             match added {
                 Ok(()) => merged.files_count += 1,
-                Err(error) if self.is_skipped(&error) => merged.skipped.push((path.to_string(), error)),
+                Err(error) if self.is_skipped(&error) && !volumes.is_torn() => {
+                    merged.skipped.push((path.to_string(), error))
+                }
                 Err(error) => return Err(error),
             }
             self.files_done.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +221,8 @@ impl Merge {
         };
         let bundle_bytes = limits::COPIED_AT_ONCE_BYTES.min(self.options.memory_bytes / limits::BUNDLE_MEMORY_SHARE);
         let recompressor = volumes.recompressor.as_mut();
-        let mut copier = Copier { order: self.options.order, bundle_bytes, recompressor, copied: &mut copied };
+        let options = &self.options;
+        let mut copier = Copier { options, bundle_bytes, recompressor, copied: &mut copied };
         match &mut volumes.current {
             Some(volume) => volume.add(input, &mut copier),
             None => Ok(()),
@@ -230,6 +254,10 @@ impl Volumes<'_> {
             self.current = Some(Volume::begin(output, input, self.options.codec)?);
         }
         Ok(())
+    }
+
+    fn is_torn(&self) -> bool {
+        self.current.as_ref().is_some_and(|volume| volume.is_torn)
     }
 
     /// Finishes the output that is being made.

@@ -1,12 +1,14 @@
-//! Baskets that are made anew: compressed in another way.
+//! Baskets that are made anew: compressed in another way, or of other entries.
 
+mod forms;
 mod pool;
 mod recompress;
 mod selection;
 mod slow;
 mod source;
 
+pub(crate) use forms::forms;
 pub(crate) use recompress::Recompressor;
 pub use selection::Selection;
-pub(crate) use slow::{BranchForm, Laid, LaidBasket, Rewriter, Rewritten};
 pub use slow::{ClusterSize, Rewriting};
+pub(crate) use slow::{Laid, Rewriter, Rewritten};

@@ -35,6 +35,15 @@ def merge(
         str | None,
         typer.Option("--codec", help="Compress the baskets anew: zstd:5, zlib:1, lz4:4, lzma:8, none."),
     ] = None,
+    basket_size: Annotated[
+        str | None, typer.Option("--basket-size", help='Write entries to new baskets of this size: "256 kB".')
+    ] = None,
+    cluster_events: Annotated[
+        int | None, typer.Option("--cluster-events", min=1, help="Write entries to new clusters of so many.")
+    ] = None,
+    cluster_bytes: Annotated[
+        str | None, typer.Option("--cluster-bytes", help='Write entries to new clusters of about this size: "30 MB".')
+    ] = None,
     max_size: Annotated[
         str | None, typer.Option("--max-size", help='Make several files, none larger than this: "2 GB".')
     ] = None,
@@ -48,7 +57,7 @@ def merge(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Merges files: trees by copying their baskets (anew with --codec), histograms and the like by adding them up."""
+    """Merges files: trees by copying baskets or making new ones, histograms and the like by adding them up."""
     with told(debug=debug):
         with _progress_bar() as progress:
             merged = merge_files(
@@ -57,6 +66,9 @@ def merge(
                 tree=tree,
                 order=order,
                 codec=codec,
+                basket_size=basket_size,
+                cluster_events=cluster_events,
+                cluster_bytes=cluster_bytes,
                 max_size=max_size,
                 skip_bad_files=skip_bad_files,
                 verify=verify,

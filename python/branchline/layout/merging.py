@@ -67,6 +67,9 @@ def merge(
     tree: str | None = None,
     order: Order = "entry",
     codec: str | None = None,
+    basket_size: int | str | None = None,
+    cluster_events: int | None = None,
+    cluster_bytes: int | str | None = None,
     max_size: int | str | None = None,
     skip_bad_files: bool = False,
     verify: bool = False,
@@ -81,7 +84,9 @@ def merge(
     histograms, profiles, efficiencies, graphs, parameters and lists of these are added up as ``hadd`` does; of other
     objects each version is kept as a cycle. With a ``tree`` only that one is merged. ``order`` says how the baskets of
     each file are laid down. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a
-    number of ROOT baskets are compressed anew. With a ``max_size`` (bytes or "2 GB") there may be several outputs,
+    number of ROOT baskets are compressed anew. With a ``basket_size`` (bytes before compression at most),
+    ``cluster_events`` or ``cluster_bytes`` (about, compressed) entries come to new baskets, as if they had been filled
+    anew; what is not given is as in the first file, baskets as few as are sensible. With a ``max_size`` (bytes or "2 GB") there may be several outputs,
     ``name.root``, ``name_1.root`` and so on. ``skip_bad_files`` goes on without inputs that cannot be merged;
     ``verify`` reads what was written again and compares every basket with what was copied, before it has its name.
     Inputs that are open and what is copied take at most ``memory_limit``, beside the tables of the output; ``access``
@@ -94,6 +99,13 @@ def merge(
     """
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
+    rewrites = not (basket_size is None and cluster_events is None and cluster_bytes is None)
+    if rewrites and order != "entry":
+        raise OptionError(
+            f"new baskets are laid down by entry, not by {order}", hint="branchline reorder does it in a second step"
+        )
+    if cluster_events is not None and (cluster_events < 1 or cluster_bytes is not None):
+        raise OptionError("clusters have a number of events of 1 or more, or a number of bytes")
     paths, tree = _inputs(inputs, tree)
     wanted = {
         "inputs": paths,
@@ -102,6 +114,11 @@ def merge(
         "tree": tree,
         "order": order,
         "codec": codec,
+        "rewrites": rewrites,
+        "basket_size": None if basket_size is None else parse_bytes(basket_size),
+        "cluster_events": cluster_events,
+        "cluster_bytes": None if cluster_bytes is None else parse_bytes(cluster_bytes),
+        "selections": {},
         "replace": force,
         "max_size": None if max_size is None else parse_bytes(max_size),
         "skip_bad_files": skip_bad_files,

@@ -207,7 +207,7 @@ impl Copying<'_> {
 const PLACE_AT: usize = 18;
 
 /// Tells records apart that differ in more than where they lie.
-pub(super) fn digest_of(record: &[u8]) -> u64 {
+pub(crate) fn digest_of(record: &[u8]) -> u64 {
     let is_large = record.get(4..6).is_some_and(|version| version >= &1001u16.to_be_bytes()[..]);
     let place_bytes = if is_large { 16 } else { 8 };
     let head = record.get(..PLACE_AT).unwrap_or(record);

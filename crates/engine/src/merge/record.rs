@@ -10,6 +10,7 @@ use branchline_format::tree::Place;
 use branchline_format::write::{Changes, Recording, TreeIndex};
 
 use crate::error::{ReadError, Result};
+use crate::rewrite::Laid;
 
 use super::copy::{Copied, Places};
 use super::tree_input::{TreeInput, TREE};
@@ -57,6 +58,8 @@ struct BranchTotals {
     first_entries: Vec<i64>,
     seeks: Vec<i64>,
     digests: Vec<u64>,
+    /// TBranch::fBasketSize, where it changes.
+    basket_bytes: Option<u64>,
 }
 
 /// Entries up to one in clusters of so many (TTree::fClusterRangeEnd and fClusterSize).
@@ -129,6 +132,31 @@ impl Totals {
             self.add_clusters(input);
         }
         self.entries += input.tree.entries_count;
+    }
+
+    /// Takes the baskets of all trees whose entries came to new ones.
+    pub(super) fn take(&mut self, rewritten: Laid) {
+        if rewritten.entries_count != self.entries && !matches!(self.index, Index::None | Index::Unknown) {
+            self.index = Index::Lost;
+        }
+        self.entries = rewritten.entries_count;
+        self.clusters.clear();
+        if rewritten.cluster_entries > 0 {
+            self.auto_flush = rewritten.cluster_entries as i64;
+        }
+        let has_entries = self.first.tree.entries_count > 0;
+        let branches = self.branches.iter_mut().zip(&self.first.tree.branches);
+        for (((totals, branch), baskets), bytes) in branches.zip(rewritten.baskets).zip(rewritten.basket_bytes) {
+            totals.basket_bytes = (!baskets.is_empty()).then_some(bytes);
+            let is_counted = branch.entries_count > 0 || !baskets.is_empty() || !has_entries;
+            totals.entries = if is_counted { self.entries } else { 0 };
+            totals.plain_bytes = baskets.iter().map(|basket| basket.plain_size).sum();
+            totals.stored_bytes = baskets.iter().map(|basket| basket.size).sum();
+            totals.sizes = baskets.iter().map(|basket| basket.size as i64).collect();
+            totals.first_entries = baskets.iter().map(|basket| basket.first_entry as i64).collect();
+            totals.seeks = baskets.iter().map(|basket| basket.seek as i64).collect();
+            totals.digests = baskets.iter().map(|basket| basket.digest).collect();
+        }
     }
 
     /// TTreeIndex::Append.
@@ -233,8 +261,9 @@ impl Totals {
     pub(super) fn left_out(&self) -> Option<String> {
         let name = &self.first.tree.name;
         let is_lost = matches!(self.index, Index::Lost);
-        is_lost
-            .then(|| format!("the index of the tree {name}, which not all files have alike: BuildIndex makes it again"))
+        is_lost.then(|| {
+            format!("the index of the tree {name}, which does not go with all entries: BuildIndex makes it again")
+        })
     }
 
     /// Of each branch its name, the first entries of its baskets, and what tells their bytes apart.
@@ -278,6 +307,9 @@ impl BranchTotals {
         changes.number(recording, owner, "fFirstEntry", 0)?;
         changes.number(recording, owner, "fTotBytes", self.plain_bytes as i64)?;
         changes.number(recording, owner, "fZipBytes", self.stored_bytes as i64)?;
+        if let Some(bytes) = self.basket_bytes {
+            changes.number(recording, owner, "fBasketSize", bytes as i64)?;
+        }
         changes.no_pointers(recording, owner, "fBaskets")?;
         let filled = |numbers: &[i64], next: i64| {
             let mut numbers = numbers.to_vec();

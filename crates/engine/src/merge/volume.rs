@@ -13,17 +13,18 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::new_file::{NewFile, ObjectName, SlotId, TOP};
 use crate::output::Output;
-use crate::rewrite::Recompressor;
+use crate::rewrite::{forms, Recompressor, Rewriter, Rewritten};
 
 use super::copy::{Copying, Places};
 use super::input::{refused, Content, Input, Item, ProcessId};
 use super::record::Totals;
 use super::schema::{check_same, Place};
-use super::{Merged, Order};
+use super::tree_input::TreeInput;
+use super::{MergeOptions, Merged};
 
 /// How baskets are copied.
 pub(super) struct Copier<'a> {
-    pub(super) order: Order,
+    pub(super) options: &'a MergeOptions,
     pub(super) bundle_bytes: u64,
     /// Compresses them anew, if that is wanted.
     pub(super) recompressor: Option<&'a mut Recompressor>,
@@ -39,6 +40,10 @@ pub(super) struct Volume {
     things: Vec<Thing>,
     by_path: HashMap<String, usize>,
     infos: InfoLists,
+    /// Of trees whose entries come to new baskets, by their paths.
+    rewriters: HashMap<String, Rewriter>,
+    /// Whether entries of an input are in it that could not be added whole.
+    pub(super) is_torn: bool,
     process_ids: Vec<ProcessId>,
     left_out: Vec<String>,
     files_count: u64,
@@ -84,6 +89,8 @@ impl Volume {
             things: Vec::new(),
             by_path: HashMap::new(),
             infos: InfoLists::default(),
+            rewriters: HashMap::new(),
+            is_torn: false,
             process_ids: Vec::new(),
             left_out: Vec::new(),
             files_count: 0,
@@ -169,11 +176,14 @@ impl Volume {
                     self.file.add_directory(directory, &item.path, item.about())?;
                 }
                 Content::Copy(stored) => self.write_copy(item, directory, stored, input)?,
+                Content::Tree(tree) if copier.options.rewriting.is_some() => {
+                    self.rewrite(item, tree, (input, process_ids_before), copier)?;
+                }
                 Content::Tree(tree) => {
                     let copying = Copying {
                         file: &input.file,
                         tree: &tree.tree,
-                        order: copier.order,
+                        order: copier.options.order,
                         seek_directory: self.file.seek_of(directory),
                         process_ids_before,
                         bundle_bytes: copier.bundle_bytes,
@@ -188,6 +198,39 @@ impl Volume {
             all.push(places);
         }
         Ok(all)
+    }
+
+    /// Has the entries of a tree written to new baskets, those of the last cluster later.
+    fn rewrite(
+        &mut self,
+        item: &Item,
+        tree: &TreeInput,
+        (input, process_ids_before): (&Input, u16),
+        copier: &mut Copier<'_>,
+    ) -> Result<()> {
+        let file = &*input.file;
+        let MergeOptions { rewriting, codec, .. } = copier.options;
+        let selection = copier.options.selection_of(file.path(), tree.tree.entries_count)?;
+        let (auto_flush, tree_of) = (tree.facts.auto_flush, &tree.tree);
+        let rewritten = Rewritten { file, tree: tree_of, auto_flush, process_ids_before, selection };
+        let rewriter = match self.rewriters.remove(&item.path) {
+            Some(rewriter) => rewriter,
+            None => {
+                let recording =
+                    Recording::of_tree(&tree.plain, tree.key_size, &item.key.class_name, file.class_infos())
+                        .map_err(|error| ReadError::from_format(file.path(), &error.in_object(&item.path)))?;
+                let forms = forms(tree_of, &recording, *codec, file.header().compress);
+                let directory = self.file.directory(item.parent()).unwrap_or(TOP);
+                let place = (self.file.seek_of(directory), item.key.date);
+                let rewriting = (rewriting.unwrap_or_default(), copier.options.memory_bytes);
+                Rewriter::new(rewriting, &rewritten, forms, place)
+            }
+        };
+        let rewriter = self.rewriters.entry(item.path.clone()).or_insert(rewriter);
+        self.is_torn = true;
+        rewriter.add(&rewritten, self.file.output(), copier.copied)?;
+        self.is_torn = false;
+        Ok(())
     }
 
     /// Process ids of an input come behind those of others, unless they are there in this order already. Answers with
@@ -268,9 +311,12 @@ impl Volume {
     /// Writes what comes behind the baskets. The output is on the disk then, but does not have its name.
     pub(super) fn finish(mut self) -> Result<Finished> {
         let mut merged = Merged { left_out: self.left_out, ..Merged::default() };
-        for thing in &self.things {
-            match &thing.making {
+        for thing in &mut self.things {
+            match &mut thing.making {
                 Making::Tree(slot, totals) => {
+                    if let Some(rewriter) = self.rewriters.remove(&thing.path) {
+                        totals.take(rewriter.finish(self.file.output(), &mut |_| Ok(()))?);
+                    }
                     self.file.write_object(*slot, &thing.about, |key_size| totals.record(key_size))?;
                     merged.add_tree(totals);
                 }

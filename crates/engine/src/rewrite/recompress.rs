@@ -12,6 +12,7 @@ use crate::merge::copy::{Copying, Places, Wanted};
 use crate::output::Output;
 
 use super::pool::Pool;
+use super::source::plain_bytes;
 
 /// A record that is to be compressed anew.
 struct Job {
@@ -69,7 +70,7 @@ impl Recompressor {
                 while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
                     self.write_next(tree, output, places, written)?;
                 }
-                let cost = record.len() as u64;
+                let cost = plain_bytes(&record);
                 self.pool.hand_over(Job { setting: self.setting, record, basket: basket.clone() }, cost);
             }
             Ok(())

@@ -16,7 +16,8 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::guard;
 use crate::limits;
-use crate::merge::output::Output;
+use crate::merge::copy::digest_of;
+use crate::output::Output;
 use crate::read_buffers;
 
 use super::pool::Pool;
@@ -50,13 +51,11 @@ pub(crate) struct Rewritten<'a> {
     pub(crate) tree: &'a TTree,
     /// TTree::fAutoFlush: entries in a cluster, if positive.
     pub(crate) auto_flush: i64,
-    /// Of each branch whether its baskets say where entries begin (TBranch::fEntryOffsetLen), and its setting.
-    pub(crate) forms: &'a [BranchForm],
     pub(crate) process_ids_before: u16,
     pub(crate) selection: Option<Arc<Selection>>,
 }
 
-/// What the baskets of a branch are like.
+/// What the baskets of a branch are like: whether they say where entries begin (TBranch::fEntryOffsetLen).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BranchForm {
     pub(crate) stores_offsets: bool,
@@ -71,6 +70,8 @@ pub(crate) struct LaidBasket {
     pub(crate) size: u64,
     /// Bytes before compression, key included.
     pub(crate) plain_size: u64,
+    /// Of all its bytes but those that say where it lies.
+    pub(crate) digest: u64,
 }
 
 /// What came of a tree.
@@ -87,7 +88,8 @@ pub(crate) struct Laid {
 /// Writes the entries of trees with the same branches, one tree after the other.
 pub(crate) struct Rewriter {
     rewriting: Rewriting,
-    seek_directory: u64,
+    /// Stored bytes that are read before they are handed over.
+    at_once_bytes: u64,
     frames: Vec<BasketFrame>,
     forms: Vec<BranchForm>,
     pool: Pool<Job, Made>,
@@ -112,7 +114,12 @@ pub(crate) type Written<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
 impl Rewriter {
     /// For trees like this one, which lies in the directory at this place of the output.
-    pub(crate) fn new(rewriting: Rewriting, first: &Rewritten<'_>, seek_directory: u64, date: u32) -> Self {
+    pub(crate) fn new(
+        (rewriting, memory_bytes): (Rewriting, u64),
+        first: &Rewritten<'_>,
+        forms: Vec<BranchForm>,
+        (seek_directory, date): (u64, u32),
+    ) -> Self {
         let branches = &first.tree.branches;
         let frame = |name: &String| BasketFrame {
             branch: name.clone().into_bytes(),
@@ -122,9 +129,9 @@ impl Rewriter {
         };
         Self {
             rewriting,
-            seek_directory,
+            at_once_bytes: limits::REWRITTEN_AT_ONCE_BYTES.min(memory_bytes / limits::REWRITING_MEMORY_SHARE),
             frames: branches.iter().map(|branch| frame(&branch.name)).collect(),
-            forms: first.forms.to_vec(),
+            forms,
             pool: Pool::new(make),
             pending: branches.iter().map(|_| Vec::new()).collect(),
             pending_entries: 0,
@@ -133,11 +140,6 @@ impl Rewriter {
             flushes: VecDeque::new(),
             laid: Laid { baskets: vec![Vec::new(); branches.len()], ..Laid::default() },
         }
-    }
-
-    /// Where the directory of the tree lies.
-    pub(crate) fn seek_directory(&self) -> u64 {
-        self.seek_directory
     }
 
     /// Writes the entries of a tree; the last of them only with those that come next, or at the end.
@@ -163,7 +165,7 @@ impl Rewriter {
             }
             entry = stop;
             let in_cluster = (self.laid.entries_count + self.pending_entries) % self.cluster_entries;
-            if in_cluster == 0 || self.pending_bytes > limits::REWRITTEN_AT_ONCE_BYTES {
+            if in_cluster == 0 || self.pending_bytes > self.at_once_bytes {
                 self.flush(output, written)?;
             }
         }
@@ -214,7 +216,7 @@ impl Rewriter {
                 stop = next;
             }
         }
-        while stop - entry > 1 && stored_between(input.tree, entry..stop) > limits::REWRITTEN_AT_ONCE_BYTES {
+        while stop - entry > 1 && stored_between(input.tree, entry..stop) > self.at_once_bytes {
             stop = entry + (stop - entry) / 2;
         }
         stop
@@ -239,10 +241,10 @@ impl Rewriter {
         }
         self.flushes.push_back(Flush { first_entry, jobs_left, made: Vec::with_capacity(jobs_left) });
         for job in jobs {
-            while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
+            while self.pool.cost() > 2 * self.at_once_bytes {
                 self.write_next(output, written)?;
             }
-            let cost = job.slices.iter().map(|slice| slice.source.stored_bytes()).sum();
+            let cost = job.slices.iter().map(|slice| slice.source.plain_bytes()).sum();
             self.pool.hand_over(job, cost);
         }
         Ok(())
@@ -277,7 +279,8 @@ impl Rewriter {
             basket.place(laid.len(), seek);
             output.write(&basket.record)?;
             let size = basket.record.len() as u64;
-            laid.push(LaidBasket { first_entry, seek, size, plain_size: basket.plain_size });
+            let digest = digest_of(&basket.record);
+            laid.push(LaidBasket { first_entry, seek, size, plain_size: basket.plain_size, digest });
             written(size)?;
         }
         Ok(true)

@@ -54,6 +54,14 @@ impl Source {
         }
     }
 
+    /// Bytes of its entries before compression, as its key says.
+    pub(super) fn plain_bytes(&self) -> u64 {
+        match &self.stored {
+            Stored::Record(record) => plain_bytes(record),
+            Stored::Embedded(embedded) => embedded.data.len() as u64,
+        }
+    }
+
     fn told(&self, error: &FormatError) -> ReadError {
         let path = self.about.paths.get(self.branch).map_or("", String::as_str);
         let name = format!("tree {}: branch {path}: basket {}", self.about.tree_name, self.basket);
@@ -77,6 +85,12 @@ impl Source {
             }
         }
     }
+}
+
+/// What the key of a record says that it has before compression.
+pub(super) fn plain_bytes(record: &[u8]) -> u64 {
+    let number = record.get(6..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four));
+    number.into()
 }
 
 /// What a large key says of process ids, in the highest bits of its directory's place.

@@ -4,7 +4,9 @@ use crate::streamer::ClassInfos;
 
 /// Members of trees, branches and leaves that change when a tree is written again.
 pub(super) const OF_TREES: &[&str] = &[
+    "fBasketSize",
     "fCompress",
+    "fEntryOffsetLen",
     "fLen",
     "fEntries",
     "fTotBytes",

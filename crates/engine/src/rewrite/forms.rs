@@ -1,0 +1,26 @@
+//! What the baskets of the trees of an input are like.
+
+use branchline_format::compress::{Codec, Setting};
+use branchline_format::tree::{TBranch, TTree};
+use branchline_format::write::{OwnerKind, Recording};
+
+use super::slow::BranchForm;
+
+/// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
+/// the branch, else as the file says in a number of ROOT.
+pub(crate) fn forms(
+    tree: &TTree,
+    recording: &Recording<'_>,
+    codec: Option<Setting>,
+    file_compress: i32,
+) -> Vec<BranchForm> {
+    let usual = Setting::of_root(file_compress.into()).or(Setting::new(Codec::Zlib, 1)).unwrap_or(Setting::NONE);
+    let form = |branch: &TBranch| {
+        let mut owners = recording.owners.iter();
+        let owner = owners.position(|owner| owner.kind == OwnerKind::Branch && owner.id == branch.object_id);
+        let length = owner.map_or(0, |owner| recording.value(owner, "fEntryOffsetLen"));
+        let own = Setting::of_root(branch.compress).unwrap_or(usual);
+        BranchForm { stores_offsets: length > 0, setting: codec.unwrap_or(own) }
+    };
+    tree.branches.iter().map(form).collect()
+}
