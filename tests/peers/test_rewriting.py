@@ -195,6 +195,68 @@ def test_hadd_merges_a_recompressed_file_on(inputs: list[str], expected: Any, tm
     check(root, whole, expected)
 
 
+SLOW = (
+    {"cluster_events": 250},
+    {"cluster_bytes": 20_000, "codec": "lz4:1"},
+    {"basket_size": 2000, "cluster_events": 64},
+)
+
+
+@pytest.mark.parametrize("options", SLOW, ids=lambda options: "-".join(options))
+def test_a_tree_with_new_baskets_is_read_like_its_inputs(
+    root: Any, inputs: list[str], expected: Any, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    output = tmp_path / "merged.root"
+    made = merge(inputs, output, verify=True, **options)
+    assert (made.entries, made.size_bytes) == (sum(ENTRIES), output.stat().st_size)
+    check(root, output, expected)
+    file = root.TFile.Open(str(output))
+    tree = file.Get("events")
+    cluster = options.get("cluster_events", tree.GetAutoFlush())
+    assert tree.GetAutoFlush() == cluster
+    starts, clusters = [], tree.GetClusterIterator(0)
+    while (start := clusters()) < tree.GetEntries():
+        starts.append(start)
+    assert starts == list(range(0, sum(ENTRIES), cluster))
+    stored = plain = 0
+    for branch in uproot.open(output)["events"].itervalues():
+        count = branch.num_baskets
+        if not count:
+            continue
+        firsts = set(branch.member("fBasketEntry")[:count].tolist())
+        assert firsts >= set(starts), branch.name
+        if "basket_size" in options:
+            assert branch.member("fBasketSize") == 2000
+            assert len(firsts) > len(starts) or branch.name not in ("lists", "objects")
+        else:
+            assert firsts == set(starts), branch.name
+        stored += branch.compressed_bytes
+        plain += branch.uncompressed_bytes
+    assert (tree.GetZipBytes(), tree.GetTotBytes()) == (stored, plain)
+    file.Close()
+
+
+def test_hadd_merges_a_file_with_new_baskets_on(inputs: list[str], expected: Any, tmp_path: Path, root: Any) -> None:
+    hadd = Path(root.__file__).parent / "bin" / "hadd"
+    if not os.access(hadd, os.X_OK):
+        missing(f"there is no {hadd}")
+    merged, whole = tmp_path / "merged.root", tmp_path / "whole.root"
+    merge(inputs[:2], merged, cluster_events=77, codec="lz4:1")
+    # Where compressions differ hadd reads and writes entries; copying, it would keep the room for texts of the first.
+    subprocess.run([hadd, "-ff", "-v", "0", whole, merged, *inputs[2:]], check=True, capture_output=True)
+    check(root, whole, expected)
+    again = tmp_path / "again.root"
+    merge([str(merged), *inputs[2:]], again, cluster_events=300)
+    check(root, again, expected)
+
+
+def test_options_of_new_baskets_that_do_not_go_are_refused(inputs: list[str], tmp_path: Path) -> None:
+    for options in ({"order": "branch", "cluster_events": 5}, {"cluster_events": 0}):
+        with pytest.raises(OptionError):
+            merge(inputs, tmp_path / "merged.root", **options)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_codec_that_there_is_not_is_refused(inputs: list[str], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"no such codec: .gzip.*zstd:5"):
         merge(inputs, tmp_path / "merged.root", codec="gzip")

@@ -82,16 +82,16 @@ def merge(
 
     ``inputs`` is a dataset: paths, patterns, lists. Trees of one path must have the same branches in all files;
     histograms, profiles, efficiencies, graphs, parameters and lists of these are added up as ``hadd`` does; of other
-    objects each version is kept as a cycle. With a ``tree`` only that one is merged. ``order`` says how the baskets of
-    each file are laid down. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a
+    objects each version is kept as a cycle. With a ``tree`` only that one is merged. ``order`` says how the baskets
+    of each file are laid down. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a
     number of ROOT baskets are compressed anew. With a ``basket_size`` (bytes before compression at most),
-    ``cluster_events`` or ``cluster_bytes`` (about, compressed) entries come to new baskets, as if they had been filled
-    anew; what is not given is as in the first file, baskets as few as are sensible. With a ``max_size`` (bytes or "2 GB") there may be several outputs,
-    ``name.root``, ``name_1.root`` and so on. ``skip_bad_files`` goes on without inputs that cannot be merged;
-    ``verify`` reads what was written again and compares every basket with what was copied, before it has its name.
-    Inputs that are open and what is copied take at most ``memory_limit``, beside the tables of the output; ``access``
-    says how inputs are read. The outputs appear under their names when all of them are whole; ``force`` replaces files
-    that are there. ``progress`` is called a few times a second.
+    ``cluster_events`` or ``cluster_bytes`` (about, compressed) entries come to new baskets, as if they had been
+    filled anew; what is not given is as in the first file, baskets as few as are sensible. With a ``max_size`` (bytes
+    or "2 GB") there may be several outputs, ``name.root``, ``name_1.root`` and so on. ``skip_bad_files`` goes on
+    without inputs that cannot be merged; ``verify`` reads what was written again and compares every basket with what
+    was copied, before it has its name. Inputs that are open and what is copied take at most ``memory_limit``, beside
+    the tables of the output; ``access`` says how inputs are read. The outputs appear under their names when all of
+    them are whole; ``force`` replaces files that are there. ``progress`` is called a few times a second.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
     `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
