@@ -107,7 +107,7 @@ def merge(
     if cluster_events is not None and (cluster_events < 1 or cluster_bytes is not None):
         raise OptionError("clusters have a number of events of 1 or more, or a number of bytes")
     paths, tree = _inputs(inputs, tree)
-    wanted = {
+    wanted: dict[str, Any] = {
         "inputs": paths,
         "access": access,
         "output": os.fspath(Path(output)),
