@@ -97,15 +97,7 @@ def merge(
     `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
     there are not.
     """
-    if order not in get_args(Order):
-        raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
-    rewrites = not (basket_size is None and cluster_events is None and cluster_bytes is None)
-    if rewrites and order != "entry":
-        raise OptionError(
-            f"new baskets are laid down by entry, not by {order}", hint="branchline reorder does it in a second step"
-        )
-    if cluster_events is not None and (cluster_events < 1 or cluster_bytes is not None):
-        raise OptionError("clusters have a number of events of 1 or more, or a number of bytes")
+    rewrites = _check_layout(order, basket_size, cluster_events, cluster_bytes)
     paths, tree = _inputs(inputs, tree)
     wanted: dict[str, Any] = {
         "inputs": paths,
@@ -125,15 +117,36 @@ def merge(
         "verify": verify,
         "memory": parse_bytes(memory_limit),
     }
+    return run_merge(wanted, progress)
+
+
+def run_merge(wanted: dict[str, Any], progress: Callable[[MergeProgress], None] | None) -> MergeResult:
+    """Merges what is described by a dictionary as the compiled module wants it."""
     try:
         job = _core.Merge(wanted)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    made = _run(job, len(paths), progress)
+    made = _run(job, len(wanted["inputs"]), progress)
     outputs = tuple(os.fspath(path) for path in made.pop("outputs"))
     skipped = tuple(SkippedFile(path, reason) for path, reason in made.pop("skipped"))
     left_out, notes = tuple(made.pop("left_out")), tuple(made.pop("notes"))
-    return MergeResult(path=os.fspath(output), paths=outputs, skipped=skipped, left_out=left_out, notes=notes, **made)
+    return MergeResult(path=wanted["output"], paths=outputs, skipped=skipped, left_out=left_out, notes=notes, **made)
+
+
+def _check_layout(
+    order: Order, basket_size: int | str | None, cluster_events: int | None, cluster_bytes: int | str | None
+) -> bool:
+    """Whether entries come to new baskets. Raises `OptionError` for options that do not go together."""
+    if order not in get_args(Order):
+        raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
+    rewrites = not (basket_size is None and cluster_events is None and cluster_bytes is None)
+    if rewrites and order != "entry":
+        raise OptionError(
+            f"new baskets are laid down by entry, not by {order}", hint="branchline reorder does it in a second step"
+        )
+    if cluster_events is not None and (cluster_events < 1 or cluster_bytes is not None):
+        raise OptionError("clusters have a number of events of 1 or more, or a number of bytes")
+    return rewrites
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
