@@ -12,6 +12,7 @@ import pytest
 from tests.storage import xrootdfs
 from tests.storage.ceph import Ceph, Gateway
 from tests.storage.glusterfs import GlusterFs
+from tests.storage.hdfs import Hdfs
 from tests.storage.machine import Room
 from tests.storage.moosefs import MooseFs
 from tests.stores.conftest import write_files
@@ -73,6 +74,34 @@ class GatewayPlace(Place):
         self._gateway.remove(name)
 
 
+class HdfsPlace(Place):
+    """HDFS, read by a user who is not its superuser."""
+
+    def __init__(self, name: str, hdfs: Hdfs, url: Callable[[str], str], files: Files) -> None:
+        super().__init__(name, url, files.folder, files.content)
+        self._hdfs = hdfs
+        for one in sorted(files.folder.rglob("*")):
+            if one.is_file():
+                hdfs.write(one.relative_to(files.folder).as_posix(), one.read_bytes())
+
+    def write(self, name: str, content: bytes) -> None:
+        self._hdfs.write(name, content)
+
+    def close(self, name: str) -> None:
+        self._hdfs.close(name)
+
+    def remove(self, name: str) -> None:
+        self._hdfs.remove(name)
+
+
+def through_webhdfs(room: Room, files: Files) -> Place:
+    hdfs = Hdfs(room)
+    place = HdfsPlace("webhdfs", hdfs, lambda name: f"webhdfs://reader@{hdfs.web_address}/{name}", files)
+    # fsspec does not pass on when a file was changed.
+    place.tells_versions = False
+    return place
+
+
 Maker = Callable[[Room, Files, pytest.MonkeyPatch], Place]
 PLACES: dict[str, Maker] = {
     "xrootdfs": lambda room, files, patch: MountedPlace("xrootdfs", xrootdfs.mounted(room), files),
@@ -80,6 +109,7 @@ PLACES: dict[str, Maker] = {
     "moosefs": lambda room, files, patch: MountedPlace("moosefs", MooseFs(room).path, files),
     "glusterfs": lambda room, files, patch: MountedPlace("glusterfs", GlusterFs(room).path, files),
     "s3-rgw": lambda room, files, patch: GatewayPlace("s3-rgw", Ceph(room).gateway(), files, patch),
+    "webhdfs": lambda room, files, patch: through_webhdfs(room, files),
 }
 
 

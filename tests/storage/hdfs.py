@@ -64,6 +64,7 @@ class Hdfs:
         for name, (arguments, ready) in starts.items():
             room.start(Process(arguments, ready, room.path / f"{name}.log", start_timeout_s=60))
         wait_until(self._takes_files, "a DataNode at the NameNode")
+        self.web_address = f"127.0.0.1:{self._http_port}"
         self.url = f"hdfs://127.0.0.1:{self.port}"
 
     def _takes_files(self) -> bool:
