@@ -5,6 +5,7 @@ mod bridge;
 mod buffer;
 mod errors;
 mod files;
+mod journal;
 mod merge;
 mod proxy;
 mod records;
@@ -22,6 +23,8 @@ mod _core {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::files::{File, Tree};
+    #[pymodule_export]
+    use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
     use super::merge::Merge;
     #[pymodule_export]

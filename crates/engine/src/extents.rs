@@ -49,6 +49,17 @@ impl Tree {
         }
     }
 
+    /// Offset and size of a basket of a TTree, if it lies in a file by itself.
+    pub(crate) fn basket_place(&self, index: usize, basket: usize) -> Option<(u64, u64)> {
+        match self.content() {
+            Content::Tree { meta, .. } => match &meta.branches[index].baskets[basket].place {
+                Place::File { seek, size } => Some((*seek, *size)),
+                Place::Embedded(_) => None,
+            },
+            Content::Ntuple(_) => None,
+        }
+    }
+
     /// Entries of all baskets of a branch.
     pub fn all_basket_entries(&self, index: usize) -> Vec<Range<u64>> {
         match self.content() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 
 use branchline_storage::Access;
+use branchline_trace::journal;
 
 use crate::budget::Budget;
 use crate::chunk::Chunk;
@@ -175,6 +176,7 @@ impl Stream {
             self.budget.set_holds_one(false);
             self.waiting_since = None;
             self.records.add_wait(since.elapsed(), &busy);
+            journal::did("wait", "", since);
         }
         next
     }
@@ -240,6 +242,7 @@ impl Stream {
             // A thread that panicked has nothing to say here: its chunk was never finished.
             drop(thread.join());
         }
+        journal::flush();
     }
 }
 

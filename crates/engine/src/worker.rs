@@ -9,6 +9,7 @@ use branchline_format::decode::{decode, Counts};
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 use branchline_format::ntuple::cluster::Scratch;
+use branchline_trace::journal;
 
 use crate::basket_source::{BasketSource, ScratchBytes};
 use crate::budget::TaskAtWork;
@@ -106,6 +107,9 @@ impl Worker {
             match tried {
                 Ok(effort) => {
                     spent(effort.decompress_ns, effort.decode_ns);
+                    if journal::is_on() {
+                        tell_used(&task, &effort);
+                    }
                     task.chunk.costs[task.column].add(&effort);
                 }
                 Err(error) => {
@@ -145,6 +149,21 @@ impl Worker {
         }
         Ok(effort)
     }
+}
+
+/// Tells the trace that a basket was used.
+fn tell_used(task: &Task, effort: &Effort) {
+    let (tree, index) = (&task.chunk.tree, task.chunk.columns[task.column]);
+    journal::used(&journal::Used {
+        file: tree.home(index).path(),
+        tree: tree.path(),
+        branch: &tree.branch_path(index),
+        basket: task.basket,
+        entries: tree.basket_entries(index, task.basket),
+        place: tree.basket_place(index, task.basket),
+        decompress_ns: effort.decompress_ns,
+        decode_ns: effort.decode_ns,
+    });
 }
 
 fn decode_task(task: &mut Task, counts: Option<&Counts>, mut tools: Tools<'_>) -> FormatResult<Effort> {

@@ -4,6 +4,8 @@ use std::sync::{mpsc, Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use branchline_trace::journal;
+
 use crate::fault::{Fault, Result};
 use crate::limits::{BRIDGE_CALL_BYTES, REMOTE_GAP_BYTES};
 use crate::retry::with_retries;
@@ -100,6 +102,8 @@ impl BridgedFile {
         let ranges: Vec<ByteRange> = group.iter().map(|read| read.range).collect();
         let bytes = ranges.iter().map(|range| range.length).sum();
         let (reader, patience) = (Arc::clone(&self.file.reader), self.settings.patience(bytes));
+        let spans = ranges.iter().map(|range| (range.offset, range.length));
+        let mut told = journal::request("bridge", &self.path, &self.file.name, spans);
         let (parts, calls_count) = within(patience, move || reader(&ranges, patience))?;
         let wrong = || Fault::protocol(&self.file.name, "other bytes than were asked for");
         if parts.len() != group.len() {
@@ -111,6 +115,10 @@ impl BridgedFile {
                 return Err(wrong());
             }
             read.room_for(part.len() as u64).ok_or_else(Fault::no_memory)?.copy_from_slice(part);
+        }
+        if let Some(told) = &mut told {
+            told.got(bytes);
+            told.ended("ok");
         }
         Ok(ReadEffort { calls_count, read_bytes: bytes, ..ReadEffort::default() })
     }

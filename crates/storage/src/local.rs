@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use branchline_trace::journal;
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, Errno};
 
@@ -63,11 +65,14 @@ impl LocalFile {
         while filled < length {
             let at = range.offset + filled as u64;
             calls_count += 1;
+            let left = length - filled;
+            let told = journal::request("pread64", &self.path, &self.name, std::iter::once((at, left as u64)));
             let result = if reused {
                 pread(&self.file, &mut read.room()[filled..], at)
             } else {
                 pread(&self.file, spare_capacity(read.buffer_mut()), at)
             };
+            self.tell(told, result);
             match result {
                 Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
                 Ok(count) => filled += count,
@@ -78,6 +83,20 @@ impl LocalFile {
         // The buffer has a little more capacity than was asked for, and then more is read.
         read.truncate(length);
         Ok(calls_count)
+    }
+}
+
+impl LocalFile {
+    fn tell(&self, told: Option<journal::Request>, result: std::result::Result<usize, Errno>) {
+        let Some(mut told) = told else { return };
+        told.over(i64::from(self.file.as_raw_fd()));
+        match result {
+            Ok(count) => {
+                told.got(count as u64);
+                told.ended(if count > 0 { "ok" } else { "end of file" });
+            }
+            Err(error) => told.ended(&error.to_string()),
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use branchline_trace::journal;
+
 use crate::bridge::{self, BridgedFile, Carrier};
 use crate::http::HttpFile;
 use crate::mounted;
@@ -20,6 +22,10 @@ use crate::{
 /// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with ` | `
 /// between are replicas of one file.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
+    if let Err(error) = journal::begin_as_environment_says() {
+        let message = format!("the trace cannot be written: {error}.");
+        return Err(StorageError::unsupported_scheme(path, message));
+    }
     let replicas = replicas_in(path);
     let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
     let store = of_replicas(&replicas, access)?;

@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use branchline_trace::journal;
+
 use crate::fault::{Fault, Result};
 use crate::limits::{RETRY_PAUSE, RETRY_PAUSE_MAX};
 use crate::settings::Settings;
@@ -14,7 +16,10 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
     let mut tries = 0;
     loop {
         let started = Instant::now();
-        let error = match work(tries) {
+        journal::set_attempt(tries);
+        let result = work(tries);
+        journal::set_attempt(0);
+        let error = match result {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+pub mod journal;
 mod stopwatch;
 
 pub use counters::{Counter, Counters, Snapshot, Unit};

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use branchline_trace::journal;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::{Agent, Body, BodyReader, ResponseExt};
@@ -87,6 +88,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) bytes: u64,
     /// Whether the answer is to have no body.
     pub(crate) without_body: bool,
+    /// What is told of the request where a trace is made.
+    pub(crate) told: Option<journal::Request>,
 }
 
 /// An answer whose body is still to be read.
@@ -94,12 +97,13 @@ pub(crate) struct Answer {
     response: Response<Body>,
     server: String,
     certificate_note: Option<String>,
+    told: Option<journal::Request>,
 }
 
 impl Client {
     /// Asks by the leave that the user has. A token goes to its own host, and not to where that redirects to; a request
     /// that is signed is for one host, and is not redirected.
-    pub(crate) fn ask(&self, ask: &Ask<'_>, leave: &Leave, settings: &Settings) -> Result<Answer> {
+    pub(crate) fn ask(&self, ask: Ask<'_>, leave: &Leave, settings: &Settings) -> Result<Answer> {
         let server = Url::parse(ask.url)?.address();
         let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
         let method = if ask.without_body { "HEAD" } else { "GET" };
@@ -123,7 +127,13 @@ impl Client {
             request = request.header_raw(name, value.as_bytes());
         }
         let response = request.call().map_err(|error| from_ureq(&server, error))?;
-        Ok(Answer { response, server, certificate_note: self.certificate_note.clone() })
+        let mut told = ask.told;
+        if let Some(told) = &mut told {
+            told.first_byte();
+            let status = response.status();
+            told.ended(if status.is_success() { "ok" } else { status.as_str() });
+        }
+        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), told })
     }
 
     /// Whether this server is known to do one range at a time.
@@ -145,6 +155,13 @@ impl Answer {
     /// A header as text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.response.headers().get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Bytes of the file have come, for the trace.
+    pub(crate) fn got(&mut self, bytes: u64) {
+        if let Some(told) = &mut self.told {
+            told.got(bytes);
+        }
     }
 
     /// The host and port that were asked.
@@ -217,7 +234,10 @@ impl Answer {
     }
 
     /// Reading the body failed.
-    pub(crate) fn broken(&self, error: &io::Error) -> Fault {
+    pub(crate) fn broken(&mut self, error: &io::Error) -> Fault {
+        if let Some(told) = &mut self.told {
+            told.ended("broken");
+        }
         from_io(&self.server, error)
     }
 }

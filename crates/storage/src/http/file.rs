@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;
 
+use branchline_trace::journal;
+
 use super::client::{client, Answer, Ask, Client};
 use super::content_range::{range_header, ContentRange};
 use super::leave::Leave;
@@ -82,8 +84,10 @@ impl HttpFile {
         let range = range_header(reads.iter().map(|read| &read.range));
         let bytes = reads.iter().map(|read| read.range.length).sum();
         let ask = |url: &str| {
-            let ask = Ask { url, range: Some(&range), bytes, without_body: false };
-            self.client.ask(&ask, &self.place.leave, &self.settings)
+            let spans = reads.iter().map(|read| (read.range.offset, read.range.length));
+            let told = journal::request("GET", &self.place.path, &self.place.name, spans);
+            let ask = Ask { url, range: Some(&range), bytes, without_body: false, told };
+            self.client.ask(ask, &self.place.leave, &self.settings)
         };
         if let Some(url) = &self.direct() {
             match ask(url) {
@@ -127,6 +131,7 @@ impl HttpFile {
             _ => return Err(answer.refusal(&self.place.leave)),
         }
         fill(read, &mut answer)?;
+        answer.got(read.range.length);
         effort.read_bytes += read.range.length;
         Ok(())
     }
@@ -147,12 +152,14 @@ impl HttpFile {
                 _ => Err(answer.refusal(&self.place.leave)),
             };
         };
+        let mut got = 0;
         let result = (|| {
             let mut parts = Parts::new(answer.body(), &boundary);
             // Overlapping ranges may come as one, so there may be fewer parts than ranges, but never more.
             for _ in 0..=group.len() {
                 let Some(range) = parts.next_part()? else { return Ok(()) };
                 effort.read_bytes += range.length;
+                got += range.length;
                 let wanted = (0..group.len()).find(|index| group[*index].range == range && !filled[*index]);
                 match wanted.and_then(|index| group[index].room_for(range.length).map(|room| (index, room))) {
                     Some((index, room)) => {
@@ -164,6 +171,7 @@ impl HttpFile {
             }
             Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than were asked for"))
         })();
+        answer.got(got);
         result.map_err(|error| answer.broken(&error))
     }
 
@@ -223,12 +231,14 @@ fn target(url: &Url) -> String {
 /// Asks for the first byte, because HEAD is answered without the size by some and refused by others.
 fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<About> {
     let (url, leave) = (place.url.as_str(), &place.leave);
-    let mut answer =
-        client.ask(&Ask { url, range: Some("bytes=0-0"), bytes: 1, without_body: false }, leave, settings)?;
+    let told = journal::request("GET about", &place.path, &place.name, std::iter::once((0, 1)));
+    let ask = Ask { url, range: Some("bytes=0-0"), bytes: 1, without_body: false, told };
+    let mut answer = client.ask(ask, leave, settings)?;
     let range = answer.header("content-range").and_then(ContentRange::parse);
     if answer.status() == 416 && range.is_none() {
         // S3 does not say then that the object is empty.
-        answer = client.ask(&Ask { url, range: None, bytes: 0, without_body: true }, leave, settings)?;
+        let told = journal::request("HEAD", &place.path, &place.name, std::iter::empty());
+        answer = client.ask(Ask { url, range: None, bytes: 0, without_body: true, told }, leave, settings)?;
     }
     let size_bytes = match (answer.status(), range) {
         (206, Some(ContentRange { size_bytes: Some(size_bytes), .. })) => size_bytes,
@@ -246,7 +256,8 @@ fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<Abou
     if answer.status() == 206 && size_bytes > 0 {
         // To its end, or the connection is not used again; but not for ever.
         let drained = io::copy(&mut answer.body().take(PART_LINE_BYTES_MAX as u64), &mut io::sink());
-        drained.map_err(|error| answer.broken(&error))?;
+        let drained = drained.map_err(|error| answer.broken(&error))?;
+        answer.got(drained);
     }
     Ok(About { size_bytes, entity, direct })
 }

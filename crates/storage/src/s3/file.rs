@@ -105,8 +105,10 @@ fn true_region(client: &Client, object: &Object, profile: &Profile, settings: &S
     let signer = signer(profile, &bucket, bucket.path_of(""), Vec::new());
     let url = signer.url(&bucket);
     let leave = Leave::Signature(signer);
-    let ask = Ask { url: &url, range: None, bytes: 0, without_body: true };
-    let answer = with_retries(settings, |_| client.ask(&ask, &leave, settings))?;
+    let answer = with_retries(settings, |_| {
+        let told = branchline_trace::journal::request("HEAD", &url, &bucket.host, std::iter::empty());
+        client.ask(Ask { url: &url, range: None, bytes: 0, without_body: true, told }, &leave, settings)
+    })?;
     let is_region =
         |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     Ok(answer.header("x-amz-bucket-region").filter(is_region).map(str::to_owned))

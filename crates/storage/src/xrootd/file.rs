@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::plan::requests;
 use super::pool::{pool, Server, Taken};
 use super::session::Answer;
-use super::transfer::Transfer;
+use super::transfer::{About, Transfer};
 use super::wire::{Handle, Opened, Request, Target, PORT};
 use crate::fault::{Fault, Result};
 use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES};
@@ -141,7 +141,9 @@ impl XrootdFile {
         let bytes = ranges.iter().map(|range| range.length).sum();
         let requests = requests(&ranges, &session.takes);
         let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
-        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, self.settings.patience(bytes));
+        let about = About { path: &self.path, name: &self.name };
+        let patience = self.settings.patience(bytes);
+        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, patience, about);
         match transfer.run() {
             Ok(()) => Ok(transfer.calls_count),
             Err(fault) => {

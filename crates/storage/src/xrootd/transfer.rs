@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use branchline_trace::journal;
+
 use super::plan::{Piece, Pieces};
 use super::session::Session;
 use super::wire::{self, number, Handle, Request, PAGES_HEADER_BYTES, PAGE_BYTES, SEGMENT_HEADER_BYTES};
@@ -21,10 +23,19 @@ struct Asked {
     /// Of a vector read: the header before the bytes of the piece, as far as it has come.
     header: [u8; SEGMENT_HEADER_BYTES],
     header_received: usize,
+    /// What is told of it where a trace is made.
+    told: Option<journal::Request>,
 }
 
 impl Asked {
-    fn new(handle: Handle, pieces: Pieces, with_checksums: bool) -> Self {
+    fn new(handle: Handle, pieces: Pieces, with_checksums: bool, about: About<'_>) -> Self {
+        let spans = pieces.iter().map(|piece| (piece.offset, u64::from(piece.length)));
+        let what = match pieces.len() {
+            1 if with_checksums => "pgread",
+            1 => "read",
+            _ => "readv",
+        };
+        let told = journal::request(what, about.path, about.name, spans);
         let request = match pieces.as_slice() {
             [one] if with_checksums => Request::read_pages(handle, one.offset, one.length),
             [one] => Request::read(handle, one.offset, one.length),
@@ -32,7 +43,7 @@ impl Asked {
         };
         let with_checksums = with_checksums && pieces.len() == 1;
         let header = [0; SEGMENT_HEADER_BYTES];
-        Self { request, pieces, with_checksums, piece: 0, received: 0, header, header_received: 0 }
+        Self { request, pieces, with_checksums, piece: 0, received: 0, header, header_received: 0, told }
     }
 
     fn is_whole(&self) -> bool {
@@ -40,8 +51,16 @@ impl Asked {
     }
 }
 
+/// What the file and its store are called.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) path: &'a str,
+    pub(super) name: &'a str,
+}
+
 /// A read in progress.
 pub(super) struct Transfer<'a> {
+    about: About<'a>,
     session: &'a mut Session,
     handle: Handle,
     reads: &'a mut [&'a mut RangeRead],
@@ -60,10 +79,12 @@ impl<'a> Transfer<'a> {
         reads: &'a mut [&'a mut RangeRead],
         requests: Vec<Pieces>,
         patience: Duration,
+        about: About<'a>,
     ) -> Self {
         let now = Instant::now();
         let wait_end = now + session.wait_max;
         Self {
+            about,
             session,
             handle,
             reads,
@@ -92,6 +113,9 @@ impl<'a> Transfer<'a> {
             let Some(mut asked) = self.asked.remove(&header.stream) else {
                 return Err(self.session.nonsense("an answer to another request"));
             };
+            if let Some(told) = &mut asked.told {
+                told.first_byte();
+            }
             // An answer that fails in the middle leaves bytes behind it.
             let was_broken = std::mem::replace(&mut self.session.is_broken, true);
             let is_done = self.take(&mut asked, header)?;
@@ -110,7 +134,10 @@ impl<'a> Transfer<'a> {
             let Some(pieces) = self.waiting.pop_front() else { return Ok(()) };
             // Over TLS nobody changes bytes on their way.
             let with_checksums = self.session.takes.pages && !self.session.link.is_secure();
-            let mut asked = Asked::new(self.handle, pieces, with_checksums);
+            let mut asked = Asked::new(self.handle, pieces, with_checksums, self.about);
+            if let (Some(told), Ok(address)) = (&mut asked.told, self.session.link.own_address()) {
+                told.over(i64::from(address.port()));
+            }
             bytes += asked.request.size_bytes();
             let stream = self.session.send(&mut asked.request)?;
             self.calls_count += 1;
@@ -157,8 +184,12 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    fn check_whole(&mut self, asked: &Asked) -> Result<bool> {
+    fn check_whole(&mut self, asked: &mut Asked) -> Result<bool> {
         if asked.is_whole() {
+            if let Some(told) = &mut asked.told {
+                told.got(asked.pieces.iter().map(|piece| u64::from(piece.length)).sum());
+                told.ended("ok");
+            }
             return Ok(true);
         }
         let server = &self.session.link.server;
@@ -170,6 +201,9 @@ impl<'a> Transfer<'a> {
         let body = self.session.body(length, self.deadline)?;
         if asked.with_checksums && wire::is_unknown_request(&body) {
             self.session.takes.pages = false;
+            if let Some(told) = &mut asked.told {
+                told.ended("not known to the server");
+            }
             self.waiting.push_front(std::mem::take(&mut asked.pieces));
             return Ok(true);
         }

@@ -1,0 +1,40 @@
+//! The trace of this process: begun and ended, and what Python alone knows of it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use branchline_trace::journal;
+use pyo3::prelude::*;
+
+/// Tells every request from now on, in a file of this process in the folder.
+#[pyfunction]
+pub fn trace_begin(py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+    py.detach(|| journal::begin(&folder)).map_err(Into::into)
+}
+
+/// Tells no more; all that was told is in the file.
+#[pyfunction]
+pub fn trace_end(py: Python<'_>) -> PyResult<()> {
+    py.detach(journal::end).map_err(Into::into)
+}
+
+/// For which wagon this thread reads from now on; nothing for none.
+#[pyfunction]
+pub fn trace_wagon(name: &str) {
+    journal::set_wagon(name);
+}
+
+/// This thread did one thing until now, for so many seconds.
+#[pyfunction]
+pub fn trace_did(what: &str, wagon: &str, seconds: f64) {
+    let took = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    if let Some(since) = Instant::now().checked_sub(took) {
+        journal::did(what, wagon, since);
+    }
+}
+
+/// Whether requests are told.
+#[pyfunction]
+pub fn trace_is_on() -> bool {
+    journal::is_on()
+}
