@@ -5,12 +5,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from branchline.access import Access
+from branchline.cli.failure import say, told
+from branchline.tracing.recording import recording
 
 #: Types of the options by those of the fields; typer knows no unions.
 _TYPES: dict[str, Any] = {
@@ -35,7 +41,8 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_access(**given: Any) -> None:
         values = {field.name: given.pop(name) for name, field in zip(names, fields, strict=True)}
-        command(access=functools.partial(Access, **values), **given)
+        with _traced(given.pop("trace_to")):
+            command(access=functools.partial(Access, **values), **given)
 
     hints = get_type_hints(command, include_extras=True)
     own = [one.replace(annotation=hints[one.name]) for one in inspect.signature(command).parameters.values()]
@@ -43,10 +50,28 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=_option(field))
         for name, field in zip(names, fields, strict=True)
     ]
+    options.append(inspect.Parameter("trace_to", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_TRACE))
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.name != "access"]
     with_access.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
     with_access.__annotations__ = {one.name: one.annotation for one in [*parameters, *options]}
     return with_access
+
+
+_TRACE = Annotated[
+    Path | None, typer.Option("--trace", help="Record every request in this file.", rich_help_panel=_PANEL)
+]
+
+
+@contextmanager
+def _traced(path: Path | None) -> Iterator[None]:
+    """Records what is read inside, if that is wanted, and says where."""
+    if path is None:
+        yield
+        return
+    with told(debug=False):
+        with recording(path, shlex.join(["branchline", *sys.argv[1:]])):
+            yield
+        say(f"every request is in {path}: branchline trace show {path}")
 
 
 def _option(field: dataclasses.Field[Any]) -> Any:

@@ -18,6 +18,7 @@ from branchline.tracing import follow, read_trace
 from branchline.tracing.comparing import TOTALS, compare, sentences, write_comparison
 from branchline.tracing.page import write_page
 from branchline.tracing.perfetto import write_perfetto
+from branchline.tracing.recording import recover as recover_trace
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary import summarise
 
@@ -98,6 +99,18 @@ def diff(
         print_comparison(found, output())
         if html is not None:
             typer.echo(f"look at {html}")
+
+
+@trace.command()
+def recover(
+    path: Annotated[Path, typer.Argument(metavar="TRACE", help="The file that --trace was given.")],
+    debug: Debug = False,
+) -> None:
+    """Writes the trace of a job that was killed, from what it left."""
+    with told(debug=debug):
+        found = recover_trace(path)
+        for line in headline(summarise(found)):
+            say(line)
 
 
 @trace.command()

@@ -18,6 +18,8 @@ from branchline.tracing.form import Numbers
 from branchline.tree import File, Tree
 
 MAGIC = b"root"
+#: What the header takes that ROOT writes.
+HEADER_BYTES = 100
 #: Where the first record begins at the latest: ROOT writes 100.
 BEGIN_MAX = 1 << 16
 HEADER, DIRECTORY, KEYS, STREAMER_INFOS, FREE_LIST = "header", "directory", "keys", "streamer infos", "free list"
@@ -94,8 +96,30 @@ def map_file(path: str) -> FileMap:
         size = Path(path).stat().st_size
         pieces = _with_records(pieces, list(records(Path(path), sorted(piece.offset for piece in pieces))), path)
     elif pieces:
-        pieces.append(_Piece(0, 100, HEADER))
+        pieces.append(_Piece(0, HEADER_BYTES, HEADER))
     return _assembled(path, size, pieces)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A basket of which its place is known from elsewhere."""
+
+    tree: str
+    branch: str
+    basket: int
+    entry_start: int
+    entry_stop: int
+    offset: int
+    size: int
+
+
+def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
+    """What is known of a file that is not looked at: its header, and these baskets; all else are gaps."""
+    pieces = [
+        _Piece(one.offset, one.size, BASKET, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
+        for one in {one.offset: one for one in baskets}.values()
+    ]
+    return _assembled(path, size, [_Piece(0, min(HEADER_BYTES, size), HEADER), *pieces])
 
 
 @dataclass(frozen=True)

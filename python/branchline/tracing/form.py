@@ -25,6 +25,8 @@ from branchline.report.whole_files import whole_file
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
 #: The version of the form; a reader refuses a newer one.
 VERSION = 1
+#: What the name of a folder ends with in which a trace is collected, behind the name of the trace.
+UNFINISHED = ".unfinished"
 _ABOUT = b"branchline.trace"
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -103,7 +105,10 @@ class Trace:
 def read_trace(path: Path) -> Trace:
     """The trace in a file. Raises MissingFileError, and BadFileError for a file that is no trace."""
     if not path.is_file():
-        raise MissingFileError(f"there is no trace {path}", path=str(path))
+        hint = None
+        if path.is_dir() or path.with_name(path.name + UNFINISHED).is_dir():
+            hint = f"a job that was killed left what it had: branchline trace recover {path}"
+        raise MissingFileError(f"there is no trace {path}", path=str(path), hint=hint)
     try:
         table = pq.read_table(path, memory_map=False)
     except (pa.ArrowException, OSError) as error:

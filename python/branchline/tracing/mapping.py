@@ -16,9 +16,10 @@ from branchline.tracing.form import FILE, PART, REQUEST, Codes, Numbers, Trace, 
 UNKNOWN = "unknown"
 
 
-def with_parts(trace: Trace, maps: Iterable[FileMap]) -> Trace:
+def with_parts(trace: Trace, maps: Iterable[FileMap], ranges: Numbers | None = None) -> Trace:
     """The same trace with a row for each piece of a file that a request hit, and a row for each file.
 
+    ``ranges`` has the ranges of requests for several of them: a row of request, offset and length for each.
     The parts of a request have as many bytes as it got. Calls that mapped a file into memory read nothing themselves
     and have no parts.
     """
@@ -32,7 +33,12 @@ def with_parts(trace: Trace, maps: Iterable[FileMap]) -> Trace:
             continue
         groups.append({"kind": FILE, "file": [one.path], "size_bytes": [one.size_bytes]})
         rows = np.nonzero((file_codes == paths.index(one.path)) & (got > 0))[0]
-        groups += _parts(one, number[rows], offset[rows], got[rows])
+        pieces = np.stack([number[rows], offset[rows], got[rows]])
+        if ranges is not None and len(ranges):
+            several = ranges[np.isin(ranges[:, 0], number[rows])]
+            pieces = np.concatenate([pieces[:, ~np.isin(pieces[0], several[:, 0])], several.T], axis=1)
+            pieces = pieces[:, np.argsort(pieces[0], kind="stable")]
+        groups += _parts(one, *pieces)
     return trace.with_rows(*groups) if groups else trace
 
 

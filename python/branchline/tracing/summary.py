@@ -32,6 +32,7 @@ class Requests:
     sent: Numbers
     last: Numbers
     thread: Numbers
+    end: Numbers
 
     @classmethod
     def of(cls, trace: Trace) -> Requests:
@@ -47,7 +48,8 @@ class Requests:
         is_read = what != (whats.index("mmap") if "mmap" in whats else -2)
         order = np.nonzero(is_read)[0][np.argsort(sent[is_read], kind="stable")]
         number, file, offset, asked, got, sent, last, thread = (column[order] for column in columns)
-        return cls(number, file, files, offset, asked, got, sent, np.maximum(last, sent), thread)
+        end = _ends(trace, number, offset + got)
+        return cls(number, file, files, offset, asked, got, sent, np.maximum(last, sent), thread, end)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -57,12 +59,24 @@ class Requests:
         jumps = np.zeros(len(self), "i8")
         for one in range(len(self.files)):
             rows = np.nonzero((self.file == one) & (self.offset >= 0))[0]
-            jumps[rows[1:]] = self.offset[rows[1:]] - (self.offset + self.got)[rows[:-1]]
+            jumps[rows[1:]] = self.offset[rows[1:]] - self.end[rows[:-1]]
         return jumps
 
     def busy_ns(self) -> int:
         """Time in which at least one request was on its way."""
         return _covered(self.sent, self.last - self.sent)
+
+
+def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
+    """The byte behind each request; one for several ranges ends with the last of these."""
+    parts = trace.rows_of(PART)
+    request, offset = numbers(parts, "request"), numbers(parts, "offset")
+    if not len(request):
+        return end
+    known = offset >= 0
+    far = np.zeros(int(max(number.max(initial=0), request.max(initial=0))) + 1, "i8")
+    np.maximum.at(far, request[known], (offset + numbers(parts, "size_bytes", 0))[known])
+    return np.where(far[number] > 0, far[number], end)
 
 
 @dataclass(frozen=True)
@@ -232,10 +246,14 @@ def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
     used = trace.rows_of(EXTENT)
     if used.num_rows:
         pairs = {(path, at) for path, at in zip(used["file"].to_pylist(), used["offset"].to_pylist(), strict=True)}
-        paths = trace.rows_of(PART)["file"].to_pylist()
+        # Of an RNTuple it is known which fields were used, not which of their pages.
+        rows = trace.rows_of(PART).select(["file", "branch"]).to_pylist()
+        fields = {(one["file"], one["branch"]) for one in used.to_pylist() if one["offset"] is None}
         begins = _begins(parts)
-        for row in np.nonzero(is_data)[0]:
-            wasted[row] = (paths[row], int(begins[row])) not in pairs
+        for number in np.nonzero(is_data)[0]:
+            row = rows[number]
+            is_used = (row["file"], int(begins[number])) in pairs or (row["file"], row["branch"]) in fields
+            wasted[number] = not is_used
     return wasted
 
 
