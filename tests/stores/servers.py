@@ -215,7 +215,9 @@ error_log {folder}/error.log;
 pid {folder}/nginx.pid;
 events {{}}
 http {{
+    log_format ranges '$status $body_bytes_sent $http_range';
     access_log {folder}/access.log;
+    access_log {folder}/ranges.log ranges;
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/fastcgi;
@@ -271,6 +273,11 @@ class Nginx(Process):
     def requests(self) -> list[str]:
         """The lines of its access log."""
         return (self.folder / "access.log").read_text().splitlines()
+
+    @property
+    def ranges(self) -> list[str]:
+        """Of each request the status, the bytes of the answer's body, and the ranges that were asked for."""
+        return (self.folder / "ranges.log").read_text().splitlines()
 
 
 XROOTD = """

@@ -32,11 +32,12 @@ def recording(path: Path, command: str) -> Iterator[None]:
     if _core.trace_is_on() or os.environ.get(VARIABLE):
         raise OptionError("a trace is recorded already", hint="end it before another one is begun")
     folder = path.with_name(path.name + UNFINISHED)
+    started = time.time_ns()
     about = {
         "command": command,
         "program": "branchline",
         "host": socket.gethostname(),
-        "started_unix_ns": time.time_ns(),
+        "started_unix_ns": started,
     }
     with failed_writing(path):
         if folder.exists():
@@ -51,7 +52,7 @@ def recording(path: Path, command: str) -> Iterator[None]:
         del os.environ[VARIABLE]
         with failed_writing(path):
             _core.trace_end()
-        _finish(folder, path, {"wall_ns": time.time_ns() - about["started_unix_ns"]})
+        _finish(folder, path, {"wall_ns": time.time_ns() - started})
 
 
 def recover(path: Path) -> Trace:

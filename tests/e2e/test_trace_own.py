@@ -1,0 +1,154 @@
+"""`--trace` tells of our own reads what the kernel sees, of all processes of a job, and of one that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import uproot
+from tests.peers.peers import missing
+
+from branchline.errors import OptionError
+from branchline.tracing import Trace, read_trace
+from branchline.tracing.form import EXTENT, REQUEST
+from branchline.tracing.recording import recording, recover
+from branchline.tracing.summary import summarise
+
+BRANCHES = [f"branch_{number}" for number in range(30)]
+WAGON = """
+class Sum:
+    branches = ["branch_3", "branch_4", "branch_20"]
+
+    def process(self, events):
+        return float(sum(events[name].to_numpy().sum() for name in self.branches))
+"""
+SLOW = WAGON.replace("return", "import time; time.sleep(60); return")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A file that is too large to be read whole, and two small ones."""
+    folder = tmp_path_factory.mktemp("files")
+    random = np.random.default_rng(5)
+    for number in range(3):
+        with uproot.recreate(folder / f"{number}.root", compression=uproot.ZLIB(1)) as file:
+            tree = file.mktree("events", dict.fromkeys(BRANCHES, "float64"))
+            for _ in range(3):
+                tree.extend({name: random.normal(size=2000 if number else 18_000) for name in BRANCHES})
+    return sorted(folder.glob("*.root"))
+
+
+def reads_in(folder: Path, files: list[Path], until_s: float) -> list[tuple[str, int, int]]:
+    """File, offset and bytes of every read of these files that strace saw until then, in order of these."""
+    found = []
+    for part in folder.glob("calls.*"):
+        for line in part.read_text().splitlines():
+            if float(line.split(" ", 1)[0]) > until_s:
+                continue
+            one = re.search(r"pread64\(\d+<([^>]*)>, .*, (\d+)\) = (\d+)$", line)
+            if one is not None and Path(one[1]) in files:
+                found.append((one[1], int(one[2]), int(one[3])))
+            else:
+                assert not any(f"<{path}>" in line for path in files), line
+    return sorted(found)
+
+
+def told(trace: Trace) -> list[tuple[str, int, int]]:
+    return sorted((row["file"], row["offset"], row["got_bytes"]) for row in trace.rows_of(REQUEST).to_pylist())
+
+
+def under_strace(folder: Path, *command: Any) -> subprocess.CompletedProcess[str]:
+    strace = shutil.which("strace") or missing("strace")
+    calls = "trace=read,pread64,readv,preadv,preadv2,mmap"
+    line = [strace, "-ff", "-y", "-s", "0", "-ttt", "-e", calls, "-e", "signal=none", "-o", str(folder / "calls")]
+    ended = subprocess.run([*line, *map(str, command)], capture_output=True, text=True, timeout=110, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "wagons.py").write_text(WAGON)
+    command = [sys.executable, "-m", "branchline", "run", tmp_path / "wagons.py", *files, "-o", tmp_path / "out"]
+    ended = under_strace(tmp_path, *command, "-j", "2", "--trace", tmp_path / "t.parquet")
+    trace = read_trace(tmp_path / "t.parquet")
+    # When all is read the trace is laid over the files, and these are looked at once more.
+    until_s = (trace.about["started_unix_ns"] + trace.about["wall_ns"]) / 1e9
+    assert told(trace) == reads_in(tmp_path, files, until_s)
+    assert len(told(trace)) > len(files) + 2
+    assert "branchline trace show" in ended.stderr
+    assert not (tmp_path / "t.parquet.unfinished").exists()
+    found = summarise(trace)
+    job = json.loads((tmp_path / "out" / "job.json").read_text())
+    assert found["totals"]["failed_calls"] == 0
+    assert len({row["process"] for row in trace.rows_of(REQUEST).to_pylist()}) >= 2
+    used = {row["branch"] for row in trace.rows_of(EXTENT).to_pylist()}
+    assert used == {"branch_3", "branch_4", "branch_20"}
+    # Each basket of these branches was used once: three clusters in each of three files.
+    assert trace.rows_of(EXTENT).num_rows == 3 * 3 * 3
+    assert {row["what"] for row in found["spans"]} >= {"wait", "decompress", "decode"}
+    assert job["status"] == "finished"
+
+
+def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "wagons.py").write_text(SLOW)
+    line = [sys.executable, "-m", "branchline", "run", tmp_path / "wagons.py", files[0], "-o", tmp_path / "out"]
+    job = subprocess.Popen(
+        [*map(str, line), "-j", "1", "--trace", str(tmp_path / "t.parquet")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    folder = tmp_path / "t.parquet.unfinished"
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not any("\nU\t" in one.read_text() for one in folder.glob("*.journal")):
+        time.sleep(0.05)
+    kill_tree(job.pid)
+    job.wait()
+    trace = recover(tmp_path / "t.parquet")
+    assert told(read_trace(tmp_path / "t.parquet")) == told(trace)
+    assert {path for path, _, _ in told(trace)} == {str(files[0])}
+    assert trace.rows_of(EXTENT).num_rows >= 3
+    assert any("did not end" in note for note in trace.notes)
+    assert not folder.exists()
+
+
+def kill_tree(process: int) -> None:
+    """Kills a process and its children, which are in groups of their own."""
+    family = [psutil.Process(process), *psutil.Process(process).children(recursive=True)]
+    for one in family:
+        one.send_signal(signal.SIGKILL)
+
+
+def test_a_journal_that_is_cut_in_a_line_is_read_up_to_there(files: list[Path], tmp_path: Path) -> None:
+    from branchline.tree import File
+
+    with recording(tmp_path / "t.parquet", "a test"):
+        File(files[0]).tree().arrays(["branch_1"])
+        folder = tmp_path / "t.parquet.unfinished"
+        time.sleep(0.5)
+        shutil.copytree(folder, tmp_path / "u.parquet.unfinished")
+    (journal,) = (tmp_path / "u.parquet.unfinished").glob("*.journal")
+    text = journal.read_text()
+    journal.write_text(text[: text.rindex("\nR\t") + 9])
+    whole, cut = read_trace(tmp_path / "t.parquet"), recover(tmp_path / "u.parquet")
+    assert told(cut) == [one for one in told(whole) if one in told(cut)]
+    assert len(told(cut)) == len(told(whole)) - 1
+
+
+def test_one_trace_is_recorded_at_a_time(tmp_path: Path) -> None:
+    second = recording(tmp_path / "b.parquet", "a test")
+    with recording(tmp_path / "a.parquet", "a test"), pytest.raises(OptionError, match="recorded already"), second:
+        pass
+    assert read_trace(tmp_path / "a.parquet").rows_of(REQUEST).num_rows == 0
+    assert "BRANCHLINE_TRACE" not in os.environ

@@ -1,0 +1,143 @@
+"""A trace holds the requests that the servers themselves have in their logs: every one, with its ranges and bytes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uproot
+from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_shim
+
+from branchline.tracing import Trace, read_trace
+from branchline.tracing.form import PART, REQUEST
+from branchline.tracing.recording import recording
+from branchline.tracing.summary import summarise
+from branchline.tree import File
+
+BRANCHES = [f"branch_{number}" for number in range(40)]
+SOME = [BRANCHES[number] for number in (1, 2, 9, 20, 21, 39)]
+Range = tuple[int, int]
+
+
+@pytest.fixture
+def data(own_folder: Folder) -> Path:
+    """A folder with a file of 10 MB, of which a few branches are read in several ranges."""
+    folder = own_folder.below("data")
+    numbers = np.random.default_rng(3)
+    with uproot.recreate(folder / "events.root", compression=uproot.ZLIB(1)) as file:
+        tree = file.mktree("events", dict.fromkeys(BRANCHES, "float64"))
+        for _ in range(4):
+            tree.extend({name: numbers.normal(size=8000) for name in BRANCHES})
+    return folder
+
+
+def recorded(url: str, path: Path, branches: list[str] | None) -> Trace:
+    """A trace of reading some branches of the file, or all."""
+    with recording(path, "a test"):
+        File(url).tree().arrays(branches)
+    return read_trace(path)
+
+
+def joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """Ranges of which neighbours are one."""
+    own: list[Range] = []
+    for begin, end in ranges:
+        own = [*own[:-1], (own[-1][0], end)] if own and own[-1][1] == begin else [*own, (begin, end)]
+    return tuple(own)
+
+
+def told(trace: Trace) -> dict[int, tuple[Range, ...]]:
+    """The ranges of each request, as the pieces tell them that it hit."""
+    found: dict[int, list[Range]] = {}
+    for row in trace.rows_of(PART).to_pylist():
+        found.setdefault(row["request"], []).append((row["offset"], row["offset"] + row["size_bytes"]))
+    return {number: joined(own) for number, own in found.items()}
+
+
+def wait_for(value: Callable[[], Sequence[Any]], wanted: int) -> None:
+    """Servers write their logs a moment after they answered; what is too much comes then, too."""
+    end = time.monotonic() + 10
+    while len(value()) < wanted and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.1)
+
+
+def check_rows(rows: list[dict[str, Any]]) -> None:
+    assert {row["outcome"] for row in rows} == {"ok"}
+    assert {row["attempt"] for row in rows} == {1}
+    assert all(row["size_bytes"] == row["got_bytes"] for row in rows)
+    assert all(row["queued_ns"] <= row["sent_ns"] <= row["first_byte_ns"] <= row["last_byte_ns"] for row in rows)
+
+
+@pytest.mark.parametrize("branches", [None, SOME])
+def test_every_request_is_in_the_access_log_of_nginx(
+    own_folder: Folder, data: Path, tmp_path: Path, branches: list[str] | None
+) -> None:
+    keys = own_folder.below("certificates")
+    certificates(keys)
+    nginx = Nginx(own_folder.below("nginx"), data, keys)
+    nginx.start()
+    try:
+        trace = recorded(f"http://127.0.0.1:{nginx.port}/events.root", tmp_path / "t.parquet", branches)
+        rows = trace.rows_of(REQUEST).to_pylist()
+        wait_for(lambda: nginx.ranges, len(rows))
+        lines = [line.split(" ", 2) for line in nginx.ranges]
+    finally:
+        nginx.kill()
+    logged = [joined([(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", ranges)]) for _, _, ranges in lines]
+    assert len(rows) == len(lines) >= 3
+    assert Counter(told(trace).values()) == Counter(logged)
+    check_rows(rows)
+    # An answer of several ranges has lines between these, which are no bytes of the file.
+    several = {number for number, ranges in told(trace).items() if len(ranges) > 1}
+    alone = sum(row["got_bytes"] for row in rows if row["request"] not in several)
+    assert alone == sum(int(sent) for _, sent, ranges in lines if "," not in ranges)
+    check_branches(trace, branches)
+
+
+def reads_in(log: Path) -> list[tuple[Range, ...]]:
+    """The ranges of each request in the log of an XRootD server that tells all: those of a vector read together."""
+    found: dict[int, list[Range]] = {}
+    number = 0
+    for line in log.read_text().splitlines():
+        number += " req=" in line
+        one = re.search(r" Xrootd_Protocol: \w+ .*?(?:pgread|read|readV) (\d+)@(\d+)", line)
+        if one is not None:
+            begin = int(one[2])
+            found.setdefault(number, []).append((begin, begin + int(one[1])))
+    return [joined(own) for own in found.values()]
+
+
+@pytest.mark.parametrize("branches", [None, SOME])
+def test_every_read_is_in_the_log_of_the_xrootd_server(
+    own_folder: Folder, data: Path, tmp_path: Path, branches: list[str] | None
+) -> None:
+    server = Xrootd(own_folder.below("xrootd"), data, loopback_shim(own_folder.path), "xrootd.trace all\n")
+    server.start()
+    try:
+        trace = recorded(f"root://127.0.0.1:{server.port}//events.root", tmp_path / "t.parquet", branches)
+        rows = trace.rows_of(REQUEST).to_pylist()
+        log = own_folder.path / "xrootd" / "test" / "xrootd.log"
+        wait_for(lambda: reads_in(log), len(rows))
+        logged = reads_in(log)
+    finally:
+        server.kill()
+    assert len(rows) == len(logged) >= 2
+    assert Counter(told(trace).values()) == Counter(logged)
+    check_rows(rows)
+    assert all(row["connection"] > 0 for row in rows)
+    check_branches(trace, branches)
+
+
+def check_branches(trace: Trace, branches: list[str] | None) -> None:
+    """What was read and used is what was asked for."""
+    found = summarise(trace)
+    used = {row["branch"] for row in found["branches"] if row["unwanted_bytes"] == 0}
+    assert used == set(branches or BRANCHES)
+    assert {row["what"] for row in found["spans"]} == {"wait", "decompress", "decode"}
