@@ -69,9 +69,12 @@ def _traced(path: Path | None) -> Iterator[None]:
         yield
         return
     with told(debug=False):
-        with recording(path, shlex.join(["branchline", *sys.argv[1:]])):
-            yield
-        say(f"every request is in {path}: branchline trace show {path}")
+        try:
+            with recording(path, shlex.join(["branchline", *sys.argv[1:]])):
+                yield
+        finally:
+            if path.is_file():
+                say(f"every request is in {path}: branchline trace show {path}")
 
 
 def _option(field: dataclasses.Field[Any]) -> Any:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.cli.failure import say, told
+from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.terminal import output
 from branchline.report.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing import follow, read_trace
@@ -19,6 +20,7 @@ from branchline.tracing.comparing import TOTALS, compare, sentences, write_compa
 from branchline.tracing.page import write_page
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.recording import recover as recover_trace
+from branchline.tracing.replaying import Replayed, replay_baskets, replay_requests
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary import summarise
 
@@ -114,6 +116,31 @@ def recover(
 
 
 @trace.command()
+@with_reading_options
+def replay(
+    path: TraceFile,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", help="Where the files are now: a directory, a URL, or OLD=NEW for beginnings of paths."),
+    ] = None,
+    requests: Annotated[
+        bool, typer.Option("--requests", help="Ask for the same ranges; else the same baskets are planned anew.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    debug: Debug = False,
+    *,
+    access: Reading,
+) -> None:
+    """Plays a trace again without what was done with the bytes: what it takes at another storage, or read otherwise."""
+    with told(debug=debug):
+        found = (replay_requests if requests else replay_baskets)(read_trace(path), on, access())
+        if as_json:
+            typer.echo(json.dumps(found.as_json(), indent=1))
+            return
+        print_replayed(found, output())
+
+
+@trace.command()
 def export(
     path: TraceFile,
     output: Annotated[Path, typer.Argument(metavar="OUT.json", help="A file that ui.perfetto.dev opens.")],
@@ -123,6 +150,17 @@ def export(
     with told(debug=debug):
         write_perfetto(read_trace(path), output)
         typer.echo(f"open {output} at ui.perfetto.dev")
+
+
+def print_replayed(found: Replayed, console: Console) -> None:
+    """What playing a trace took, beside the original."""
+    _print(console, found.how, ("", "original", "now"), [
+        ("time with requests on their way", duration(found.original_seconds), duration(found.seconds)),
+        ("read calls", count(found.original_calls), count(found.read_calls)),
+        ("bytes read", size(found.original_bytes), size(found.read_bytes)),
+    ])  # fmt: skip
+    if found.left_out:
+        console.print(f"{counted(found.left_out, 'request')} failed or have no known place, and were left out")
 
 
 def print_summary(found: dict[str, Any], console: Console) -> None:

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use branchline_trace::journal;
+
 use super::health;
 use super::pace::Pace;
 use super::samples::Samples;
@@ -121,7 +123,10 @@ impl Replicated {
             for index in order {
                 let started = Instant::now();
                 let replica = &self.replicas[*index];
-                let error = match work(self, *index, round) {
+                journal::set_attempt(round);
+                let result = work(self, *index, round);
+                journal::set_attempt(0);
+                let error = match result {
                     Ok(done) => {
                         health::trust(&replica.element);
                         return Ok((*index, done));
