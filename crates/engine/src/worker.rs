@@ -157,7 +157,7 @@ fn tell_used(task: &Task, effort: &Effort) {
     journal::used(&journal::Used {
         file: tree.home(index).path(),
         tree: tree.path(),
-        branch: &tree.branch_path(index),
+        branch: tree.branch_path(index),
         basket: task.basket,
         entries: tree.basket_entries(index, task.basket),
         place: tree.basket_place(index, task.basket),
