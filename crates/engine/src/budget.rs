@@ -72,11 +72,6 @@ impl Budget {
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// A lease of no bytes.
-    pub(crate) fn lease_nothing(self: &Arc<Self>) -> Lease {
-        Lease { budget: Arc::clone(self), bytes: 0, chunks: 0 }
-    }
-
     /// Leases bytes if they are free.
     pub(crate) fn try_lease(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
         let mut state = self.lock();

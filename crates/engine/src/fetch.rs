@@ -8,14 +8,16 @@ use bytes::Bytes;
 
 use branchline_format::tree::Place;
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, ByteRange, Placement, Plan, RangeRead};
+use branchline_storage::{coalesce, AccessMode, ByteRange, Placement, Plan, RangeRead};
 use branchline_trace::Counter;
 
+use crate::ahead::{Ahead, Piece};
 use crate::basket_source::{BasketSource, Carried};
 use crate::budget::{Budget, Lease};
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits;
 use crate::page_fetch::fetch_pages;
 use crate::read_buffers::{buffer_bytes, read_of, share};
 use crate::tree::Content;
@@ -86,16 +88,22 @@ impl Group<'_> {
 /// Where the memory comes from for what is fetched.
 #[derive(Clone, Copy)]
 pub(crate) enum Room<'a> {
-    /// Leased from a budget for a chunk in the making, or else this error for so many bytes.
-    Leased(&'a Arc<Budget>, &'a dyn Fn(u64) -> ReadError),
+    /// Leased from a budget for a chunk in the making, or else this error for so many bytes. Something may have been asked
+    /// for ahead.
+    Leased(&'a Arc<Budget>, &'a dyn Fn(u64) -> ReadError, &'a Arc<Ahead>),
     /// Whoever reads just now has asked for little.
     Free,
 }
 
 impl Room<'_> {
     fn lease(self, bytes: u64) -> Result<Option<Lease>> {
-        let Self::Leased(budget, no_room) = self else { return Ok(None) };
+        let Self::Leased(budget, no_room, _) = self else { return Ok(None) };
         budget.lease(bytes).map(Some).map_err(|_| no_room(bytes))
+    }
+
+    fn coming(self, file: &Arc<File>, range: ByteRange) -> Option<Arc<Piece>> {
+        let Self::Leased(_, _, ahead) = self else { return None };
+        ahead.find(file, range)
     }
 }
 
@@ -170,7 +178,11 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<
     }
     for (positions, ranges) in wanted.into_values() {
         let home = chunk.tree.home(chunk.columns[needed[positions[0]].column]);
-        for (position, bytes) in positions.into_iter().zip(read_joined(home, &ranges, room)?) {
+        let first_entry = |position: usize| {
+            let one = &needed[position];
+            chunk.tree.basket_entries(chunk.columns[one.column], one.basket).start
+        };
+        for (position, bytes) in read_in_order(home, positions, &ranges, &first_entry, room)? {
             sources[position] = Some(BasketSource::Record(bytes));
         }
     }
@@ -178,8 +190,77 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<
     sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
 }
 
-/// The bytes of these ranges; near ones are read together.
-pub(crate) fn read_joined(file: &File, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
+/// The bytes of these baskets in the order in which the file's access reads them, each with its position.
+fn read_in_order(
+    file: &Arc<File>,
+    positions: Vec<usize>,
+    ranges: &[ByteRange],
+    first_entry: &dyn Fn(usize) -> u64,
+    room: Room<'_>,
+) -> Result<Vec<(usize, Bytes)>> {
+    let mut wanted: Vec<(usize, ByteRange)> = positions.into_iter().zip(ranges.iter().copied()).collect();
+    let mut learned = 0;
+    match file.access().mode {
+        AccessMode::Plain => wanted.sort_by_key(|(position, _)| first_entry(*position)),
+        AccessMode::Cache => {
+            wanted.sort_by_key(|(position, _)| first_entry(*position));
+            learned = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
+        }
+        AccessMode::Planned | AccessMode::Prefetch | AccessMode::Stage => {}
+    }
+    let (positions, ranges): (Vec<usize>, Vec<ByteRange>) = wanted.into_iter().unzip();
+    let (alone, together) = ranges.split_at(learned);
+    let mut read = Vec::with_capacity(ranges.len());
+    for one in alone {
+        read.extend(read_together(file, &[*one], room)?);
+    }
+    read.extend(read_joined(file, together, room)?);
+    Ok(positions.into_iter().zip(read).collect())
+}
+
+/// The bytes of these ranges, in portions as the file's access wants it; near ones are read together.
+pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
+    let bytes_max = match file.access().mode {
+        AccessMode::Plain => 0,
+        AccessMode::Cache => file.access().tree_cache_bytes,
+        AccessMode::Planned | AccessMode::Prefetch | AccessMode::Stage => return read_missing(file, wanted, room),
+    };
+    let mut read = Vec::with_capacity(wanted.len());
+    let mut left = wanted;
+    while !left.is_empty() {
+        let mut bytes = 0u64;
+        let fits = |range: &&ByteRange| {
+            let is_first = bytes == 0;
+            bytes = bytes.saturating_add(range.length.max(1));
+            is_first || bytes <= bytes_max
+        };
+        let (some, rest) = left.split_at(left.iter().take_while(fits).count());
+        read.extend(read_together(file, some, room)?);
+        left = rest;
+    }
+    Ok(read)
+}
+
+/// The bytes of these ranges, of which some may have been asked for ahead.
+fn read_missing(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
+    let coming: Vec<Option<Arc<Piece>>> = wanted.iter().map(|range| room.coming(file, *range)).collect();
+    let of = |is_wanted: &dyn Fn(usize) -> bool| -> Vec<ByteRange> {
+        wanted.iter().enumerate().filter(|(index, _)| is_wanted(*index)).map(|(_, range)| *range).collect()
+    };
+    let mut read = read_together(file, &of(&|index| coming[index].is_none()), room)?.into_iter();
+    let came: Vec<Option<Bytes>> = wanted
+        .iter()
+        .zip(&coming)
+        .map(|(range, piece)| piece.as_ref().map_or_else(|| read.next(), |one| one.wait(*range)))
+        .collect();
+    // What could not be read ahead is asked for again, by whoever needs it.
+    let mut again = read_together(file, &of(&|index| came[index].is_none()), room)?.into_iter();
+    let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a range was not fetched");
+    came.into_iter().map(|bytes| bytes.or_else(|| again.next()).ok_or_else(missing)).collect()
+}
+
+/// The bytes of these ranges, read now; near ones are read together.
+fn read_together(file: &File, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }

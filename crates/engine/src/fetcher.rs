@@ -1,11 +1,16 @@
 //! The thread that runs ahead of the decoders: opens files, cuts them into chunks, fetches and hands out baskets.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
+use branchline_storage::{link_to, AccessMode, Choice};
+
+use crate::ahead::{Ahead, Piece};
 use crate::assemble::assemble;
 use crate::basket_source::Carried;
 use crate::budget::{Budget, Lease, Refusal};
@@ -13,14 +18,14 @@ use crate::chunk::{Chunk, Reporter};
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::extents::BasketBytes;
 use crate::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
-use crate::file::File;
 use crate::guard::{guarded, MISTAKE};
 use crate::limits;
-use crate::memory_plan::{too_large, too_many_entries, MemoryLimit, MemoryPlan, Shares};
+use crate::memory_plan::{too_large, too_many_entries, MemoryPlan};
+use crate::opening::{FileRoom, Opened, Opening, Prepared, Slot};
 use crate::read_buffers::buffer_bytes;
 use crate::records::Records;
 use crate::slab::Pool;
-use crate::stream::{Options, Selection, Source, SourceTree};
+use crate::stream::{Options, Source, SourceTree};
 use crate::tree::Tree;
 use crate::worker::Task;
 
@@ -37,13 +42,14 @@ pub(crate) struct Fetcher {
     pub(crate) sources: Vec<Source>,
     /// The source of which the consumer wants nothing more.
     pub(crate) failed_source: Arc<AtomicUsize>,
-    pub(crate) options: Options,
+    pub(crate) opening: Opening,
+    pub(crate) ahead: Arc<Ahead>,
+    /// Where the last file was, and the gap there.
+    pub(crate) last_store: RefCell<Option<(String, u64)>>,
     pub(crate) items: Sender<Item>,
     pub(crate) tasks: Sender<Vec<Task>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) memory_limit: MemoryLimit,
-    pub(crate) shares: Shares,
     pub(crate) records: Arc<Records>,
     pub(crate) pool: Arc<Pool>,
 }
@@ -69,66 +75,144 @@ pub(crate) struct ChunkLease {
     _file: Option<Arc<Lease>>,
 }
 
+/// A chunk that is still to come, and what was asked for of it.
+struct Upcoming {
+    entries: Range<u64>,
+    asked: Vec<Arc<Piece>>,
+    is_asked: bool,
+}
+
 impl Fetcher {
     pub(crate) fn run(self) {
+        let mut slots: VecDeque<(usize, Arc<Slot>)> = VecDeque::new();
+        let mut next = 0;
         for (source_index, source) in self.sources.iter().enumerate() {
             if self.stop.load(Ordering::Acquire) {
-                return;
+                break;
             }
+            self.open_ahead(source_index, &mut next, &mut slots);
+            let slot = slots.pop_front_if(|(index, _)| *index == source_index).map(|(_, slot)| slot);
             let mistake = || ReadError::new(ReadErrorKind::Internal, source.path(), MISTAKE);
-            match guarded(|| self.run_source(source_index, source)).unwrap_or_else(|| Err(mistake())) {
+            let done = guarded(|| self.run_source(source_index, source, slot.as_deref()));
+            match done.unwrap_or_else(|| Err(mistake())) {
                 Ok(Ok(())) => {}
-                Ok(Err(Stopped)) => return,
+                Ok(Err(Stopped)) => break,
                 Err(error) => {
                     if self.items.send(Item::Failed { source_index, error }).is_err() {
-                        return;
+                        break;
                     }
                 }
             }
         }
+        self.ahead.close();
     }
 
-    fn run_source(&self, source_index: usize, source: &Source) -> Result<std::result::Result<(), Stopped>> {
-        let (tree, file_lease) = match &source.tree {
-            SourceTree::Open(tree) => {
-                self.records.add_file(source_index, tree.file());
-                (Arc::clone(tree), None)
-            }
-            SourceTree::Path(path, tree) => {
-                let (mut lease, whole_file) = match self.budget.lease_file(self.shares.whole_file) {
-                    Ok(lease) => (lease, self.shares.whole_file),
-                    Err(Refusal::Closed) => return Ok(Err(Stopped)),
-                    // Beside a chunk of many entries there may be room for parts of the file.
-                    Err(Refusal::TooLarge) => (self.budget.lease_nothing(), 0),
+    /// Has the sources behind this one opened, as many as hide a round trip.
+    fn open_ahead(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
+        *next = (*next).max(current + 1);
+        let Some(choice) = self.choice() else { return };
+        while *next < self.sources.len() && *next - current <= choice.requests_in_flight {
+            let source = self.sources[*next].clone();
+            if matches!(source.tree, SourceTree::Path(..)) {
+                let (slot, filler) = Slot::new();
+                let (opening, ahead) = (self.opening.clone(), Arc::clone(&self.ahead));
+                let open = move || {
+                    let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead)).ok();
+                    if let Some(Opened { prepared: Ok(prepared), .. }) = &mut opened {
+                        ask_first(prepared, &opening.options, &ahead);
+                    }
+                    filler.fill(opened);
                 };
-                let file = File::open_within(path, whole_file, &self.options.access)?;
-                self.records.add_file(source_index, &file);
-                drop(lease.split(lease.bytes().saturating_sub(file.whole_bytes())));
-                (file.tree(tree.as_deref())?, Some(Arc::new(lease)))
+                slots.push_back((*next, slot));
+                self.ahead.run(choice, 0, Box::new(open));
             }
-        };
-        tree.other_files().into_iter().for_each(|file| self.records.add_other_file(source_index, file));
-        let columns = select(&tree, &self.options)?;
-        if columns.is_empty() {
-            tree.check_entries_count()?;
+            *next += 1;
         }
-        let file_bytes = file_lease.as_ref().map_or(0, |lease: &Arc<Lease>| lease.bytes());
-        let mut plan = MemoryPlan::new(&tree, &columns, file_bytes, self.memory_limit)?;
-        let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
-        let entries = source.entry_start.min(stop)..stop;
+    }
+
+    /// What is asked for at a time where the last file was; None where nothing is gained by asking early.
+    fn choice(&self) -> Option<Choice> {
+        let access = &self.opening.options.access;
+        let mut choice = match &*self.last_store.borrow() {
+            Some((name, gap_bytes)) => Choice::of(access, link_to(name), *gap_bytes),
+            None => Choice::of(access, None, 0),
+        };
+        match access.mode {
+            AccessMode::Plain | AccessMode::Cache => return None,
+            // The next file, whatever the way to it is.
+            AccessMode::Prefetch | AccessMode::Stage => {
+                choice.requests_in_flight = access.requests_in_flight.unwrap_or(choice.requests_in_flight.max(1));
+            }
+            AccessMode::Planned => {}
+        }
+        (choice.requests_in_flight > 0).then_some(choice)
+    }
+
+    fn run_source(
+        &self,
+        source_index: usize,
+        source: &Source,
+        slot: Option<&Slot>,
+    ) -> Result<std::result::Result<(), Stopped>> {
+        let ahead = slot.and_then(Slot::take);
+        let opened = match ahead.map_or_else(|| self.opening.open(source, &FileRoom::Waiting(&self.budget)), Ok) {
+            Ok(opened) => opened,
+            Err(_) => return Ok(Err(Stopped)),
+        };
+        if let Some(file) = &opened.file {
+            self.records.add_file(source_index, file);
+            *self.last_store.borrow_mut() = Some((file.store_name().to_owned(), file.gap_bytes()));
+        }
+        let Prepared { tree, file_lease, columns, mut plan, entries, asked } = opened.prepared?;
+        tree.other_files().into_iter().for_each(|file| self.records.add_other_file(source_index, file));
         let mut carried = Carried::new(&self.budget, plan.carried_bytes);
-        for entries in cut(&tree, &columns, entries, &plan, &self.options) {
+        let mut still_to_come = cut(&tree, &columns, entries, &plan, &self.opening.options);
+        let mut upcoming: VecDeque<Upcoming> = VecDeque::new();
+        if let Some(entries) = still_to_come.next() {
+            upcoming.push_back(Upcoming { entries, asked, is_asked: false });
+        }
+        loop {
+            self.ask_ahead(&tree, &columns, &mut upcoming, &mut still_to_come);
+            let Some(Upcoming { entries, asked, .. }) = upcoming.pop_front() else { break };
             if self.failed_source.load(Ordering::Acquire) == source_index {
                 break;
             }
             let chunk = Arc::new(Chunk::new(Arc::clone(&tree), source_index, entries, columns.clone(), &self.pool));
-            match self.run_chunk(&chunk, &mut plan, file_lease.as_ref(), &mut carried)? {
+            let made = self.run_chunk(&chunk, &mut plan, file_lease.as_ref(), &mut carried);
+            self.ahead.forget(&asked);
+            match made? {
                 Made::Whole => {}
                 Made::Failed => break,
                 Made::Stopped => return Ok(Err(Stopped)),
             }
         }
+        upcoming.iter().for_each(|one| self.ahead.forget(&one.asked));
         Ok(Ok(()))
+    }
+
+    /// Keeps so many chunks asked for as there is room, in their order; the first of them is the one that comes now.
+    fn ask_ahead(
+        &self,
+        tree: &Tree,
+        columns: &[usize],
+        upcoming: &mut VecDeque<Upcoming>,
+        still_to_come: &mut impl Iterator<Item = Range<u64>>,
+    ) {
+        let asks = asks_ahead(tree);
+        let mut position = 0;
+        loop {
+            if position == upcoming.len() {
+                let may_ask = asks && position < limits::CHUNKS_ASKED_MAX;
+                let Some(entries) = (position == 0 || may_ask).then(|| still_to_come.next()).flatten() else { return };
+                upcoming.push_back(Upcoming { entries, asked: Vec::new(), is_asked: false });
+            }
+            let Some(one) = upcoming.get_mut(position).filter(|_| asks) else { return };
+            one.is_asked = one.is_asked || ask(tree, columns, &one.entries, &self.ahead, &mut one.asked);
+            if !one.is_asked {
+                return;
+            }
+            position += 1;
+        }
     }
 
     /// Makes a chunk: its values get their room, it is announced, its baskets are fetched and handed out.
@@ -146,7 +230,14 @@ impl Fetcher {
             Ok(lease) => lease,
             Err(Refusal::Closed) => return Ok(Made::Stopped),
             Err(Refusal::TooLarge) => {
-                return Err(too_many_entries(&chunk.tree, entries_count, values_bytes, 0, plan, self.memory_limit))
+                return Err(too_many_entries(
+                    &chunk.tree,
+                    entries_count,
+                    values_bytes,
+                    0,
+                    plan,
+                    self.opening.memory_limit,
+                ))
             }
         };
         // From here on whatever goes wrong is told with the chunk, and with it how many entries are lost.
@@ -212,21 +303,21 @@ impl Fetcher {
         let (known, entries_count) = (*plan, chunk.entries_count() as u64);
         let values_bytes = self.values_bytes(&known, entries_count);
         let no_room = |stored_bytes| {
-            too_many_entries(&chunk.tree, entries_count, values_bytes, stored_bytes, &known, self.memory_limit)
+            too_many_entries(&chunk.tree, entries_count, values_bytes, stored_bytes, &known, self.opening.memory_limit)
         };
-        let room = Room::Leased(&self.budget, &no_room);
+        let room = Room::Leased(&self.budget, &no_room, &self.ahead);
         let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
         let mut tasks = assemble(chunk, group.columns.clone(), group.needed, sources, room)?;
         // Until now only the average of its branch was known.
-        let most = plan.scratch_bytes.max(self.shares.own_scratch);
+        let most = plan.scratch_bytes.max(self.opening.shares.own_scratch);
         let largest = tasks.iter().filter(|task| task.scratch.sum() > most).max_by_key(|task| task.scratch.sum());
         if let Some(largest) = largest {
             let (branch, stored) = (chunk.columns[largest.column], largest.source.stored_bytes() as u64);
             let basket = BasketBytes { stored: buffer_bytes(stored), scratch: largest.scratch.sum() };
-            let fits = plan.set_scratch(basket.scratch, self.memory_limit);
+            let fits = plan.set_scratch(basket.scratch, self.opening.memory_limit);
             if !fits || self.set_scratch(basket.scratch, 1).is_err() {
                 tasks.into_iter().for_each(Task::cancel);
-                return Err(too_large(&chunk.tree, branch, basket, plan.largest, self.memory_limit));
+                return Err(too_large(&chunk.tree, branch, basket, plan.largest, self.opening.memory_limit));
             }
         }
         tasks.iter_mut().for_each(|task| task.at_work = Some(self.budget.task()));
@@ -235,7 +326,7 @@ impl Fetcher {
 
     /// What the values of so many entries take of the memory limit.
     fn values_bytes(&self, plan: &MemoryPlan, entries_count: u64) -> u64 {
-        if self.options.keeps_values {
+        if self.opening.options.keeps_values {
             0
         } else {
             plan.values_bytes(entries_count)
@@ -245,8 +336,8 @@ impl Fetcher {
     /// Sets aside what decompressing a basket takes that needs so many bytes, and if there is room what all decoders
     /// would take with such ones.
     fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
-        let all = bytes.saturating_mul(self.options.threads.max(1) as u64);
-        let wish = all.min(self.shares.leased / limits::SCRATCH_MEMORY_SHARE);
+        let all = bytes.saturating_mul(self.opening.options.threads.max(1) as u64);
+        let wish = all.min(self.opening.shares.leased / limits::SCRATCH_MEMORY_SHARE);
         self.budget.set_scratch(bytes, wish, own_chunks)
     }
 
@@ -269,25 +360,27 @@ impl Fetcher {
     }
 }
 
-fn select(tree: &Tree, options: &Options) -> Result<Vec<usize>> {
-    let names = match &options.selection {
-        Selection::All => return Ok(tree.readable().collect()),
-        Selection::Named(names) => names,
-    };
-    let mut columns = Vec::with_capacity(names.len());
-    for name in names {
-        match tree.find(name).and_then(|index| tree.check_readable(index).map(|()| index)) {
-            Ok(index) => columns.push(index),
-            // Whoever wants it there is told then.
-            Err(error) if options.optional.contains(name) && is_absence(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(columns)
+/// Whether anything is asked for ahead of a tree's chunks.
+fn asks_ahead(tree: &Tree) -> bool {
+    let file = tree.file();
+    file.access().mode == AccessMode::Planned && file.choice().requests_in_flight > 0 && file.whole_bytes() == 0
 }
 
-fn is_absence(error: &ReadError) -> bool {
-    matches!(error.kind, ReadErrorKind::NoSuchKey | ReadErrorKind::Unsupported)
+/// Asks for what a chunk will need; tells whether all is asked for.
+fn ask(tree: &Tree, columns: &[usize], entries: &Range<u64>, ahead: &Arc<Ahead>, asked: &mut Vec<Arc<Piece>>) -> bool {
+    // Whatever is wrong is told when the chunk is made.
+    let Ok(by_file) = tree.upcoming(columns, entries) else { return true };
+    by_file.iter().all(|(file, ranges)| ahead.ask(file, ranges, asked))
+}
+
+/// Asks for the first chunk of a tree that was opened ahead.
+fn ask_first(prepared: &mut Prepared, options: &Options, ahead: &Arc<Ahead>) {
+    let Prepared { tree, columns, plan, entries, asked, .. } = prepared;
+    if asks_ahead(tree) {
+        if let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next() {
+            ask(tree, columns, &entries, ahead, asked);
+        }
+    }
 }
 
 /// Cuts a range of entries into chunks: at the boundaries that the baskets of all columns share where there are any.

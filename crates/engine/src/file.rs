@@ -18,9 +18,12 @@ use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, Access, ByteRange, Counted, RangeRead, Remarks, Store};
+use branchline_storage::{
+    coalesce, link_to, Access, AccessMode, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
+};
 use branchline_trace::{Counter, Counters, Stopwatch};
 
+use crate::budget::Lease;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
 use crate::limits;
@@ -54,11 +57,27 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
-        Self::open_within(path, limits::WHOLE_FILE_BYTES, access)
+        let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access);
+        let mut lease = |_: &str, size: u64| Ok(is_small(size).then_some(None));
+        Self::open_whole_if(path, access, &mut lease).map(|(file, _)| file)
     }
 
-    /// Opens a file, which is read whole if it is not larger than so many bytes.
-    pub(crate) fn open_within(path: &str, whole_bytes_max: u64, access: &Access) -> Result<Arc<Self>> {
+    /// Opens a file, which is read whole if `lease` has memory for that, asked with the name of the storage element and
+    /// the size.
+    pub(crate) fn open_leased(
+        path: &str,
+        access: &Access,
+        lease: &mut LeaseFile<'_>,
+    ) -> Result<(Arc<Self>, Option<Lease>)> {
+        let mut lease = |name: &str, size: u64| lease(name, size).map(|lease| lease.map(Some));
+        Self::open_whole_if(path, access, &mut lease)
+    }
+
+    fn open_whole_if(
+        path: &str,
+        access: &Access,
+        lease: &mut dyn FnMut(&str, u64) -> Result<Option<Option<Lease>>>,
+    ) -> Result<(Arc<Self>, Option<Lease>)> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
         let store = branchline_storage::open(path, access).map_err(|error| ReadError::from_storage(&error))?;
@@ -70,7 +89,8 @@ impl File {
         let store: Arc<dyn Store> = Arc::new(counted);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
-        reader.read_first(size, whole_bytes_max)?;
+        let lease = lease(store.name(), size)?;
+        reader.read_first(size, lease.is_some(), reads_baskets_alone(access))?;
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
         let keys = reader.until_known(|held| directories.keys_in("", held))?;
@@ -90,7 +110,7 @@ impl File {
         add_open_time(&counters, &watch, 0);
         let path = path.to_string();
         let whole_classes = OnceLock::new();
-        Ok(Arc::new(Self {
+        let file = Arc::new(Self {
             path,
             store,
             access: access.clone(),
@@ -103,7 +123,8 @@ impl File {
             classes,
             whole_classes,
             recovered_count,
-        }))
+        });
+        Ok((file, lease.flatten()))
     }
 
     /// The path or URL as it was given.
@@ -123,7 +144,12 @@ impl File {
 
     /// The gap up to which two of its ranges are read as one.
     pub(crate) fn gap_bytes(&self) -> u64 {
-        self.store.gap_bytes()
+        self.choice().gap_bytes
+    }
+
+    /// How much of it to ask for at a time.
+    pub(crate) fn choice(&self) -> Choice {
+        Choice::of(&self.access, link_to(self.store.name()), self.store.gap_bytes())
     }
 
     /// Its size.
@@ -294,6 +320,10 @@ impl File {
 
     /// A range that is at hand already, as all of a small file is.
     pub(crate) fn held(&self, offset: u64, size: u64) -> Option<Bytes> {
+        // Who compares ways of reading wants a request for each basket.
+        if reads_baskets_alone(&self.access) {
+            return None;
+        }
         self.lock_held().share(offset, size)
     }
 
@@ -309,6 +339,14 @@ impl File {
     fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Leases memory for a file of a storage element that is read whole; None for one that is not to be.
+pub(crate) type LeaseFile<'a> = dyn FnMut(&str, u64) -> Result<Option<Lease>> + 'a;
+
+/// Whether baskets are to be read by themselves, in the manner of others.
+fn reads_baskets_alone(access: &Access) -> bool {
+    matches!(access.mode, AccessMode::Plain | AccessMode::Cache)
 }
 
 /// The first of many names, and how many there are more.
@@ -335,10 +373,12 @@ pub(crate) struct MetadataReader<'a> {
 }
 
 impl MetadataReader<'_> {
-    /// The whole of a small file, head and tail of a large one, in one request.
-    fn read_first(&mut self, size: u64, whole_bytes_max: u64) -> Result<()> {
+    /// The whole of a small file, head and tail of a large one, in one request; or the head `alone`.
+    fn read_first(&mut self, size: u64, whole: bool, alone: bool) -> Result<()> {
         let ends = limits::HEAD_BYTES + limits::TAIL_BYTES;
-        let ranges = if size <= whole_bytes_max.max(ends) {
+        let ranges = if alone {
+            vec![ByteRange::new(0, limits::HEAD_BYTES.min(size))]
+        } else if whole || size <= ends {
             vec![ByteRange::new(0, size)]
         } else {
             let tail = size - limits::TAIL_BYTES;

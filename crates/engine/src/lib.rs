@@ -1,6 +1,7 @@
 //! Joins format and storage: branches x entry range -> arrays.
 
 pub mod about;
+mod ahead;
 mod assemble;
 mod basket_source;
 mod budget;
@@ -23,6 +24,7 @@ mod new_file;
 mod ntuple;
 pub mod object;
 mod output;
+mod opening;
 mod page_decode;
 mod page_fetch;
 pub mod places;
@@ -34,4 +36,5 @@ mod scratch;
 pub mod slab;
 pub mod stream;
 pub mod tree;
+mod upcoming;
 mod worker;

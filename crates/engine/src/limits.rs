@@ -42,6 +42,12 @@ pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
 pub const READ_BUFFERS_MEMORY_SHARE: u64 = 16;
 /// A file that is read whole takes at most this part of the memory limit.
 pub const WHOLE_FILE_MEMORY_SHARE: u64 = 16;
+/// What is read ahead of the fetcher takes at most this part of the memory limit.
+pub const AHEAD_MEMORY_SHARE: u64 = 8;
+/// Chunks of which ranges are asked for ahead: where each is a few baskets, this many fill any link.
+pub const CHUNKS_ASKED_MAX: usize = 64;
+/// Entries on which the access `cache` learns which branches are read, as TTreeCache does.
+pub const LEARN_ENTRIES: u64 = 100;
 /// Output buffers that are kept for the next chunk take at most this part of the memory limit.
 pub const POOL_MEMORY_SHARE: u64 = 8;
 /// Buffers smaller than this are not worth keeping.

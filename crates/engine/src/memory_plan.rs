@@ -48,6 +48,8 @@ pub(crate) struct Shares {
     pub(crate) own_scratch: u64,
     /// A file up to this size is read whole.
     pub(crate) whole_file: u64,
+    /// What is read ahead of the fetcher: files, and ranges of chunks.
+    pub(crate) ahead: u64,
     /// The rest: what is leased for stored bytes, values, and the decompression of large baskets.
     pub(crate) leased: u64,
 }
@@ -56,13 +58,15 @@ impl Shares {
     pub(crate) fn of(memory_limit: u64, threads: usize) -> Self {
         let pool = memory_limit / limits::POOL_MEMORY_SHARE;
         let read_buffers = (limits::READ_BUFFERS_BYTES as u64).min(memory_limit / limits::READ_BUFFERS_MEMORY_SHARE);
+        let ahead = memory_limit / limits::AHEAD_MEMORY_SHARE;
         let own_scratch = memory_limit / limits::OWN_SCRATCH_MEMORY_SHARE;
         Self {
             pool,
             read_buffers,
             own_scratch: (own_scratch / threads.max(1) as u64).min(limits::OWN_SCRATCH_BYTES),
             whole_file: limits::WHOLE_FILE_BYTES.min(memory_limit / limits::WHOLE_FILE_MEMORY_SHARE),
-            leased: memory_limit - pool - read_buffers - own_scratch,
+            ahead,
+            leased: memory_limit - pool - read_buffers - own_scratch - ahead,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A stream of chunks over many files: one thread opens, plans and fetches ahead, others decode, the consumer takes
 //! the chunks in order.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -12,12 +13,14 @@ use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 use branchline_storage::Access;
 use branchline_trace::journal;
 
+use crate::ahead::Ahead;
 use crate::budget::Budget;
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetcher::{ChunkLease, Fetcher, Item};
 use crate::limits;
 use crate::memory_plan::MemoryLimit;
+use crate::opening::Opening;
 use crate::read_buffers;
 use crate::records::{Busy, Records};
 use crate::slab::Pool;
@@ -119,6 +122,7 @@ pub struct Stream {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     budget: Arc<Budget>,
+    ahead: Arc<Ahead>,
     records: Arc<Records>,
     pool: Arc<Pool>,
 }
@@ -133,6 +137,7 @@ impl Stream {
         let memory_limit = MemoryLimit { bytes: options.memory_limit_bytes / parts, parts, threads: threads_count };
         let shares = memory_limit.shares();
         let budget = Budget::new(shares.leased, ahead);
+        let ahead = Ahead::new(shares.ahead);
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
         read_buffers::keep_at_most(shares.read_buffers as usize);
@@ -150,20 +155,20 @@ impl Stream {
         let fetcher = Fetcher {
             sources,
             failed_source: Arc::clone(&failed_source),
-            options,
+            opening: Opening { options: Arc::new(options), memory_limit, shares },
+            ahead: Arc::clone(&ahead),
+            last_store: RefCell::default(),
             items: items_in,
             tasks: tasks_in,
             stop: Arc::clone(&stop),
             budget: Arc::clone(&budget),
-            memory_limit,
-            shares,
             records: Arc::clone(&records),
             pool: Arc::clone(&pool),
         };
         threads.push(spawn("fetch", move || fetcher.run())?);
         let items = Some(items);
         let (pending, in_use, waiting_since) = (None, None, None);
-        Ok(Self { items, pending, in_use, waiting_since, failed_source, threads, stop, budget, records, pool })
+        Ok(Self { items, pending, in_use, waiting_since, failed_source, threads, stop, budget, ahead, records, pool })
     }
 
     /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source that
@@ -236,6 +241,7 @@ impl Stream {
     pub fn close(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.budget.close();
+        self.ahead.close();
         self.items = None;
         self.pending = None;
         for thread in self.threads.drain(..) {

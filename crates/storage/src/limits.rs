@@ -21,6 +21,24 @@ pub const MAX_JOINED_BYTES: u64 = 8 * 1024 * 1024;
 /// What the mode `cache` reads together, as TTreeCache does by default since ROOT 5.34.
 pub const TREE_CACHE_BYTES: u64 = 30_000_000;
 
+/// Calls of which the shortest is taken for the round trip: enough to have a small one among them, few enough to see
+/// within seconds that a way has become longer.
+pub(crate) const LINK_SAMPLES: usize = 32;
+/// What was longer ago says little about the bandwidth of now.
+pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
+/// A shorter round trip is hidden behind decoding by one thread that runs ahead.
+pub(crate) const AHEAD_ROUND_TRIP_MIN: Duration = Duration::from_micros(300);
+/// Bytes that may be due at the least: one request of the largest size and half of the next.
+pub(crate) const AHEAD_BYTES_MIN: u64 = 12 << 20;
+/// Requests that may be due to one storage element, as many as it may have connections of one process.
+pub(crate) const AHEAD_REQUESTS_MAX: usize = 32;
+/// Opening and reading a small file takes a core at least so long: so many files more hide a round trip.
+pub(crate) const FILE_WORK_MIN: Duration = Duration::from_millis(3);
+/// A further range costs a server about what it moves in this time.
+pub(crate) const GAP_TIME: Duration = Duration::from_millis(2);
+/// Nearer ranges are always read as one: a header for each of them takes bytes too.
+pub(crate) const GAP_MIN_BYTES: u64 = 4 << 10;
+
 /// Time to connect to a server. TCP repeats its first packet after 1, 3 and 7 s.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a server may be silent while an answer is due. A file that comes from tape takes longer, but then the
@@ -72,7 +90,7 @@ pub(crate) const REQUESTS_MAX: usize = 8;
 /// Their bytes. They have to fit into what the connection holds for a server that is busy answering.
 pub(crate) const REQUESTS_BYTES_MAX: usize = 48 * 1024;
 /// Connections to one XRootD server.
-pub(crate) const SESSIONS_MAX: usize = 8;
+pub(crate) const SESSIONS_MAX: usize = AHEAD_REQUESTS_MAX;
 /// Firewalls forget a silent connection after five minutes or more.
 pub(crate) const SESSION_IDLE_MAX: Duration = Duration::from_secs(120);
 /// An answer of XRootD that is no data. The longest are lists of settings and of what a server wants to know.

@@ -9,6 +9,7 @@ use branchline_trace::journal;
 
 use crate::bridge::{self, BridgedFile, Carrier};
 use crate::http::HttpFile;
+use crate::links::Measured;
 use crate::mounted;
 use crate::replicas::{replicas_in, Replicated};
 use crate::s3::open_s3;
@@ -43,11 +44,11 @@ fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
     // A client of a server tries again by itself what may pass.
     if let ([path], None) = (replicas, &access.fault) {
         if is_at_a_server(path) {
-            return troubled(path, access, &settings);
+            return measured(path, access, &settings);
         }
     }
     let own = access.clone();
-    let open_one = move |path: &str, settings: &Settings| troubled(path, &own, settings);
+    let open_one = move |path: &str, settings: &Settings| measured(path, &own, settings);
     Ok(Arc::new(Replicated::open(replicas, &settings, Box::new(open_one))?))
 }
 
@@ -75,6 +76,11 @@ fn is_on_this_machine(path: &str) -> bool {
             !is_at_a_server(path) && path_of_file_url(path, rest).is_ok_and(|path| mounted::is_here(&path))
         }
     }
+}
+
+/// The store of one replica, which finds out what the way to it is like.
+fn measured(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(Measured::open(|| troubled(path, access, settings))?))
 }
 
 /// The store at its place, made slow and unreliable if that is wanted.

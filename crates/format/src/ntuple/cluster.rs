@@ -81,6 +81,12 @@ impl FieldCluster {
         self.pages.values().filter_map(move |column| column.pages.iter().rev().find_map(part))
     }
 
+    /// Where all its pages are.
+    pub fn locators(&self) -> impl Iterator<Item = Locator> + '_ {
+        let active = self.pages.values().filter(|column| !column.is_suppressed);
+        active.flat_map(|column| column.pages.iter().map(Page::stored))
+    }
+
     /// What decompressing the largest of its pages takes.
     pub fn largest_page_bytes(&self, schema: &Schema) -> u64 {
         let largest = |(column, pages): (&usize, &ColumnPages)| {

@@ -1,0 +1,122 @@
+"""One measured pass over files in a process of its own, as a job that comes to a storage for the first time: prints
+seconds, entries, read calls and bytes as JSON. Imports and the start of the process are not in the seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+#: A TTreeCache that holds a cluster of each of the files here.
+CACHE_BYTES = 30_000_000
+
+
+def branchline(files: list[str], tree: str, branches: list[str] | None, access: dict[str, Any]) -> dict[str, Any]:
+    """A stream of chunks, with both cores of a small machine at work."""
+    from branchline import Access
+    from branchline.tree import ChunkStream, Source
+
+    begin_s = time.perf_counter()
+    sources, entries = [Source(one, tree) for one in files], 0
+    with ChunkStream(sources, branches, step_size="100 MB", threads=2, access=Access(**access)) as stream:
+        for chunk in stream:
+            entries += len(chunk)
+            chunk.release()
+        seconds = time.perf_counter() - begin_s
+        read = stream.records()["files"]
+    calls, moved = (sum(one[name] for one in read) for name in ("read_calls", "bytes_read"))
+    return {"seconds": seconds, "entries": entries, "calls": calls, "bytes": moved}
+
+
+def copied(files: list[str], tree: str, branches: list[str] | None, access: dict[str, Any]) -> dict[str, Any]:
+    """All files copied by xrdcp, four at a time, and read from the local disk then."""
+    begin_s = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        places = [f"{folder}/{number}.root" for number in range(len(files))]
+        for first in range(0, len(files), 4):
+            pairs = list(zip(files, places, strict=True))[first : first + 4]
+            copies = [subprocess.Popen(["xrdcp", "--silent", "--nopbar", url, place]) for url, place in pairs]
+            if any(copy.wait() for copy in copies):
+                raise OSError("xrdcp failed")
+        done = branchline(places, tree, branches, access)
+        moved = sum(Path(place).stat().st_size for place in places)
+    return done | {"seconds": time.perf_counter() - begin_s, "calls": None, "bytes": moved}
+
+
+def uproot(files: list[str], tree: str, branches: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """uproot's arrays; at a server through vector reads of the package xrootd."""
+    import uproot as peer
+
+    begin_s, entries, calls, moved = time.perf_counter(), 0, 0, 0
+    handler = {"handler": peer.XRootDSource} if files[0].startswith("root://") else {}
+    for one in files:
+        with peer.open(one, **handler) as file:
+            arrays = file[tree].arrays(branches, library="np")
+            entries += file[tree].num_entries
+            calls += file.file.source.num_requests
+            moved += file.file.source.num_requested_bytes
+            del arrays
+    return {"seconds": time.perf_counter() - begin_s, "entries": entries, "calls": calls, "bytes": moved}
+
+
+def root(files: list[str], tree: str, branches: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """A GetEntry loop; `cache` is the size of a TTreeCache that knows its branches, 0 for none."""
+    warnings.simplefilter("ignore")
+    import ROOT
+
+    ROOT.gErrorIgnoreLevel = ROOT.kFatal
+    ROOT.gEnv.SetValue("TFile.AsyncPrefetching", int(options.get("asynchronous", False)))
+    begin_s, entries, calls, moved = time.perf_counter(), 0, 0, 0
+    for one in files:
+        file = ROOT.TFile.Open(one)
+        events = file.Get(tree)
+        if branches is not None:
+            events.SetBranchStatus("*", False)
+            for name in branches:
+                events.SetBranchStatus(name, True)
+        events.SetCacheSize(options["cache"])
+        if options["cache"]:
+            for name in branches or ["*"]:
+                events.AddBranchToCache(name, True)
+            events.StopCacheLearningPhase()
+        count = events.GetEntries()
+        for entry in range(count):
+            events.GetEntry(entry)
+        entries += count
+        calls += file.GetReadCalls()
+        moved += file.GetBytesRead()
+        file.Close()
+    return {"seconds": time.perf_counter() - begin_s, "entries": entries, "calls": calls, "bytes": moved}
+
+
+READERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "branchline": branchline,
+    "copied": copied,
+    "uproot": uproot,
+    "root": root,
+}
+
+
+def measured(request: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
+    """A pass in a process of its own; None where it took longer than that."""
+    command = [sys.executable, "-m", "benches.link_reader", json.dumps(request)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    if ended.returncode != 0:
+        raise RuntimeError(f"{request['reader']} failed: {ended.stderr[-2000:]}")
+    answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return answer
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(READERS[asked.pop("reader")](**asked)))

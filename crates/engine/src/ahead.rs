@@ -1,0 +1,262 @@
+//! What is asked for before the fetcher comes to it: ranges of the next chunks and the next files, each by a thread that
+//! waits for the answer, so that round trips pass side by side.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, Choice, RangeRead};
+use branchline_trace::Counter;
+
+use crate::budget::{Budget, Lease};
+use crate::file::File;
+use crate::guard::guarded;
+use crate::read_buffers::{buffer_bytes, read_of, share};
+
+/// A range that was asked for.
+pub(crate) struct Piece {
+    file: Arc<File>,
+    range: ByteRange,
+    /// None until the answer is there, and its bytes unless reading failed.
+    answer: Mutex<Option<Option<Bytes>>>,
+    answered: Condvar,
+}
+
+impl Piece {
+    fn answer(&self, bytes: Option<Bytes>) {
+        *lock(&self.answer) = Some(bytes);
+        self.answered.notify_all();
+    }
+
+    /// Waits for the answer and takes a part of it. None if reading failed, of which reading again will tell.
+    pub(crate) fn wait(&self, range: ByteRange) -> Option<Bytes> {
+        let mut answer = lock(&self.answer);
+        while answer.is_none() {
+            answer = self.answered.wait(answer).unwrap_or_else(PoisonError::into_inner);
+        }
+        let start = usize::try_from(range.offset.checked_sub(self.range.offset)?).ok()?;
+        let bytes = answer.as_ref()?.as_ref()?;
+        let end = start.checked_add(usize::try_from(range.length).ok()?).filter(|end| *end <= bytes.len())?;
+        Some(bytes.slice(start..end))
+    }
+
+    fn holds(&self, range: ByteRange) -> bool {
+        let end = |range: ByteRange| range.offset.saturating_add(range.length);
+        self.range.offset <= range.offset && end(range) <= end(self.range)
+    }
+}
+
+/// Work for a lane, and how many bytes are due while it lasts.
+struct Job {
+    bytes: u64,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+#[derive(Default)]
+struct Lanes {
+    queue: VecDeque<Job>,
+    idle_count: usize,
+    due_bytes: u64,
+    bytes_max: u64,
+    threads: Vec<JoinHandle<()>>,
+    is_closed: bool,
+}
+
+/// By the place of its file in memory, which a piece keeps there, and its offset.
+type Pieces = HashMap<usize, BTreeMap<u64, Arc<Piece>>>;
+
+/// What was asked for ahead, by one stream.
+pub(crate) struct Ahead {
+    budget: Arc<Budget>,
+    lanes: Mutex<Lanes>,
+    changed: Condvar,
+    pieces: Mutex<Pieces>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key_of(file: &Arc<File>) -> usize {
+    Arc::as_ptr(file) as usize
+}
+
+impl Ahead {
+    /// All of it may take so many bytes, which nobody else waits for.
+    pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
+        let budget = Budget::new(bytes_max, 0);
+        Arc::new(Self { budget, lanes: Mutex::default(), changed: Condvar::new(), pieces: Mutex::default() })
+    }
+
+    /// Room for so many bytes, if there is.
+    pub(crate) fn try_lease(&self, bytes: u64) -> Option<Lease> {
+        self.budget.try_lease(bytes)
+    }
+
+    /// Does some work, during which so many bytes are due, in one of as many threads as are chosen.
+    pub(crate) fn run(self: &Arc<Self>, choice: Choice, bytes: u64, work: Box<dyn FnOnce() + Send>) {
+        let mut lanes = lock(&self.lanes);
+        if lanes.is_closed {
+            return;
+        }
+        lanes.bytes_max = choice.bytes_in_flight;
+        lanes.queue.push_back(Job { bytes, work });
+        if lanes.idle_count < lanes.queue.len() && lanes.threads.len() < choice.requests_in_flight {
+            let own = Arc::clone(self);
+            let lane = std::thread::Builder::new().name("branchline-ahead".to_owned()).spawn(move || own.work());
+            // Without a thread the fetcher comes to it itself, unless there are others.
+            match lane {
+                Ok(thread) => lanes.threads.push(thread),
+                Err(_) if lanes.threads.is_empty() => drop(lanes.queue.pop_back()),
+                Err(_) => {}
+            }
+        }
+        drop(lanes);
+        self.changed.notify_one();
+    }
+
+    fn work(&self) {
+        let mut lanes = lock(&self.lanes);
+        loop {
+            if lanes.is_closed {
+                return;
+            }
+            let (due, most) = (lanes.due_bytes, lanes.bytes_max);
+            let has_room = |job: &Job| due == 0 || due.saturating_add(job.bytes) <= most;
+            if let Some(job) = lanes.queue.front().is_some_and(has_room).then(|| lanes.queue.pop_front()).flatten() {
+                lanes.due_bytes += job.bytes;
+                drop(lanes);
+                let bytes = job.bytes;
+                // Whoever waits is told by what the work drops.
+                let _ = guarded(job.work);
+                lanes = lock(&self.lanes);
+                lanes.due_bytes -= bytes;
+                self.changed.notify_all();
+                continue;
+            }
+            lanes.idle_count += 1;
+            lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+            lanes.idle_count -= 1;
+        }
+    }
+
+    /// Asks for these ranges of a file, near ones together, as far as there is room, and notes what it asked for. What
+    /// was asked for already is not asked for again. Tells whether all is asked for now.
+    pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<Piece>>) -> bool {
+        let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
+        let choice = file.choice();
+        let plan = coalesce(&new, choice.gap_bytes, MAX_JOINED_BYTES);
+        let mut ranges = plan.ranges.as_slice();
+        while !ranges.is_empty() {
+            let mut bytes = 0;
+            let fits = |range: &&ByteRange| {
+                let is_first = bytes == 0;
+                bytes += buffer_bytes(range.length);
+                is_first || bytes <= MAX_JOINED_BYTES
+            };
+            let count = ranges.iter().take_while(fits).count();
+            let (some, rest) = ranges.split_at(count);
+            let Some(lease) = self.try_lease(some.iter().map(|range| buffer_bytes(range.length)).sum()) else {
+                return false;
+            };
+            asked.extend(self.ask_together(file, some, lease, choice));
+            ranges = rest;
+        }
+        file.counters().add(Counter::GapBytes, plan.gap_bytes);
+        true
+    }
+
+    fn ask_together(
+        self: &Arc<Self>,
+        file: &Arc<File>,
+        ranges: &[ByteRange],
+        lease: Lease,
+        choice: Choice,
+    ) -> Vec<Arc<Piece>> {
+        let piece = |range: &ByteRange| {
+            let (answer, answered) = (Mutex::default(), Condvar::new());
+            Arc::new(Piece { file: Arc::clone(file), range: *range, answer, answered })
+        };
+        let pieces: Vec<Arc<Piece>> = ranges.iter().map(piece).collect();
+        {
+            let mut known = lock(&self.pieces);
+            let of_file = known.entry(key_of(file)).or_default();
+            pieces.iter().for_each(|piece| drop(of_file.insert(piece.range.offset, Arc::clone(piece))));
+        }
+        let due = Due { pieces: pieces.clone(), lease };
+        let bytes = ranges.iter().map(|range| range.length).sum();
+        self.run(choice, bytes, Box::new(move || due.read()));
+        pieces
+    }
+
+    /// A piece that was asked for and has this range.
+    pub(crate) fn find(&self, file: &Arc<File>, range: ByteRange) -> Option<Arc<Piece>> {
+        let pieces = lock(&self.pieces);
+        let before = pieces.get(&key_of(file))?.range(..=range.offset).next_back()?.1;
+        before.holds(range).then(|| Arc::clone(before))
+    }
+
+    /// Nobody comes for these any more.
+    pub(crate) fn forget(&self, asked: &[Arc<Piece>]) {
+        let mut pieces = lock(&self.pieces);
+        for one in asked {
+            let key = key_of(&one.file);
+            let Some(of_file) = pieces.get_mut(&key) else { continue };
+            if of_file.get(&one.range.offset).is_some_and(|known| Arc::ptr_eq(known, one)) {
+                of_file.remove(&one.range.offset);
+            }
+            if of_file.is_empty() {
+                pieces.remove(&key);
+            }
+        }
+    }
+
+    /// Asks for nothing more, and waits for what is being read.
+    pub(crate) fn close(&self) {
+        let mut lanes = lock(&self.lanes);
+        lanes.is_closed = true;
+        let (threads, queue) = (std::mem::take(&mut lanes.threads), std::mem::take(&mut lanes.queue));
+        drop(lanes);
+        drop(queue);
+        self.changed.notify_all();
+        for thread in threads {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Pieces to be read. Dropped in whatever way, it has answered all of them.
+struct Due {
+    pieces: Vec<Arc<Piece>>,
+    lease: Lease,
+}
+
+impl Due {
+    fn read(mut self) {
+        let Some(first) = self.pieces.first() else { return };
+        let file = Arc::clone(&first.file);
+        let mut reads: Vec<RangeRead> = self.pieces.iter().map(|piece| read_of(piece.range)).collect();
+        if file.read_ranges(&mut reads).is_err() {
+            return;
+        }
+        for (piece, read) in self.pieces.iter().zip(reads) {
+            let lease = self.lease.split(buffer_bytes(piece.range.length));
+            piece.answer(Some(share(read, Some(lease))));
+        }
+    }
+}
+
+impl Drop for Due {
+    fn drop(&mut self) {
+        for piece in &self.pieces {
+            let mut answer = lock(&piece.answer);
+            if answer.is_none() {
+                *answer = Some(None);
+                piece.answered.notify_all();
+            }
+        }
+    }
+}

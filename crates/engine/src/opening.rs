@@ -1,0 +1,208 @@
+//! From a source to a tree that is ready to be read, in the fetcher's thread or ahead of it.
+
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use branchline_storage::{is_worth_a_round_trip, link_to, AccessMode};
+
+use crate::ahead::{Ahead, Piece};
+use crate::budget::{Budget, Lease, Refusal};
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
+use crate::stream::{Options, Selection, Source, SourceTree};
+use crate::tree::Tree;
+
+/// A source whose tree is open.
+pub(crate) struct Prepared {
+    pub(crate) tree: Arc<Tree>,
+    /// Its file is in memory until its last chunk is used up.
+    pub(crate) file_lease: Option<Arc<Lease>>,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) plan: MemoryPlan,
+    pub(crate) entries: Range<u64>,
+    /// What was asked for of its first chunk.
+    pub(crate) asked: Vec<Arc<Piece>>,
+}
+
+/// What became of a source: its file, if that was opened, and what there is to read.
+pub(crate) struct Opened {
+    pub(crate) file: Option<Arc<File>>,
+    pub(crate) prepared: Result<Prepared>,
+}
+
+/// Where the memory comes from for a file that is read whole.
+pub(crate) enum FileRoom<'a> {
+    /// From the stream's budget: waited for.
+    Waiting(&'a Arc<Budget>),
+    /// From what may be taken ahead: if there is.
+    Ahead(&'a Arc<Ahead>),
+}
+
+/// Why nothing was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotOpened {
+    /// The stream was closed.
+    Closed,
+    /// There is no room ahead of the others.
+    NoRoom,
+}
+
+/// How sources are opened.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    pub(crate) options: Arc<Options>,
+    pub(crate) memory_limit: MemoryLimit,
+    pub(crate) shares: Shares,
+}
+
+impl Opening {
+    /// Opens the tree of a source.
+    pub(crate) fn open(&self, source: &Source, room: &FileRoom<'_>) -> std::result::Result<Opened, NotOpened> {
+        let (file, tree_path) = match &source.tree {
+            SourceTree::Open(tree) => {
+                let (file, tree) = (Some(Arc::clone(tree.file())), Arc::clone(tree));
+                return Ok(Opened { file, prepared: self.prepare(tree, None, source) });
+            }
+            SourceTree::Path(path, tree) => (self.open_file(path, room)?, tree),
+        };
+        Ok(match file {
+            Err(error) => Opened { file: None, prepared: Err(error) },
+            Ok((file, lease)) => {
+                let tree = file.tree(tree_path.as_deref());
+                let prepared = tree.and_then(|tree| self.prepare(tree, lease.map(Arc::new), source));
+                Opened { file: Some(file), prepared }
+            }
+        })
+    }
+
+    fn open_file(
+        &self,
+        path: &str,
+        room: &FileRoom<'_>,
+    ) -> std::result::Result<Result<(Arc<File>, Option<Lease>)>, NotOpened> {
+        let mut not_opened = None;
+        let mut lease = |name: &str, size: u64| {
+            if !self.wants_whole(name, size) {
+                return Ok(None);
+            }
+            let leased = match room {
+                FileRoom::Waiting(budget) => budget.lease_file(size),
+                FileRoom::Ahead(ahead) => ahead.try_lease(size).ok_or(Refusal::TooLarge),
+            };
+            not_opened = Some(match (leased, room) {
+                (Ok(lease), _) => return Ok(Some(lease)),
+                // Beside a chunk of many entries there may be room for parts of the file.
+                (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => return self.without_room(path, size),
+                (Err(Refusal::TooLarge), FileRoom::Ahead(_)) => NotOpened::NoRoom,
+                (Err(Refusal::Closed), _) => NotOpened::Closed,
+            });
+            Err(ReadError::new(ReadErrorKind::Internal, path, "a file was not opened"))
+        };
+        let opened = File::open_leased(path, &self.options.access, &mut lease);
+        not_opened.map_or(Ok(opened), Err)
+    }
+
+    fn without_room(&self, path: &str, size: u64) -> Result<Option<Lease>> {
+        if self.options.access.mode != AccessMode::Prefetch {
+            return Ok(None);
+        }
+        let message = format!("a file of {size} bytes does not fit into the memory that reading may take");
+        let hint = "read it with another access than prefetch, or with a larger memory_limit";
+        Err(ReadError::new(ReadErrorKind::MemoryLimit, path, message).with_hint(hint))
+    }
+
+    /// Whether a file of this size at this storage element is better read whole than in parts.
+    fn wants_whole(&self, store_name: &str, size: u64) -> bool {
+        match self.options.access.mode {
+            AccessMode::Plain | AccessMode::Cache => false,
+            AccessMode::Prefetch => true,
+            AccessMode::Planned | AccessMode::Stage => {
+                let wants_all = matches!(self.options.selection, Selection::All);
+                size <= self.shares.whole_file && (wants_all || is_worth_a_round_trip(link_to(store_name), size))
+            }
+        }
+    }
+
+    fn prepare(&self, tree: Arc<Tree>, file_lease: Option<Arc<Lease>>, source: &Source) -> Result<Prepared> {
+        let columns = select(&tree, &self.options)?;
+        if columns.is_empty() {
+            tree.check_entries_count()?;
+        }
+        let file_bytes = file_lease.as_ref().map_or(0, |lease| lease.bytes());
+        let plan = MemoryPlan::new(&tree, &columns, file_bytes, self.memory_limit)?;
+        let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
+        let entries = source.entry_start.min(stop)..stop;
+        Ok(Prepared { tree, file_lease, columns, plan, entries, asked: Vec::new() })
+    }
+}
+
+fn select(tree: &Tree, options: &Options) -> Result<Vec<usize>> {
+    let names = match &options.selection {
+        Selection::All => return Ok(tree.readable().collect()),
+        Selection::Named(names) => names,
+    };
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        match tree.find(name).and_then(|index| tree.check_readable(index).map(|()| index)) {
+            Ok(index) => columns.push(index),
+            // Whoever wants it there is told then.
+            Err(error) if options.optional.contains(name) && is_absence(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(columns)
+}
+
+fn is_absence(error: &ReadError) -> bool {
+    matches!(error.kind, ReadErrorKind::NoSuchKey | ReadErrorKind::Unsupported)
+}
+
+/// A source that is being opened ahead.
+pub(crate) struct Slot {
+    /// None until it is done, and what became of it, which the fetcher takes.
+    outcome: Mutex<Option<Option<Opened>>>,
+    done: Condvar,
+}
+
+impl Slot {
+    /// A slot, and what fills it. Where that is dropped instead, the fetcher opens the source itself.
+    pub(crate) fn new() -> (Arc<Self>, Filler) {
+        let slot = Arc::new(Self { outcome: Mutex::default(), done: Condvar::new() });
+        (Arc::clone(&slot), Filler(slot))
+    }
+
+    /// Waits, and takes what was opened. None if there was no room for it.
+    pub(crate) fn take(&self) -> Option<Opened> {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match outcome.take() {
+                Some(done) => return done,
+                None => outcome = self.done.wait(outcome).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// The duty to fill a slot.
+pub(crate) struct Filler(Arc<Slot>);
+
+impl Filler {
+    pub(crate) fn fill(self, opened: Option<Opened>) {
+        self.put(opened);
+    }
+
+    fn put(&self, opened: Option<Opened>) {
+        let mut outcome = self.0.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        if outcome.is_none() {
+            *outcome = Some(opened);
+            self.0.done.notify_all();
+        }
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.put(None);
+    }
+}
