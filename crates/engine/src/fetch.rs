@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use branchline_format::tree::Place;
+use branchline_format::tree::{Basket, Place, TTree};
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, AccessMode, ByteRange, Placement, Plan, RangeRead};
 use branchline_trace::Counter;
@@ -182,7 +182,9 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<
             let one = &needed[position];
             chunk.tree.basket_entries(chunk.columns[one.column], one.basket).start
         };
-        for (position, bytes) in read_in_order(home, positions, &ranges, &first_entry, room)? {
+        for (position, bytes) in
+            read_in_order(home, positions, &ranges, &first_entry, &|| first_baskets_beside(chunk, meta), room)?
+        {
             sources[position] = Some(BasketSource::Record(bytes));
         }
     }
@@ -190,32 +192,52 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<
     sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
 }
 
-/// The bytes of these baskets in the order in which the file's access reads them, each with its position.
+/// The bytes of these baskets in the order in which the file's access reads them, each with its position. With the access
+/// `cache` the first ones are read together with what is there `beside` them, as nobody knows yet what will be wanted.
 fn read_in_order(
     file: &Arc<File>,
     positions: Vec<usize>,
     ranges: &[ByteRange],
     first_entry: &dyn Fn(usize) -> u64,
+    beside: &dyn Fn() -> Vec<ByteRange>,
     room: Room<'_>,
 ) -> Result<Vec<(usize, Bytes)>> {
     let mut wanted: Vec<(usize, ByteRange)> = positions.into_iter().zip(ranges.iter().copied()).collect();
-    let mut learned = 0;
-    match file.access().mode {
-        AccessMode::Plain => wanted.sort_by_key(|(position, _)| first_entry(*position)),
-        AccessMode::Cache => {
-            wanted.sort_by_key(|(position, _)| first_entry(*position));
-            learned = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
+    let mut read = Vec::with_capacity(wanted.len());
+    if matches!(file.access().mode, AccessMode::Plain | AccessMode::Cache) {
+        wanted.sort_by_key(|(position, _)| first_entry(*position));
+    }
+    if file.access().mode == AccessMode::Cache {
+        let learned = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
+        let mut all: Vec<ByteRange> = wanted[..learned].iter().map(|(_, range)| *range).collect();
+        if learned > 0 {
+            all.extend(beside());
         }
-        AccessMode::Planned | AccessMode::Prefetch | AccessMode::Stage => {}
+        // Without room for all branches each basket is read by itself until the branches are known.
+        if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= file.access().tree_cache_bytes {
+            read.extend(read_joined(file, &all, room)?.into_iter().take(learned));
+        } else {
+            for one in &all[..learned] {
+                read.extend(read_together(file, &[*one], room)?);
+            }
+        }
     }
-    let (positions, ranges): (Vec<usize>, Vec<ByteRange>) = wanted.into_iter().unzip();
-    let (alone, together) = ranges.split_at(learned);
-    let mut read = Vec::with_capacity(ranges.len());
-    for one in alone {
-        read.extend(read_together(file, &[*one], room)?);
-    }
-    read.extend(read_joined(file, together, room)?);
-    Ok(positions.into_iter().zip(read).collect())
+    let rest: Vec<ByteRange> = wanted[read.len()..].iter().map(|(_, range)| *range).collect();
+    read.extend(read_joined(file, &rest, room)?);
+    Ok(wanted.into_iter().map(|(position, _)| position).zip(read).collect())
+}
+
+/// The baskets with the first entries of those branches of a chunk's tree that the chunk has not, in its own file.
+fn first_baskets_beside(chunk: &Chunk, meta: &TTree) -> Vec<ByteRange> {
+    let others = (0..meta.branches.len()).filter(|index| !chunk.columns.contains(index));
+    let branches = others.map(|index| &meta.branches[index]).filter(|branch| branch.file_name.is_empty());
+    let baskets = branches.flat_map(|branch| &branch.baskets);
+    let first = baskets.filter(|basket| basket.entry_start < limits::LEARN_ENTRIES);
+    let range = |basket: &Basket| match basket.place {
+        Place::File { seek, size } => Some(ByteRange::new(seek, size)),
+        Place::Embedded(_) => None,
+    };
+    first.filter_map(range).collect()
 }
 
 /// The bytes of these ranges, in portions as the file's access wants it; near ones are read together.

@@ -16,7 +16,8 @@ use crate::s3::open_s3;
 use crate::settings::Settings;
 use crate::url::{element_of, without_secrets};
 use crate::{
-    Access, AccessMode, Cached, Faulty, Result, Staged, StorageError, StorageErrorKind, Store, Throttled, XrootdFile,
+    Access, AccessMode, Cached, Faulty, ReadAhead, Result, Staged, StorageError, StorageErrorKind, Store, Throttled,
+    XrootdFile,
 };
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
@@ -27,6 +28,15 @@ pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
         let message = format!("the trace cannot be written: {error}.");
         return Err(StorageError::unsupported_scheme(path, message));
     }
+    let store = kept_near(path, access)?;
+    Ok(match access.read_ahead_bytes {
+        None => store,
+        Some(buffer_bytes) => Arc::new(ReadAhead::new(store, buffer_bytes)),
+    })
+}
+
+/// The store at its place, with copies on this machine if that is wanted and it is at another one.
+fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     let replicas = replicas_in(path);
     let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
     let store = of_replicas(&replicas, access)?;
