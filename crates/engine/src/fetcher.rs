@@ -91,7 +91,8 @@ impl Fetcher {
                 break;
             }
             self.open_ahead(source_index, &mut next, &mut slots);
-            let slot = slots.pop_front_if(|(index, _)| *index == source_index).map(|(_, slot)| slot);
+            let is_ahead = slots.front().is_some_and(|(index, _)| *index == source_index);
+            let slot = if is_ahead { slots.pop_front().map(|(_, slot)| slot) } else { None };
             let mistake = || ReadError::new(ReadErrorKind::Internal, source.path(), MISTAKE);
             let done = guarded(|| self.run_source(source_index, source, slot.as_deref()));
             match done.unwrap_or_else(|| Err(mistake())) {

@@ -58,25 +58,16 @@ impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
         let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access);
-        let mut lease = |_: &str, size: u64| Ok(is_small(size).then_some(None));
-        Self::open_whole_if(path, access, &mut lease).map(|(file, _)| file)
+        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends });
+        Self::open_as(path, access, &mut extent).map(|(file, _)| file)
     }
 
-    /// Opens a file, which is read whole if `lease` has memory for that, asked with the name of the storage element and
-    /// the size.
-    pub(crate) fn open_leased(
+    /// Opens a file, of which `extent` says how much is read at once, asked with the name of the storage element and the
+    /// size. What was leased for it comes with it.
+    pub(crate) fn open_as(
         path: &str,
         access: &Access,
-        lease: &mut LeaseFile<'_>,
-    ) -> Result<(Arc<Self>, Option<Lease>)> {
-        let mut lease = |name: &str, size: u64| lease(name, size).map(|lease| lease.map(Some));
-        Self::open_whole_if(path, access, &mut lease)
-    }
-
-    fn open_whole_if(
-        path: &str,
-        access: &Access,
-        lease: &mut dyn FnMut(&str, u64) -> Result<Option<Option<Lease>>>,
+        extent: &mut ExtentOf<'_>,
     ) -> Result<(Arc<Self>, Option<Lease>)> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
@@ -89,8 +80,12 @@ impl File {
         let store: Arc<dyn Store> = Arc::new(counted);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
-        let lease = lease(store.name(), size)?;
-        reader.read_first(size, lease.is_some(), reads_baskets_alone(access))?;
+        let extent = extent(store.name(), size)?;
+        reader.read_first(size, &extent, reads_baskets_alone(access))?;
+        let lease = match extent {
+            Extent::Whole(lease) => lease,
+            Extent::Ends => None,
+        };
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
         let keys = reader.until_known(|held| directories.keys_in("", held))?;
@@ -124,7 +119,7 @@ impl File {
             whole_classes,
             recovered_count,
         });
-        Ok((file, lease.flatten()))
+        Ok((file, lease))
     }
 
     /// The path or URL as it was given.
@@ -341,8 +336,16 @@ impl File {
     }
 }
 
-/// Leases memory for a file of a storage element that is read whole; None for one that is not to be.
-pub(crate) type LeaseFile<'a> = dyn FnMut(&str, u64) -> Result<Option<Lease>> + 'a;
+/// How much of a file is read when it is opened.
+pub(crate) enum Extent {
+    /// All of it, into memory that may be leased for it.
+    Whole(Option<Lease>),
+    /// Where its metadata are in general.
+    Ends,
+}
+
+/// Says how much of a file is read at once, by the name of its storage element and its size.
+pub(crate) type ExtentOf<'a> = dyn FnMut(&str, u64) -> Result<Extent> + 'a;
 
 /// Whether baskets are to be read by themselves, in the manner of others.
 fn reads_baskets_alone(access: &Access) -> bool {
@@ -374,11 +377,11 @@ pub(crate) struct MetadataReader<'a> {
 
 impl MetadataReader<'_> {
     /// The whole of a small file, head and tail of a large one, in one request; or the head `alone`.
-    fn read_first(&mut self, size: u64, whole: bool, alone: bool) -> Result<()> {
+    fn read_first(&mut self, size: u64, extent: &Extent, alone: bool) -> Result<()> {
         let ends = limits::HEAD_BYTES + limits::TAIL_BYTES;
         let ranges = if alone {
             vec![ByteRange::new(0, limits::HEAD_BYTES.min(size))]
-        } else if whole || size <= ends {
+        } else if size <= ends || matches!(extent, Extent::Whole(_)) {
             vec![ByteRange::new(0, size)]
         } else {
             let tail = size - limits::TAIL_BYTES;

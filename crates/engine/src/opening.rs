@@ -8,7 +8,7 @@ use branchline_storage::{is_worth_a_round_trip, link_to, AccessMode};
 use crate::ahead::{Ahead, Piece};
 use crate::budget::{Budget, Lease, Refusal};
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::file::File;
+use crate::file::{Extent, File};
 use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
 use crate::stream::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
@@ -64,7 +64,11 @@ impl Opening {
                 let (file, tree) = (Some(Arc::clone(tree.file())), Arc::clone(tree));
                 return Ok(Opened { file, prepared: self.prepare(tree, None, source) });
             }
-            SourceTree::Path(path, tree) => (self.open_file(path, room)?, tree),
+            SourceTree::Path(path, tree) => {
+                let mut not_opened = None;
+                let opened = self.open_file(path, room, &mut not_opened);
+                (not_opened.map_or(Ok(opened), Err)?, tree)
+            }
         };
         Ok(match file {
             Err(error) => Opened { file: None, prepared: Err(error) },
@@ -80,18 +84,18 @@ impl Opening {
         &self,
         path: &str,
         room: &FileRoom<'_>,
-    ) -> std::result::Result<Result<(Arc<File>, Option<Lease>)>, NotOpened> {
-        let mut not_opened = None;
-        let mut lease = |name: &str, size: u64| {
+        not_opened: &mut Option<NotOpened>,
+    ) -> Result<(Arc<File>, Option<Lease>)> {
+        let mut extent = |name: &str, size: u64| {
             if !self.wants_whole(name, size) {
-                return Ok(None);
+                return Ok(Extent::Ends);
             }
             let leased = match room {
                 FileRoom::Waiting(budget) => budget.lease_file(size),
                 FileRoom::Ahead(ahead) => ahead.try_lease(size).ok_or(Refusal::TooLarge),
             };
-            not_opened = Some(match (leased, room) {
-                (Ok(lease), _) => return Ok(Some(lease)),
+            *not_opened = Some(match (leased, room) {
+                (Ok(lease), _) => return Ok(Extent::Whole(Some(lease))),
                 // Beside a chunk of many entries there may be room for parts of the file.
                 (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => return self.without_room(path, size),
                 (Err(Refusal::TooLarge), FileRoom::Ahead(_)) => NotOpened::NoRoom,
@@ -99,13 +103,12 @@ impl Opening {
             });
             Err(ReadError::new(ReadErrorKind::Internal, path, "a file was not opened"))
         };
-        let opened = File::open_leased(path, &self.options.access, &mut lease);
-        not_opened.map_or(Ok(opened), Err)
+        File::open_as(path, &self.options.access, &mut extent)
     }
 
-    fn without_room(&self, path: &str, size: u64) -> Result<Option<Lease>> {
+    fn without_room(&self, path: &str, size: u64) -> Result<Extent> {
         if self.options.access.mode != AccessMode::Prefetch {
-            return Ok(None);
+            return Ok(Extent::Ends);
         }
         let message = format!("a file of {size} bytes does not fit into the memory that reading may take");
         let hint = "read it with another access than prefetch, or with a larger memory_limit";
