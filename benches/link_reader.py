@@ -18,14 +18,14 @@ from typing import Any
 CACHE_BYTES = 30_000_000
 
 
-def branchline(files: list[str], tree: str, branches: list[str] | None, access: dict[str, Any]) -> dict[str, Any]:
+def branchline(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
     """A stream of chunks, with both cores of a small machine at work."""
     from branchline import Access
     from branchline.tree import ChunkStream, Source
 
     begin_s = time.perf_counter()
     sources, entries = [Source(one, tree) for one in files], 0
-    with ChunkStream(sources, branches, step_size="100 MB", threads=2, access=Access(**access)) as stream:
+    with ChunkStream(sources, branches, step_size="100 MB", threads=2, access=Access(**how)) as stream:
         for chunk in stream:
             entries += len(chunk)
             chunk.release()
@@ -35,7 +35,7 @@ def branchline(files: list[str], tree: str, branches: list[str] | None, access: 
     return {"seconds": seconds, "entries": entries, "calls": calls, "bytes": moved}
 
 
-def copied(files: list[str], tree: str, branches: list[str] | None, access: dict[str, Any]) -> dict[str, Any]:
+def copied(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
     """All files copied by xrdcp, four at a time, and read from the local disk then."""
     begin_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -45,12 +45,12 @@ def copied(files: list[str], tree: str, branches: list[str] | None, access: dict
             copies = [subprocess.Popen(["xrdcp", "--silent", "--nopbar", url, place]) for url, place in pairs]
             if any(copy.wait() for copy in copies):
                 raise OSError("xrdcp failed")
-        done = branchline(places, tree, branches, access)
+        done = branchline(places, tree, branches, how)
         moved = sum(Path(place).stat().st_size for place in places)
     return done | {"seconds": time.perf_counter() - begin_s, "calls": None, "bytes": moved}
 
 
-def uproot(files: list[str], tree: str, branches: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+def uproot(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
     """uproot's arrays; at a server through vector reads of the package xrootd."""
     import uproot as peer
 
@@ -58,7 +58,7 @@ def uproot(files: list[str], tree: str, branches: list[str] | None, options: dic
     handler = {"handler": peer.XRootDSource} if files[0].startswith("root://") else {}
     for one in files:
         with peer.open(one, **handler) as file:
-            arrays = file[tree].arrays(branches, library="np")
+            arrays = file[tree].arrays(branches, library=how.get("library", "np"))
             entries += file[tree].num_entries
             calls += file.file.source.num_requests
             moved += file.file.source.num_requested_bytes
@@ -66,13 +66,13 @@ def uproot(files: list[str], tree: str, branches: list[str] | None, options: dic
     return {"seconds": time.perf_counter() - begin_s, "entries": entries, "calls": calls, "bytes": moved}
 
 
-def root(files: list[str], tree: str, branches: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+def root(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
     """A GetEntry loop; `cache` is the size of a TTreeCache that knows its branches, 0 for none."""
     warnings.simplefilter("ignore")
     import ROOT
 
     ROOT.gErrorIgnoreLevel = ROOT.kFatal
-    ROOT.gEnv.SetValue("TFile.AsyncPrefetching", int(options.get("asynchronous", False)))
+    ROOT.gEnv.SetValue("TFile.AsyncPrefetching", int(how.get("asynchronous", False)))
     begin_s, entries, calls, moved = time.perf_counter(), 0, 0, 0
     for one in files:
         file = ROOT.TFile.Open(one)
@@ -81,8 +81,8 @@ def root(files: list[str], tree: str, branches: list[str] | None, options: dict[
             events.SetBranchStatus("*", False)
             for name in branches:
                 events.SetBranchStatus(name, True)
-        events.SetCacheSize(options["cache"])
-        if options["cache"]:
+        events.SetCacheSize(how["cache"])
+        if how["cache"]:
             for name in branches or ["*"]:
                 events.AddBranchToCache(name, True)
             events.StopCacheLearningPhase()
