@@ -20,7 +20,7 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple")
+BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages")
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,36 @@ class Size:
     split_repeats: int
     object_entries: int
     ntuple_events: int
+    storage_megabytes: int
+    storage_repeats: int
+    storages: int
 
 
 FULL = Size(
-    files=24, events=150, repeats=7, split_files=100, split_repeats=3, object_entries=40_000, ntuple_events=100_000
+    files=24,
+    events=150,
+    repeats=7,
+    split_files=100,
+    split_repeats=3,
+    object_entries=40_000,
+    ntuple_events=100_000,
+    storage_megabytes=200,
+    storage_repeats=5,
+    storages=5,
 )
 # So small that the tests can run every line of the benchmarks.
-QUICK = Size(files=2, events=20, repeats=1, split_files=2, split_repeats=1, object_entries=200, ntuple_events=500)
+QUICK = Size(
+    files=2,
+    events=20,
+    repeats=1,
+    split_files=2,
+    split_repeats=1,
+    object_entries=200,
+    ntuple_events=500,
+    storage_megabytes=2,
+    storage_repeats=1,
+    storages=3,
+)
 
 
 def say(text: str) -> None:
@@ -109,6 +132,14 @@ def main() -> None:
     if "open" in chosen:
         page, cases, samples = opening_page(cache, repeats, say)
         write_results(results, "open", page, cases, samples)
+    if "storages" in chosen:
+        from benches.storage_places import MAKERS
+        from benches.storages import storages
+
+        storage_repeats = arguments.repeats or size.storage_repeats
+        names = list(MAKERS)[: size.storages]
+        page, cases, samples = storages(cache, results, size.storage_megabytes, names, storage_repeats, say)
+        write_results(results, "storages", page, cases, samples)
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
 

@@ -23,9 +23,9 @@ SERVERS = "org.apache.hadoop.hdfs.server"
 
 
 class Hdfs:
-    """Files below `url`; this user may do everything, and others what the files' modes say."""
+    """Files of several blocks below `url`; this user may do everything, and others what the files' modes say."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, block_bytes: int = 2**20) -> None:
         java = needed("java")
         if not (LIBRARIES / ".complete").exists():
             pytest.skip("Hadoop's libraries are missing; tests/storage/install.sh gets them with Maven")
@@ -46,8 +46,7 @@ class Hdfs:
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
             "dfs.namenode.safemode.extension": "0",
             "dfs.replication": "1",
-            # Small, so that the files of the tests have several.
-            "dfs.blocksize": "1048576",
+            "dfs.blocksize": str(block_bytes),
             "dfs.namenode.fs-limits.min-block-size": "4096",
         }
         core = {"fs.defaultFS": f"hdfs://127.0.0.1:{self.port}", "hadoop.tmp.dir": room.below("tmp")}
