@@ -13,6 +13,8 @@ import pytest
 import uproot
 from tests.peers.peers import missing
 
+import branchline
+from branchline import _core
 from branchline.layout import merge
 
 FILES = 3
@@ -233,6 +235,38 @@ def test_trees_of_all_directories_are_those_of_hadd(root: Any, merged: tuple[str
         assert trees[1].GetEntry(entry) == trees[0].GetEntry(entry) > 0
     for file in files:
         file.Close()
+
+
+@pytest.mark.parametrize("records_at", [2_000_000_000 - 40_000, 2_100_000_000])
+def test_places_behind_two_gigabytes_are_written_as_root_reads_them(
+    root: Any, inputs: list[str], merged: tuple[str, str], tmp_path: Path, records_at: int
+) -> None:
+    """The output has a hole in front, so that its records lie around the place where numbers become larger."""
+    output = str(tmp_path / "large.root")
+    wanted = {"inputs": inputs, "access": None, "output": output, "tree": None, "order": "entry", "codec": None}
+    limits = {"max_size": None, "skip_bad_files": False, "verify": True, "memory": 2**30, "records_at": records_at}
+    made = _core.Merge({**wanted, **limits, "replace": False}).run()
+    assert made["size_bytes"] == Path(output).stat().st_size > 2_000_000_000
+    ours, small = uproot.open(output), uproot.open(merged[1])
+    assert ours.classnames() == small.classnames()
+    for name in ("events", "deep/er/small", "empty"):
+        assert ak.array_equal(ours[name].arrays(), small[name].arrays()), name
+    with branchline.open(output) as file:
+        assert ak.to_list(file["events/text"].array()) == ak.to_list(small["events/text"].array())
+        assert file["deep/er/text;3"] == branchline.open(merged[1])["deep/er/text;3"]
+    files = [root.TFile.Open(path) for path in (output, merged[1])]
+    for name in ("c", "two", "p3", "fitted"):
+        cells = [[file.Get(name).GetBinContent(cell) for cell in range(30)] for file in files]
+        assert cells[0] == cells[1], name
+    trees = [file.Get("events") for file in files]
+    assert all(trees[0].GetEntry(entry) == trees[1].GetEntry(entry) > 0 for entry in range(900))
+    assert files[0].Get("deep/er/list").At(0).GetEntries() == 600
+    for file in files:
+        file.Close()
+    update = root.TFile.Open(output, "UPDATE")
+    root.TNamed("more", "written behind").Write()
+    update.Close()
+    assert uproot.open(output)["more"].member("fTitle") == "written behind"
 
 
 def test_hadd_adds_what_was_merged_on(inputs: list[str], merged: tuple[str, str], tmp_path: Path) -> None:

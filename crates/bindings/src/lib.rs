@@ -26,7 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
-    use super::merge::Merge;
+    use super::merge::{compare, Merge};
     #[pymodule_export]
     use super::proxy::{check_trouble, Proxy};
     #[pymodule_export]

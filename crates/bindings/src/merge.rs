@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use branchline_engine::error::{ReadError, ReadErrorKind};
+use branchline_engine::merge::compare::{compare as compare_files, CompareOptions};
 use branchline_engine::merge::{self, MergeOptions, Merged, Order};
 use branchline_engine::rewrite::{ClusterSize, Rewriting, Selection};
 use branchline_format::compress::{NoSetting, Setting};
@@ -34,6 +36,7 @@ struct Wanted {
     skip_bad_files: bool,
     verify: bool,
     memory: u64,
+    records_at: Option<u64>,
 }
 
 /// A merge, which one thread runs and others may watch and stop.
@@ -77,6 +80,7 @@ impl Merge {
             skips_bad_files: wanted.skip_bad_files,
             proves: wanted.verify,
             memory_bytes: wanted.memory,
+            records_at: wanted.records_at,
         })))
     }
 
@@ -95,6 +99,46 @@ impl Merge {
         let merged = py.detach(|| self.0.run()).map_err(|error| to_python(py, &error))?;
         about(py, merged)
     }
+}
+
+/// Compares outputs with inputs, basket by basket.
+#[pyfunction]
+pub fn compare<'py>(
+    py: Python<'py>,
+    outputs: Vec<String>,
+    inputs: Vec<String>,
+    tree: Option<String>,
+    access: Option<PythonAccess>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = CompareOptions { outputs, inputs, tree, access: access.unwrap_or_default().0 };
+    let interrupted = || ReadError::new(ReadErrorKind::Internal, "", "the comparison was interrupted");
+    let mut signal = None;
+    let mut go_on = || {
+        Python::attach(|py| py.check_signals()).map_err(|error| {
+            signal = Some(error);
+            interrupted()
+        })
+    };
+    let compared = py.detach(|| compare_files(&options, &mut go_on));
+    if let Some(error) = signal {
+        return Err(error);
+    }
+    let compared = compared.map_err(|error| to_python(py, &error))?;
+    let about = PyDict::new(py);
+    let trees = compared.trees.into_iter().map(|tree| {
+        let row = PyDict::new(py);
+        row.set_item("path", tree.path)?;
+        row.set_item("entries", tree.entries)?;
+        row.set_item("baskets", tree.baskets_count)?;
+        row.set_item("branches", tree.branches_count)?;
+        row.set_item("differing", tree.differing)?;
+        row.set_item("differences", tree.differences)?;
+        Ok(row)
+    });
+    about.set_item("trees", trees.collect::<PyResult<Vec<_>>>()?)?;
+    about.set_item("objects", compared.objects_count)?;
+    about.set_item("differences", compared.differences)?;
+    Ok(about)
 }
 
 fn about(py: Python<'_>, merged: Merged) -> PyResult<Bound<'_, PyDict>> {

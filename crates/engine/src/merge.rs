@@ -1,6 +1,7 @@
 //! Fast merge: what several files hold becomes one, and the baskets of trees are copied as they are.
 
 mod ahead;
+pub mod compare;
 pub(crate) mod copy;
 mod input;
 mod proof;
@@ -65,6 +66,8 @@ pub struct MergeOptions {
     pub skips_bad_files: bool,
     /// Whether what was written is read again and compared, before it has its name.
     pub proves: bool,
+    /// Where what comes from the second input on lies; in front of it is a hole. So tests have large files.
+    pub records_at: Option<u64>,
     /// What inputs and baskets may take in memory, beside the tables of the output.
     pub memory_bytes: u64,
 }
@@ -251,7 +254,7 @@ impl Volumes<'_> {
         if self.current.is_none() {
             let path = numbered(&self.options.output, self.finished.len());
             let output = Output::create(&path, self.options.replace, &self.options.inputs)?;
-            self.current = Some(Volume::begin(output, input, self.options.codec)?);
+            self.current = Some(Volume::begin(output, input, self.options)?);
         }
         Ok(())
     }

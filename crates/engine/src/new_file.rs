@@ -38,6 +38,8 @@ enum Slot {
     Directory(usize),
     /// What is written later.
     Reserved,
+    /// The same, to a place that was kept for it: where it lies, and bytes of the object.
+    Room { seek: u64, size: u64 },
 }
 
 /// What a key says of its object.
@@ -125,6 +127,14 @@ impl NewFile {
         SlotId { directory, slot: slots.len() - 1 }
     }
 
+    /// Keeps a place for the record of an object of so many bytes, too. It is written there if it has as many then.
+    pub(crate) fn reserve_room(&mut self, place: SlotId, about: &ObjectName, size: u64) -> Result<()> {
+        let (seek, key_size) = (self.output.end(), self.key_size(place.directory, about));
+        self.output.write(&vec![0; (key_size + size) as usize])?;
+        self.directories[place.directory].slots[place.slot] = Slot::Room { seek, size };
+        Ok(())
+    }
+
     /// Writes an object, compressed as the file is. `plain` gives its bytes behind a key of so many bytes.
     pub(crate) fn write_object(
         &mut self,
@@ -133,6 +143,18 @@ impl NewFile {
         plain: impl FnOnce(u64) -> Result<Vec<u8>>,
     ) -> Result<()> {
         let mut key = self.key(place.directory, about);
+        if let Slot::Room { seek, size } = self.directories[place.directory].slots[place.slot] {
+            key.seek = seek;
+            let plain = plain(key.size())?;
+            if plain.len() as u64 == size {
+                (key.object_size, key.stored_size) = (size, size);
+                let key = key.bytes().map_err(|error| self.told(&error))?;
+                self.output.write_at(seek, &[&key[..], &plain].concat())?;
+                self.directories[place.directory].slots[place.slot] = Slot::Key(key);
+                return Ok(());
+            }
+            return Err(self.told(&FormatError::unsupported(format!("{} grew while it was added up", about.name))));
+        }
         let plain = plain(key.size())?;
         let mut stored = Vec::new();
         let is_smaller = self.compressor.compress(self.setting, &plain, &mut stored);
@@ -254,7 +276,7 @@ impl NewFile {
         let of = |slot: &Slot| match slot {
             Slot::Key(key) => Some(Ok(key.clone())),
             Slot::Directory(number) => Some(self.new_directory(*number).key_bytes()),
-            Slot::Reserved => None,
+            Slot::Reserved | Slot::Room { .. } => None,
         };
         let keys: std::result::Result<Vec<Vec<u8>>, FormatError> =
             self.directories[number].slots.iter().filter_map(of).collect();

@@ -58,7 +58,7 @@ impl Output {
         self.file.write_all_at(bytes, offset).map_err(|error| told(&self.path, &error))
     }
 
-    /// Takes back what lies behind.
+    /// Goes on at another place: takes back what lies behind it, or leaves a hole up to it.
     pub(crate) fn cut(&mut self, end: u64) -> Result<()> {
         let cut = || {
             self.file.set_len(end)?;

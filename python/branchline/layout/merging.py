@@ -116,6 +116,7 @@ def merge(
         "skip_bad_files": skip_bad_files,
         "verify": verify,
         "memory": parse_bytes(memory_limit),
+        "records_at": None,
     }
     return run_merge(wanted, progress)
 

@@ -19,6 +19,7 @@ use crate::file::{File, MetadataReader};
 use crate::new_file::{mark_uuid, ObjectName};
 
 use super::tree_input::TreeInput;
+use super::volume::digest_of_key;
 
 /// The class by which objects know others (TRef).
 const PROCESS_ID: &str = "TProcessID";
@@ -146,6 +147,23 @@ impl Input {
             self.left_out.push("older cycles of objects".to_string());
         }
         Ok(kept)
+    }
+
+    /// What tells older cycles of objects that are copied from others of their paths: versions of an output.
+    pub(super) fn older_copies(&self) -> Result<Vec<(String, u128)>> {
+        let is_copy =
+            |path: &str| self.items.iter().any(|item| item.path == path && matches!(item.content, Content::Copy(_)));
+        let mut reader = self.file.metadata_reader();
+        let mut found = Vec::new();
+        if self.left_out.is_empty() {
+            return Ok(found);
+        }
+        for Entry { path, key } in self.file.entries_below("")? {
+            if is_copy(&path) {
+                found.push((path, digest_of_key(&key.title, &key.class_name, &stored(&mut reader, &key)?)));
+            }
+        }
+        Ok(found)
     }
 
     /// Process ids have their number in their name, and their identity in the title.

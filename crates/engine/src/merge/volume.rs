@@ -36,6 +36,8 @@ pub(super) struct Copier<'a> {
 pub(super) struct Volume {
     file: NewFile,
     codec: Option<Setting>,
+    /// Where what comes from the second input on is to lie.
+    records_at: Option<u64>,
     /// What there is, in the order in which it was met.
     things: Vec<Thing>,
     by_path: HashMap<String, usize>,
@@ -80,11 +82,13 @@ impl Making {
 
 impl Volume {
     /// Begins an output of which this is the first input.
-    pub(super) fn begin(output: Output, first: &Input, codec: Option<Setting>) -> Result<Self> {
+    pub(super) fn begin(output: Output, first: &Input, options: &MergeOptions) -> Result<Self> {
+        let codec = options.codec;
         let mut frame = first.frame(output.path());
         frame.compress = codec.map_or(frame.compress, Setting::as_root);
         Ok(Self {
             codec,
+            records_at: options.records_at,
             file: NewFile::begin(output, frame)?,
             things: Vec::new(),
             by_path: HashMap::new(),
@@ -132,7 +136,10 @@ impl Volume {
         self.rest_bytes += input.size_bytes() / 16;
         let infos = Arc::clone(input.file.class_infos());
         for (item, places) in input.items.into_iter().zip(places) {
-            self.commit(item, places, input.file.path(), &infos);
+            self.commit(item, places, input.file.path(), &infos)?;
+        }
+        if let Some(seek) = self.records_at.take().filter(|seek| *seek > self.file.end()) {
+            self.file.output().cut(seek)?;
         }
         Ok(())
     }
@@ -274,7 +281,7 @@ impl Volume {
     }
 
     /// Takes over what was written, and adds up what adds up.
-    fn commit(&mut self, item: Item, places: Places, file: &str, infos: &Arc<ClassInfos>) {
+    fn commit(&mut self, item: Item, places: Places, file: &str, infos: &Arc<ClassInfos>) -> Result<()> {
         let about = item.about();
         let known = self.by_path.get(&item.path).copied();
         let directory = self.file.directory(item.parent()).unwrap_or(TOP);
@@ -287,7 +294,7 @@ impl Volume {
                 }
                 _ => {}
             }
-            return;
+            return Ok(());
         }
         let making = match item.content {
             Content::Directory => Making::Directory,
@@ -301,11 +308,16 @@ impl Volume {
             }
             Content::Sum { plain, addend } => {
                 let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, infos, *addend);
-                Making::Sum(self.file.reserve(directory), Box::new(sum))
+                let place = self.file.reserve(directory);
+                if let Some(size) = sum.fixed_bytes() {
+                    self.file.reserve_room(place, &about, size)?;
+                }
+                Making::Sum(place, Box::new(sum))
             }
         };
         self.by_path.insert(item.path.clone(), self.things.len());
         self.things.push(Thing { path: item.path, about, making });
+        Ok(())
     }
 
     /// Writes what comes behind the baskets. The output is on the disk then, but does not have its name.
@@ -365,7 +377,8 @@ fn digest(item: &Item, stored: &[u8]) -> u128 {
     digest_of_key(&item.key.title, &item.key.class_name, stored)
 }
 
-fn digest_of_key(title: &str, class_name: &str, stored: &[u8]) -> u128 {
+/// Tells objects that are copied from others of their name.
+pub(super) fn digest_of_key(title: &str, class_name: &str, stored: &[u8]) -> u128 {
     xxh3_128(&[title.as_bytes(), &[0], class_name.as_bytes(), &[0], stored].concat())
 }
 

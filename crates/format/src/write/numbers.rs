@@ -81,6 +81,23 @@ impl Numbers {
         }
     }
 
+    /// Whether others are the same but for what rounding does.
+    pub(super) fn is_near(&self, other: &Self) -> bool {
+        let near = |one: f64, two: f64, rounding: f64| {
+            one == two || one.is_nan() && two.is_nan() || (one - two).abs() <= rounding * one.abs().max(two.abs())
+        };
+        match (self, other) {
+            (Self::F64(one), Self::F64(two)) => {
+                one.len() == two.len() && one.iter().zip(two).all(|(one, two)| near(*one, *two, 1e-9))
+            }
+            (Self::F32(one), Self::F32(two)) => {
+                let pairs = || one.iter().zip(two).map(|(one, two)| (f64::from(*one), f64::from(*two)));
+                one.len() == two.len() && pairs().all(|(one, two)| near(one, two, 1e-4))
+            }
+            _ => self == other,
+        }
+    }
+
     /// Adds as many others, one to each. Whole numbers stop at the largest that has room, as those of ROOT's
     /// histograms do (TH1C::AddBinContent).
     pub(super) fn add(&mut self, other: &Self) {

@@ -119,6 +119,11 @@ impl<'a> Recording<'a> {
         Ok(recorder.finish(key_size))
     }
 
+    /// Whether something in it can only be written to the same place behind a key of the same size.
+    pub fn is_fixed(&self) -> bool {
+        self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
+    }
+
     /// A member of an object: its number among those that may be replaced.
     pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &Kept)> {
         let index = *self.by_name.get(&(owner, name))?;

@@ -35,6 +35,7 @@ pub struct Addend {
     labels: HashMap<usize, Vec<u8>>,
     /// Bits of parameters.
     bits: HashMap<usize, u32>,
+    is_fixed: bool,
 }
 
 impl Addend {
@@ -55,7 +56,7 @@ impl Addend {
                 }
             }
         }
-        let addend = Self { owners, numbers, labels, bits };
+        let addend = Self { owners, numbers, labels, bits, is_fixed: recording.is_fixed() };
         addend.check_filled()?;
         Ok(addend)
     }
@@ -147,6 +148,11 @@ impl Sum {
         Self { class_name: class_name.to_string(), bytes, key_size, infos: Arc::clone(infos), total, count: 1 }
     }
 
+    /// Bytes of a record that can only be written behind a key as large as that of the first object; none of others.
+    pub fn fixed_bytes(&self) -> Option<u64> {
+        self.total.is_fixed.then_some(self.bytes.len() as u64)
+    }
+
     /// Whether nothing was added to the first object.
     pub fn is_single(&self) -> bool {
         self.count == 1
@@ -230,6 +236,20 @@ impl Sum {
         if let Some(Numbers::F64(weights)) = self.total.numbers.get_mut(&(owner, "fWeight")) {
             weights.iter_mut().for_each(|weight| *weight = *weight * other / (*weight + other));
         }
+    }
+
+    /// In what it differs from another sum; numbers may differ by what adding them in another order does.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        if let Err(what) = self.total.check_like(&other.total) {
+            return Some(what);
+        }
+        let names: std::collections::BTreeSet<_> =
+            self.total.numbers.keys().chain(other.total.numbers.keys()).collect();
+        let is_same = |place| match (self.total.numbers.get(place), other.total.numbers.get(place)) {
+            (Some(one), Some(two)) => place.1 == "fBuffer" || one.is_near(two),
+            (one, two) => one.or(two).is_none_or(|numbers| numbers.len() == 0),
+        };
+        names.into_iter().find(|place| !is_same(*place)).map(|place| format!("its {} differs", place.1))
     }
 
     /// The plain bytes of the sum behind a key of so many bytes.

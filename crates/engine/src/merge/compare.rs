@@ -1,0 +1,236 @@
+//! Whether some files hold what others hold, without decompressing: basket by basket, and object by object.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use branchline_format::write::Sum;
+use branchline_storage::Access;
+
+use crate::error::Result;
+use crate::limits;
+
+use super::copy::{digest_of, Copying};
+use super::input::{Content, Input};
+use super::tree_input::TreeInput;
+use super::volume::digest_of_key;
+use super::Order;
+
+/// What is compared.
+#[derive(Debug, Clone)]
+pub struct CompareOptions {
+    /// Files that were made.
+    pub outputs: Vec<String>,
+    /// Files that they were made of.
+    pub inputs: Vec<String>,
+    /// Path of the only tree that is compared; everything if it is not given.
+    pub tree: Option<String>,
+    /// How they are read.
+    pub access: Access,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Trees of any of the files.
+    pub trees: Vec<TreeCompared>,
+    /// Other objects that are in both.
+    pub objects_count: u64,
+    /// In what other objects differ.
+    pub differences: Vec<String>,
+}
+
+/// A tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TreeCompared {
+    /// Its path.
+    pub path: String,
+    /// Entries in the outputs and in the inputs.
+    pub entries: (u64, u64),
+    /// Baskets in the outputs.
+    pub baskets_count: u64,
+    /// Its branches.
+    pub branches_count: u64,
+    /// Branches of which some basket differs or stands elsewhere, and the first of these.
+    pub differing: Vec<(String, String)>,
+    /// What is missing on one side.
+    pub differences: Vec<String>,
+}
+
+/// Compares files.
+pub fn compare(options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Compared> {
+    let made = Contents::of(&options.outputs, options, go_on)?;
+    let given = Contents::of(&options.inputs, options, go_on)?;
+    let mut compared = Compared::default();
+    let paths: HashSet<&String> = made.trees.keys().chain(given.trees.keys()).collect();
+    let nothing = Table::default();
+    let mut paths: Vec<&String> = paths.into_iter().collect();
+    paths.sort();
+    for path in paths {
+        let (one, two) = (made.trees.get(path).unwrap_or(&nothing), given.trees.get(path).unwrap_or(&nothing));
+        compared.trees.push(one.compared(path, two));
+    }
+    made.compare_objects(&given, &mut compared);
+    Ok(compared)
+}
+
+/// What some files hold together.
+#[derive(Default)]
+struct Contents {
+    trees: BTreeMap<String, Table>,
+    sums: BTreeMap<String, Sum>,
+    copies: BTreeMap<String, HashSet<u128>>,
+    /// Objects that do not add up.
+    wrong: Vec<String>,
+}
+
+/// The baskets of a tree.
+#[derive(Default)]
+struct Table {
+    entries_count: u64,
+    branches: BTreeMap<String, Vec<Row>>,
+}
+
+/// A basket: its first entry, its entries, and what tells its bytes from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    entry_start: u64,
+    entries_count: u64,
+    digest: u64,
+}
+
+impl Contents {
+    fn of(paths: &[String], options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
+        let mut all = Self::default();
+        for path in paths {
+            let input = Input::open(path, options.tree.as_deref(), &options.access)?;
+            all.add(input, go_on)?;
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, input: Input, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let (file, infos) = (Arc::clone(&input.file), Arc::clone(input.file.class_infos()));
+        // Of copies there may be several versions.
+        for (path, digest) in input.older_copies()? {
+            self.copies.entry(path).or_default().insert(digest);
+        }
+        for item in input.items {
+            match item.content {
+                Content::Directory => {}
+                Content::Tree(tree) => self.trees.entry(item.path).or_default().add(&file, &tree, go_on)?,
+                Content::Copy(stored) => {
+                    let digest = digest_of_key(&item.key.title, &item.key.class_name, &stored);
+                    self.copies.entry(item.path).or_default().insert(digest);
+                }
+                Content::Sum { plain, addend } => match self.sums.get_mut(&item.path) {
+                    Some(sum) => match sum.check(&addend) {
+                        Ok(()) => sum.add(*addend),
+                        Err(error) => self.wrong.push(format!("{} of {}: {error}", item.path, file.path())),
+                    },
+                    None => {
+                        let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, &infos, *addend);
+                        self.sums.insert(item.path, sum);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_objects(&self, given: &Self, compared: &mut Compared) {
+        let told = &mut compared.differences;
+        told.extend(self.wrong.iter().chain(&given.wrong).cloned());
+        let paths = |of: &Self| of.sums.keys().chain(of.copies.keys()).cloned().collect::<HashSet<String>>();
+        let (ours, theirs) = (paths(self), paths(given));
+        let mut all: Vec<&String> = ours.union(&theirs).collect();
+        all.sort();
+        for path in all {
+            let pair = (self.sums.get(path), given.sums.get(path), self.copies.get(path), given.copies.get(path));
+            match pair {
+                (Some(one), Some(two), ..) => match one.difference(two) {
+                    Some(what) => told.push(format!("{path} is not the sum of those of the inputs: {what}")),
+                    None => compared.objects_count += 1,
+                },
+                (_, _, Some(one), Some(two)) if one == two => compared.objects_count += one.len() as u64,
+                (_, _, Some(_), Some(_)) => told.push(format!("{path} has other versions than the inputs")),
+                (Some(_), ..) | (_, _, Some(_), None) => told.push(format!("{path} is in none of the inputs")),
+                _ => told.push(format!("{path} is not in the output")),
+            }
+        }
+    }
+}
+
+impl Table {
+    fn add(&mut self, file: &crate::file::File, tree: &TreeInput, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let first = self.entries_count;
+        let mut rows: Vec<Vec<Row>> = Vec::with_capacity(tree.tree.branches.len());
+        for branch in &tree.tree.branches {
+            let of = |basket: &branchline_format::tree::Basket| Row {
+                entry_start: first + basket.entry_start,
+                entries_count: basket.entry_stop - basket.entry_start,
+                digest: 0,
+            };
+            rows.push(branch.baskets.iter().map(of).collect());
+        }
+        let reading = Copying {
+            file,
+            tree: &tree.tree,
+            order: Order::Offset,
+            seek_directory: 0,
+            process_ids_before: 0,
+            bundle_bytes: limits::COPIED_AT_ONCE_BYTES,
+        };
+        reading.for_bundles(|bundle, records| {
+            for (basket, record) in bundle.iter().zip(records) {
+                rows[basket.branch][basket.basket].digest = digest_of(&record);
+            }
+            go_on()
+        })?;
+        for (branch, rows) in tree.tree.branches.iter().zip(rows) {
+            self.branches.entry(branch.path.clone()).or_default().extend(rows);
+        }
+        self.entries_count += tree.tree.entries_count;
+        Ok(())
+    }
+
+    /// In what the tree of the outputs differs from that of the inputs.
+    fn compared(&self, path: &str, given: &Self) -> TreeCompared {
+        let mut found = TreeCompared {
+            path: path.to_string(),
+            entries: (self.entries_count, given.entries_count),
+            baskets_count: self.branches.values().map(|rows| rows.len() as u64).sum(),
+            branches_count: self.branches.len() as u64,
+            ..TreeCompared::default()
+        };
+        if self.entries_count != given.entries_count {
+            let message = format!("it has {} entries, the inputs {}", self.entries_count, given.entries_count);
+            found.differences.push(message);
+        }
+        for name in given.branches.keys().filter(|name| !self.branches.contains_key(*name)) {
+            found.differences.push(format!("branch {name} is not in the output"));
+        }
+        for (name, rows) in &self.branches {
+            let Some(others) = given.branches.get(name) else {
+                found.differences.push(format!("branch {name} is in none of the inputs"));
+                continue;
+            };
+            if rows != others {
+                let count = rows.iter().zip(others).take_while(|(one, two)| one == two).count();
+                let message = match (rows.get(count), others.get(count)) {
+                    (Some(one), Some(two)) if one.digest != two.digest => {
+                        format!("basket {count}, from entry {} on, has other bytes", one.entry_start)
+                    }
+                    (Some(one), Some(two)) => {
+                        format!(
+                            "basket {count} begins with entry {}, that of the inputs {}",
+                            one.entry_start, two.entry_start
+                        )
+                    }
+                    _ => format!("there are {} baskets, in the inputs {}", rows.len(), others.len()),
+                };
+                found.differing.push((name.clone(), message));
+            }
+        }
+        found
+    }
+}
