@@ -20,6 +20,7 @@ from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.tables import print_forecast
 from branchline.cli.terminal import output
 from branchline.cli.tracing import trace
+from branchline.cli.verifying import verify
 from branchline.dataset import DataFile
 from branchline.locations import split_location
 from branchline.report.summary import summary
@@ -170,6 +171,7 @@ def show(
 
 app.command()(inspect)
 app.command()(merge)
+app.command()(verify)
 app.command()(proxy)
 app.add_typer(trace)
 app.command("demo-data")(demo_data)

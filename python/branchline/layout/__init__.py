@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
     from branchline.layout.places import Places
+    from branchline.layout.verifying import Verification, VerifiedTree, verify
 
 __all__ = [
     "BranchLayout",
@@ -18,9 +19,12 @@ __all__ = [
     "MergeResult",
     "Places",
     "SkippedFile",
+    "Verification",
+    "VerifiedTree",
     "inspect_dataset",
     "inspect_file",
     "merge",
+    "verify",
 ]
 
 __getattr__ = lazily(
@@ -30,5 +34,6 @@ __getattr__ = lazily(
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
         "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),
         "branchline.layout.places": ("Places",),
+        "branchline.layout.verifying": ("Verification", "VerifiedTree", "verify"),
     },
 )

@@ -1,0 +1,55 @@
+"""`branchline verify`: whether a file holds exactly what it was made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from branchline.cli.failure import say, told
+from branchline.cli.reading_options import Reading, with_reading_options
+from branchline.layout.verifying import VerifiedTree
+from branchline.layout.verifying import verify as verify_files
+from branchline.report.quantities import count, counted
+from branchline.train.exit_codes import EXIT_ERROR
+
+
+@with_reading_options
+def verify(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file that was made.")],
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="IN...", help="What it was made of: files, patterns, lists of files (.txt).")
+    ],
+    access: Reading,
+    more: Annotated[
+        list[Path] | None, typer.Option("--and", help="Another output, behind OUT: name_1.root of --max-size.")
+    ] = None,
+    tree: Annotated[str | None, typer.Option("--tree", help="The only tree to compare; everything by default.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Proves that a file holds exactly what it was made of; exit code 1 if anything differs."""
+    with told(debug=debug):
+        outputs = [str(path) for path in (output, *(more or []))]
+        found = verify_files(outputs, inputs, tree=tree, access=access())
+        for one in found.trees:
+            typer.echo(_sentence(one))
+            for difference in one.differences:
+                say(f"tree {one.path}: {difference}")
+        for difference in found.differences:
+            say(difference)
+        if not found.is_same:
+            say("differs from what it was made of")
+            raise typer.Exit(EXIT_ERROR)
+        objects = f" and {counted(found.objects, 'other object')}" if found.objects else ""
+        typer.echo(f"the same: {counted(len(found.trees), 'tree')}{objects}")
+
+
+def _sentence(tree: VerifiedTree) -> str:
+    """How a tree was compared."""
+    said = [f"{counted(tree.copied, 'branch', 'branches')} with the same baskets"]
+    if tree.equal:
+        said.append(f"{counted(len(tree.equal), 'branch', 'branches')} with the same values")
+    if tree.differences:
+        said.append(counted(len(tree.differences), "difference"))
+    return f"{tree.path}: {count(tree.entries)} entries, {counted(tree.baskets, 'basket')}; {', '.join(said)}"

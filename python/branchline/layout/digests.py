@@ -1,0 +1,81 @@
+"""What tells the values of branches from others: the same for the same values, however they are laid down."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.access import Access
+from branchline.tree import iterate
+
+#: Values that are read at a time.
+STEP_SIZE = "100 MB"
+
+
+class BranchDigest:
+    """The digest of a branch, whose values come step by step: of each level of lists the lengths, and the numbers."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self._streams: dict[str, Any] = {}
+
+    def add(self, values: Any) -> None:
+        """Adds the values of the entries that come next."""
+        self.entries += len(values)
+        for name, numbers in _levels(ak.to_packed(values).layout, ""):
+            stream = self._streams.setdefault(name, hashlib.blake2b(digest_size=16))
+            stream.update(np.ascontiguousarray(numbers).data)
+
+    def value(self) -> str:
+        """The digest, as hexadecimal digits."""
+        whole = hashlib.blake2b(str(self.entries).encode(), digest_size=16)
+        for name, stream in sorted(self._streams.items()):
+            whole.update(name.encode() + b"\0" + stream.digest())
+        return whole.hexdigest()
+
+
+def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The buffers of an array that do not depend on how it was cut: lengths of lists, and what is in them."""
+    if layout.is_numpy:
+        yield f"{name}:{layout.dtype}", layout.data
+    elif layout.is_list and layout.is_regular:
+        yield from _levels(layout.content, f"{name}[{layout.size}]")
+    elif layout.is_list:
+        offsets = layout.to_ListOffsetArray64(True).offsets.data
+        yield f"{name}#", np.diff(offsets)
+        yield from _levels(layout.content, f"{name}[]")
+    elif layout.is_record:
+        for field, content in zip(layout.fields, layout.contents, strict=True):
+            yield from _levels(content, f"{name}.{field}")
+    elif layout.is_union:
+        yield f"{name}|", layout.tags.data
+        for number, content in enumerate(layout.contents):
+            yield from _levels(content, f"{name}|{number}")
+    elif layout.is_option:
+        yield f"{name}?", layout.mask_as_bool(valid_when=True)
+        yield from _levels(ak.to_packed(ak.drop_none(layout, axis=0, highlevel=False), highlevel=False), f"{name}?")
+    elif layout.is_indexed:
+        yield from _levels(layout.project(), name)
+    else:
+        # Of empty lists, whose content nobody knows.
+        yield f"{name}:", np.zeros(0)
+
+
+def branch_digests(
+    files: Iterable[str], tree: str, branches: Iterable[str], access: Access | None = None
+) -> dict[str, tuple[int, str]]:
+    """Of each branch of the tree of these files, one behind the other, its number of entries and its digest.
+
+    Files may hold the tree as a TTree or as an RNTuple. Raises what reading raises.
+    """
+    digests = {name: BranchDigest() for name in branches}
+    if digests:
+        sources = [f"{path}:{tree}" for path in files]
+        for step in iterate(sources, list(digests), step_size=STEP_SIZE, access=access):
+            for name, digest in digests.items():
+                digest.add(step[name])
+    return {name: (digest.entries, digest.value()) for name, digest in digests.items()}

@@ -1,0 +1,96 @@
+"""Whether files hold exactly what others hold: basket by basket where these were copied, else value by value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from branchline import _core
+from branchline.access import Access
+from branchline.dataset import Dataset
+from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
+
+
+@dataclass(frozen=True)
+class VerifiedTree:
+    """A tree that was compared: ``copied`` are branches whose baskets have the same bytes, ``equal`` others with the
+    same values, and ``differences`` sentences on all else. ``entries`` and ``baskets`` are those of the output.
+    """
+
+    path: str
+    entries: int
+    baskets: int
+    copied: int
+    equal: tuple[str, ...]
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared: trees, how many other ``objects`` are the same, and in what others differ."""
+
+    trees: tuple[VerifiedTree, ...]
+    objects: int
+    differences: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences and not any(tree.differences for tree in self.trees)
+
+
+def verify(
+    outputs: str | os.PathLike[str] | list[str], inputs: Any, *, tree: str | None = None, access: Access | None = None
+) -> Verification:
+    """Compares files that were made of others with these: with ``merge``, ``reorder`` or by any other program.
+
+    ``outputs`` is a file or a list of files that belong behind each other, ``inputs`` a dataset in the order in which
+    it was merged. Each basket of the outputs must have the bytes of one of the inputs, with the same entries; only
+    where it lies may differ. Branches of which that is not so must have the same values, by a digest of what is read.
+    Histograms and the like must be the sums of those of the inputs, and of other objects there must be the same
+    versions. With a ``tree`` only that is compared.
+
+    Raises what opening and reading raise; what differs is in the answer.
+    """
+    made = [os.fspath(path) for path in outputs] if isinstance(outputs, list) else [os.fspath(outputs)]
+    given = _paths(inputs)
+    compared = _core.compare(made, given, tree, access)
+    trees = tuple(_tree(found, made, given, access) for found in compared["trees"])
+    return Verification(trees, compared["objects"], tuple(compared["differences"]))
+
+
+def _paths(inputs: Any) -> list[str]:
+    files = tuple(Dataset.of(inputs))
+    if not files:
+        raise DatasetError("there is nothing to compare with")
+    return [file.path for file in files]
+
+
+def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
+    """Looks at the values of branches whose baskets differ."""
+    differing = dict(found["differing"])
+    equal: list[str] = []
+    differences = list(found["differences"])
+    for name, reason in differing.items():
+        try:
+            is_same = _values(made, found["path"], name, access) == _values(given, found["path"], name, access)
+        except UnsupportedBranchError as error:
+            differences.append(f"branch {name}: {reason}, and its values are not compared: {error.what}")
+            continue
+        except BranchlineError as error:
+            differences.append(f"branch {name}: {reason}, and its values cannot be read: {error}")
+            continue
+        if is_same:
+            equal.append(name)
+        else:
+            differences.append(f"branch {name} has other values: {reason}")
+    copied = found["branches"] - len(differing)
+    return VerifiedTree(found["path"], found["entries"][0], found["baskets"], copied, tuple(equal), tuple(differences))
+
+
+def _values(files: list[str], tree: str, branch: str, access: Access | None) -> tuple[int, str]:
+    # Only who needs it waits for it to be imported.
+    from branchline.layout.digests import branch_digests
+
+    return branch_digests(files, tree, [branch], access)[branch]

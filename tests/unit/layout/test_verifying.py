@@ -1,0 +1,76 @@
+"""Verifying: what is the same is said to be, whatever its layout, and what differs is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+from typer.testing import CliRunner
+
+from branchline.cli.app import app
+from branchline.layout import merge, verify
+
+
+def write(
+    path: Path, start: int, stop: int, *, step: int = 50, codec: uproot.compression.Compression | None = None
+) -> str:
+    """A tree and a histogram of numbers from start to stop, in baskets of so many entries."""
+    with uproot.recreate(path, compression=codec) as file:
+        file.mktree("events", {"x": "float64", "n": "var * int32"})
+        for first in range(start, stop, step):
+            numbers = np.arange(first, min(first + step, stop))
+            lists = ak.values_astype(ak.Array([list(range(number % 4)) for number in numbers]), "i4")
+            file["events"].extend({"x": numbers * 0.5, "n": lists})
+        file["counts"] = np.histogram(np.arange(start, stop), bins=5, range=(0, 400))
+    return str(path)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    return [write(tmp_path / f"{number}.root", 100 * number, 100 * number + 100) for number in range(3)]
+
+
+def test_a_merge_is_the_same_basket_by_basket(tmp_path: Path, inputs: list[str]) -> None:
+    made = merge(inputs, tmp_path / "all.root", max_size=20_000)
+    found = verify(list(made.paths), inputs)
+    assert found.is_same
+    assert [(tree.path, tree.entries, tree.baskets, tree.equal) for tree in found.trees] == [("events", 300, 18, ())]
+    assert found.objects == 1
+
+
+def test_another_layout_has_the_same_values(tmp_path: Path, inputs: list[str]) -> None:
+    other = write(tmp_path / "other.root", 0, 300, step=70, codec=uproot.ZSTD(3))
+    found = verify(other, inputs)
+    assert found.is_same
+    assert set(found.trees[0].equal) == {"x", "n", "nn"}
+
+
+def test_what_differs_is_named(tmp_path: Path, inputs: list[str]) -> None:
+    output = tmp_path / "all.root"
+    merge(inputs, output)
+    found = verify(output, inputs[:2])
+    assert not found.is_same
+    assert "it has 300 entries, the inputs 200" in found.trees[0].differences
+    assert any("counts is not the sum" in difference for difference in found.differences)
+    content = bytearray(output.read_bytes())
+    seek = int(uproot.open(output)["events/x"].member("fBasketSeek")[4])
+    size = int(uproot.open(output)["events/x"].member("fBasketBytes")[4])
+    content[seek + size - 1] ^= 1
+    output.write_bytes(content)
+    found = verify(output, inputs)
+    assert [difference.split(":")[0] for difference in found.trees[0].differences] == ["branch x has other values"]
+    assert "basket 4, from entry 200 on, has other bytes" in found.trees[0].differences[0]
+    done = CliRunner().invoke(app, ["verify", str(output), *inputs])
+    assert done.exit_code == 1
+    assert "branch x has other values" in done.stderr
+
+
+def test_the_command_says_that_all_is_the_same(tmp_path: Path, inputs: list[str]) -> None:
+    merge(inputs, tmp_path / "all.root", order="branch")
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "all.root"), *inputs])
+    assert done.exit_code == 0, done.output
+    assert "events: 300 entries, 18 baskets; 3 branches with the same baskets" in done.output
+    assert "the same: 1 tree and 1 other object" in done.output
