@@ -21,6 +21,12 @@ MODES = {
     "prefetch": "whole files into memory, the next one ahead",
     "stage": "whole files to a local disk first, the next one ahead",
 }
+LOCAL_WAYS = {
+    "advised": "through the kernel's cache, which is told beforehand what it has not got yet",
+    "threads": "through the kernel's cache, by several threads",
+    "direct": "past the kernel's cache (O_DIRECT), by several threads",
+    "uring": "past the kernel's cache, many reads at a time by io_uring",
+}
 # The buffers that RFIO could be told to use.
 READ_AHEAD_MIN_BYTES = 4 * 2**10
 READ_AHEAD_MAX_BYTES = 128 * 2**20
@@ -46,6 +52,7 @@ class Access:
         None, "--read-ahead", "Read through a client buffer of this size, 4 KiB to 128 MiB, as RFIO's; none by default."
     )
     tree_cache: int | str = _option("30 MB", "--tree-cache", "Size of the cache of --access cache.")
+    local: str = _option("advised", "--local", f"How local files are read: {', '.join(LOCAL_WAYS)}.")
     gap: int | str | None = _option(None, "--gap", "Read what lies so far apart in one request; chosen by default.")
     requests_in_flight: int | None = _option(
         None, "--requests-in-flight", "Requests to a server at a time; chosen by default."
@@ -70,6 +77,8 @@ class Access:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise OptionError(f"there is no access {self.mode!r}", hint=f"there are {', '.join(MODES)}")
+        if self.local not in LOCAL_WAYS:
+            raise OptionError(f"there is no local {self.local!r}", hint=f"there are {', '.join(LOCAL_WAYS)}")
         self._set_bytes("read_ahead", READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES)
         self._set_bytes("tree_cache", TREE_CACHE_MIN_BYTES)
         self._set_bytes("gap", 0)

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::LocalWay;
+
 /// In which portions and how early a file is read, in the words of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AccessMode {
@@ -48,6 +50,8 @@ pub struct Access {
     pub read_ahead_bytes: Option<u64>,
     /// What the mode `cache` reads together at most.
     pub tree_cache_bytes: u64,
+    /// How local files come into memory.
+    pub local: LocalWay,
     /// The gap up to which two ranges are read as one.
     pub gap_bytes: Option<u64>,
     /// Requests that a file's server has to answer at a time.
@@ -72,6 +76,7 @@ impl Default for Access {
             mode: AccessMode::default(),
             read_ahead_bytes: None,
             tree_cache_bytes: crate::limits::TREE_CACHE_BYTES,
+            local: LocalWay::default(),
             gap_bytes: None,
             requests_in_flight: None,
             bytes_in_flight: None,

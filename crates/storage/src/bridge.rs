@@ -1,12 +1,13 @@
 //! Files that only libraries of another language can read: they are asked through a bridge, which that language lays.
 
-use std::sync::{mpsc, Arc, OnceLock};
-use std::thread;
+use std::io;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use branchline_trace::journal;
 
 use crate::fault::{Fault, Result};
+use crate::left_behind;
 use crate::limits::{BRIDGE_CALL_BYTES, REMOTE_GAP_BYTES};
 use crate::retry::with_retries;
 use crate::settings::Settings;
@@ -130,25 +131,14 @@ fn within<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> std::result::Result<T, CarrierFailure> + Send + 'static,
 ) -> Result<T> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let thread = thread::Builder::new().name("branchline-bridge".to_owned());
-    let started = thread.spawn(move || {
-        // Nobody may be waiting for it any more.
-        let _ = sender.send(work());
-    });
-    if let Err(error) = started {
-        return Err(Fault::new(StorageErrorKind::Io, format!("no thread could be started: {error}")));
-    }
-    match receiver.recv_timeout(patience) {
+    match left_behind::within(patience, work) {
         Ok(done) => done.map_err(Fault::from),
-        Err(mpsc::RecvTimeoutError::Timeout) => {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let reason = format!("the library that reads it did not answer within {} s", patience.as_secs());
             // What hangs once hangs again, and each time a thread would stay with it.
             Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now())
         }
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            Err(Fault::new(StorageErrorKind::Io, "Python is ending").final_for_now())
-        }
+        Err(error) => Err(Fault::new(StorageErrorKind::Io, error.to_string()).final_for_now()),
     }
 }
 

@@ -156,3 +156,16 @@ pub(crate) const STAGE_LANES: usize = 2;
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Another job that copies a file and does not get on is waited for so long.
 pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Local reads at a time, on threads. Network mounts answer them side by side; a disk of our own has as many by advice.
+pub(crate) const LOCAL_LANES: usize = 8;
+/// Bytes that the kernel is asked for ahead of a read: more than any device has on its way at a time.
+pub(crate) const ADVICE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
+/// What lies so close behind a read the kernel reads with it, as it is set on most systems.
+pub(crate) const KERNEL_READ_AHEAD_BYTES: u64 = 128 * 1024;
+/// Reads past the kernel's cache begin and end at multiples of this, in memory too: the largest sector that disks have.
+pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
+/// Such reads are cut into pieces of this size: disks are at their best by then, and more of them are on their way.
+pub(crate) const DIRECT_PIECE_BYTES: usize = 256 * 1024;
+/// Reads that io_uring has at a time.
+pub(crate) const URING_READS: usize = 32;

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::left_behind::within;
 use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::settings::Settings;
-use crate::{ByteRange, LocalFile, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
+use crate::{ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
 
 /// File systems on disks and in memory of this machine, by their numbers: a read from them ends.
 const ON_THIS_MACHINE: &[u32] = &[
@@ -53,14 +53,14 @@ fn remember(folder: &Path) {
 }
 
 /// Opens the file at `location`, called `path`; in a thread of its own where that may take for ever.
-pub(crate) fn open(path: &str, location: &Path, settings: &Settings) -> Result<Arc<dyn Store>> {
+pub(crate) fn open(path: &str, location: &Path, way: LocalWay, settings: &Settings) -> Result<Arc<dyn Store>> {
     let folder = folder_of(location);
     if is_known_here(folder) {
-        return Ok(Arc::new(LocalFile::open(path, location)?));
+        return Ok(Arc::new(LocalFile::open(path, location, way)?));
     }
     let (shown, place) = (path.to_owned(), location.to_owned());
     let opened = within(settings.silence, move || {
-        let file = LocalFile::open(&shown, &place)?;
+        let file = LocalFile::open(&shown, &place, way)?;
         let is_here = statfs(&place).is_ok_and(|about| ON_THIS_MACHINE.contains(&(about.f_type as u32)));
         Ok((Arc::new(file), is_here))
     });
@@ -109,6 +109,10 @@ impl Store for Mounted {
 
     fn gap_bytes(&self) -> u64 {
         self.file.gap_bytes()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.file.remarks()
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

@@ -98,8 +98,8 @@ fn troubled(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn 
     let settings = &settings.clone().at(&element_of(path));
     let unreliable = || -> Result<Arc<dyn Store>> {
         match &access.fault {
-            None => at_its_place(path, settings),
-            Some(words) => Ok(Arc::new(Faulty::open(words, path, settings, || at_its_place(path, settings))?)),
+            None => at_its_place(path, access, settings),
+            Some(words) => Ok(Arc::new(Faulty::open(words, path, settings, || at_its_place(path, access, settings))?)),
         }
     };
     match &access.throttle {
@@ -108,12 +108,12 @@ fn troubled(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn 
     }
 }
 
-fn at_its_place(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
     let Some((scheme, rest)) = split_scheme(path) else {
-        return mounted::open(path, Path::new(path), settings);
+        return mounted::open(path, Path::new(path), access.local, settings);
     };
     match scheme.to_ascii_lowercase().as_str() {
-        "file" => mounted::open(path, &path_of_file_url(path, rest)?, settings),
+        "file" => mounted::open(path, &path_of_file_url(path, rest)?, access.local, settings),
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path, settings)?)),
         "s3" => Ok(Arc::new(open_s3(path, settings)?)),
         "root" | "roots" | "xroot" | "xroots" => xrootd(path, settings),

@@ -1,0 +1,126 @@
+//! Reading past the kernel's cache: whole sectors into buffers that begin where sectors do.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{open, Mode, OFlags};
+use rustix::io::{pread, Errno};
+
+use crate::limits::{DIRECT_ALIGNMENT, DIRECT_PIECE_BYTES};
+use crate::ByteRange;
+
+/// Opens a file for it; an error where the file system does not do it.
+pub(super) fn open_direct(location: &Path) -> io::Result<File> {
+    let file = open(location, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())?;
+    Ok(File::from(file))
+}
+
+/// A part of a range, with the sectors that it lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Of the first sector.
+    pub(super) start: u64,
+    /// Of all sectors.
+    pub(super) sectors_bytes: usize,
+    /// Where in them the part begins.
+    pub(super) skip: usize,
+    /// Of the part.
+    pub(super) length: usize,
+}
+
+/// The pieces of a range, in their order.
+pub(super) fn pieces(range: ByteRange) -> impl Iterator<Item = Piece> {
+    let alignment = DIRECT_ALIGNMENT as u64;
+    let end = range.offset + range.length;
+    let mut offset = range.offset;
+    std::iter::from_fn(move || {
+        if offset >= end {
+            return None;
+        }
+        let start = offset - offset % alignment;
+        let stop = end.min(start + DIRECT_PIECE_BYTES as u64);
+        let piece = Piece {
+            start,
+            sectors_bytes: (stop - start).next_multiple_of(alignment) as usize,
+            skip: (offset - start) as usize,
+            length: (stop - offset) as usize,
+        };
+        offset = stop;
+        Some(piece)
+    })
+}
+
+/// A buffer for the sectors of any piece.
+pub(super) struct Sectors {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Sectors {
+    pub(super) fn new() -> Self {
+        let bytes = vec![0; DIRECT_PIECE_BYTES + DIRECT_ALIGNMENT];
+        let start = (bytes.as_ptr() as usize).wrapping_neg() % DIRECT_ALIGNMENT;
+        Self { bytes, start }
+    }
+
+    /// Room for the sectors of a piece.
+    pub(super) fn room(&mut self, piece: &Piece) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + piece.sectors_bytes]
+    }
+
+    /// The bytes of the piece in them.
+    pub(super) fn of(&self, piece: &Piece) -> &[u8] {
+        &self.bytes[self.start + piece.skip..self.start + piece.skip + piece.length]
+    }
+}
+
+/// Reads a piece; tells how many calls it took, or None if the file ends before it does.
+pub(super) fn read_piece(file: &File, piece: &Piece, sectors: &mut Sectors) -> io::Result<Option<u64>> {
+    let room = sectors.room(piece);
+    let (mut filled, mut calls_count) = (0, 0);
+    // The last sectors of a file are cut where it ends.
+    while filled < piece.skip + piece.length {
+        calls_count += 1;
+        match pread(file, &mut room[filled..], piece.start + filled as u64) {
+            Ok(0) => return Ok(None),
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // What is left begins at a sector again, or the next call would be refused.
+        if filled < piece.skip + piece.length && filled % DIRECT_ALIGNMENT != 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(calls_count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_range_and_begin_at_sectors() {
+        let large = DIRECT_PIECE_BYTES as u64;
+        for (offset, length) in [(0, 1), (4095, 2), (5, 3 * large), (large - 1, 1), (4096, large), (7, large - 7)] {
+            let mut at = offset;
+            for piece in pieces(ByteRange::new(offset, length)) {
+                assert_eq!((piece.start % 4096, piece.sectors_bytes % 4096), (0, 0));
+                assert_eq!(piece.start + piece.skip as u64, at);
+                assert!(piece.skip + piece.length <= piece.sectors_bytes && piece.sectors_bytes <= DIRECT_PIECE_BYTES);
+                at += piece.length as u64;
+            }
+            assert_eq!(at, offset + length);
+        }
+        assert_eq!(pieces(ByteRange::new(9, 0)).count(), 0);
+    }
+
+    #[test]
+    fn buffers_begin_where_sectors_do() {
+        let piece = Piece { start: 0, sectors_bytes: 8192, skip: 5, length: 5000 };
+        let mut sectors = Sectors::new();
+        assert_eq!(sectors.room(&piece).as_ptr() as usize % DIRECT_ALIGNMENT, 0);
+        assert_eq!(sectors.of(&piece).len(), 5000);
+    }
+}

@@ -1,0 +1,272 @@
+//! A file that the operating system can open by its path.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::vec::IntoIter;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::{pread, Errno};
+
+use super::advice::{is_cold, is_on_network, Adviser};
+use super::direct::{open_direct, pieces, read_piece, Piece, Sectors};
+use super::uring;
+use super::way::LocalWay;
+use crate::limits::{LOCAL_GAP_BYTES, LOCAL_LANES};
+use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
+
+/// A local file, opened once and read at positions, so that threads share it without a lock.
+#[derive(Debug)]
+pub struct LocalFile {
+    file: File,
+    /// The same past the kernel's cache, if it is read so.
+    direct: Option<File>,
+    way: LocalWay,
+    is_on_network: bool,
+    name: String,
+    path: String,
+    /// At the time of opening. Bytes that a writer appends later are not seen.
+    size_bytes: u64,
+    identity: String,
+    /// Why it is not read in the way that was asked for.
+    fallback: OnceLock<String>,
+}
+
+impl LocalFile {
+    /// Opens the file at `location`; messages call it `path`, as the user did.
+    pub fn open(path: &str, location: &Path, way: LocalWay) -> Result<Self> {
+        let not_opened = |error: io::Error| StorageError::not_opened(path, &error);
+        // Looked at first, because opening a pipe would wait for a writer.
+        let metadata = std::fs::metadata(location).map_err(not_opened)?;
+        if metadata.is_dir() {
+            return Err(StorageError::not_a_file(path, "a directory"));
+        }
+        if !metadata.is_file() {
+            return Err(StorageError::not_a_file(path, "a pipe or a device"));
+        }
+        let file = File::open(location).map_err(not_opened)?;
+        let about = file.metadata().map_err(not_opened)?;
+        let size_bytes = about.len();
+        let (device, inode) = (about.dev(), about.ino());
+        let identity = format!("{size_bytes} {device}:{inode} {}.{:09}", about.mtime(), about.mtime_nsec());
+        let host = rustix::system::uname();
+        let mut opened = Self {
+            is_on_network: is_on_network(&file),
+            file,
+            direct: None,
+            way,
+            name: format!("local:{}", host.nodename().to_string_lossy()),
+            path: path.to_owned(),
+            size_bytes,
+            identity,
+            fallback: OnceLock::new(),
+        };
+        if matches!(way, LocalWay::Direct | LocalWay::Uring) {
+            opened.open_direct(location, (device, inode));
+        }
+        Ok(opened)
+    }
+
+    /// Opens it once more past the kernel's cache, where its file system does that.
+    fn open_direct(&mut self, location: &Path, file: (u64, u64)) {
+        let opened = open_direct(location).and_then(|direct| Ok((direct.metadata()?, direct)));
+        match opened {
+            Ok((about, direct)) if (about.dev(), about.ino()) == file => self.direct = Some(direct),
+            Ok(_) => {}
+            Err(error) => self.fall_back(format!("read through the kernel's cache, as O_DIRECT was refused: {error}")),
+        }
+        if self.way == LocalWay::Uring && self.direct.is_some() && !uring::is_allowed() {
+            self.way = LocalWay::Direct;
+            self.fall_back("read by threads, as io_uring is not allowed here".to_owned());
+        }
+    }
+
+    fn fall_back(&self, why: String) {
+        let _ = self.fallback.set(why);
+    }
+
+    /// The length of a range that lies inside the file: only such a length may size a buffer.
+    fn checked_length(&self, range: ByteRange) -> Result<usize> {
+        if range.end().is_none_or(|end| end > self.size_bytes) {
+            return Err(StorageError::truncated(&self.path, range, self.size_bytes));
+        }
+        usize::try_from(range.length).map_err(|_| StorageError::no_memory(&self.path, range))
+    }
+
+    /// Reads exactly the bytes of the range and returns the number of system calls. Nothing is zeroed before it is
+    /// read, but the part by which a buffer grows within the capacity it had.
+    fn fill(&self, read: &mut RangeRead) -> Result<u64> {
+        let range = read.range;
+        let length = self.checked_length(range)?;
+        let reused = read.prepare(length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
+        let mut filled = 0;
+        let mut calls_count = 0;
+        while filled < length {
+            let at = range.offset + filled as u64;
+            calls_count += 1;
+            let result = if reused {
+                pread(&self.file, &mut read.room()[filled..], at)
+            } else {
+                pread(&self.file, spare_capacity(read.buffer_mut()), at)
+            };
+            match result {
+                Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StorageError::not_read(&self.path, range, &error.into())),
+            }
+        }
+        // The buffer has a little more capacity than was asked for, and then more is read.
+        read.truncate(length);
+        Ok(calls_count)
+    }
+
+    /// Reads one range after the other. What the kernel has not got yet it is told of before, and is faster then: it
+    /// does not wait for one read before it begins the next.
+    fn fill_in_order(&self, reads: &mut [RangeRead], is_advised: bool) -> Result<u64> {
+        let mut adviser = is_advised.then(|| Adviser::new(&self.file, reads));
+        let mut calls_count = 0;
+        for (index, read) in reads.iter_mut().enumerate() {
+            if let Some(adviser) = &mut adviser {
+                adviser.before(index);
+            }
+            calls_count += self.fill(read)?;
+            if let Some(adviser) = &mut adviser {
+                adviser.after(index);
+            }
+        }
+        Ok(calls_count)
+    }
+
+    /// Reads with several threads, the calling one among them.
+    fn fill_in_lanes(&self, reads: &mut [RangeRead]) -> Result<u64> {
+        let lanes = reads.len().min(LOCAL_LANES);
+        let queue = Mutex::new(reads.iter_mut().collect::<Vec<_>>().into_iter());
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(|| self.run_lane(&queue))).collect();
+            let own = self.run_lane(&queue);
+            let died = |_| Err(StorageError::not_opened(&self.path, &io::Error::other("a mistake in Branchline")));
+            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
+            all.chain([own]).try_fold(0, |sum, lane| lane.map(|calls| sum + calls))
+        })
+    }
+
+    /// Reads ranges until there are none. After an error the other lanes find the queue empty.
+    fn run_lane(&self, queue: &Mutex<IntoIter<&mut RangeRead>>) -> Result<u64> {
+        let mut calls_count = 0;
+        let mut sectors = None;
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(read) = next else { return Ok(calls_count) };
+            let filled = match &self.direct {
+                Some(direct) => self.fill_direct(direct, read, sectors.get_or_insert_with(Sectors::new)),
+                None => self.fill(read),
+            };
+            match filled {
+                Ok(calls) => calls_count += calls,
+                Err(error) => {
+                    queue.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn fill_direct(&self, direct: &File, read: &mut RangeRead, sectors: &mut Sectors) -> Result<u64> {
+        let range = read.range;
+        self.checked_length(range)?;
+        let room = read.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
+        let (mut calls_count, mut filled) = (0, 0);
+        for piece in pieces(range) {
+            let done = read_piece(direct, &piece, sectors);
+            let calls = done.map_err(|error| StorageError::not_read(&self.path, range, &error))?;
+            calls_count += calls.ok_or_else(|| StorageError::truncated(&self.path, range, piece.start))?;
+            room[filled..filled + piece.length].copy_from_slice(sectors.of(&piece));
+            filled += piece.length;
+        }
+        Ok(calls_count)
+    }
+
+    /// Reads all ranges through io_uring; None where that fails before anything of the file does.
+    fn fill_by_uring(&self, direct: &File, reads: &mut [RangeRead]) -> Result<Option<u64>> {
+        let mut places = Vec::new();
+        let mut all: Vec<Piece> = Vec::new();
+        for (index, read) in reads.iter_mut().enumerate() {
+            let range = read.range;
+            self.checked_length(range)?;
+            read.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
+            let mut filled = 0;
+            for piece in pieces(range) {
+                places.push((index, filled));
+                filled += piece.length;
+                all.push(piece);
+            }
+        }
+        let done = uring::read_pieces(direct, &all, |number, bytes| {
+            let (index, filled) = places[number];
+            reads[index].room()[filled..filled + bytes.len()].copy_from_slice(bytes);
+        });
+        match done {
+            Ok(Some(calls_count)) => Ok(Some(calls_count)),
+            Ok(None) => {
+                let range = reads.first().map_or(ByteRange::new(0, 0), |read| read.range);
+                Err(StorageError::truncated(&self.path, range, range.offset))
+            }
+            Err(error) => {
+                self.fall_back(format!("read by threads, as io_uring failed: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn read_all(&self, reads: &mut [RangeRead]) -> Result<u64> {
+        if let (Some(direct), LocalWay::Uring) = (&self.direct, self.way) {
+            if let Some(calls_count) = self.fill_by_uring(direct, reads)? {
+                return Ok(calls_count);
+            }
+        }
+        if self.direct.is_some() || (self.way == LocalWay::Threads && reads.len() > 1) {
+            return self.fill_in_lanes(reads);
+        }
+        // A single range the kernel reads ahead by itself.
+        let is_advised = reads.len() > 1 && is_cold(&self.file, reads);
+        if is_advised && self.is_on_network {
+            return self.fill_in_lanes(reads);
+        }
+        self.fill_in_order(reads, is_advised)
+    }
+}
+
+impl Store for LocalFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.identity.clone())
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        LOCAL_GAP_BYTES
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        let calls_count = self.read_all(reads)?;
+        let read_bytes = reads.iter().map(|read| read.range.length).sum();
+        Ok(ReadEffort { calls_count, read_bytes, ..ReadEffort::default() })
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.fallback.get().map(|why| format!("{}: {why}", self.path)).into_iter().collect()
+    }
+}

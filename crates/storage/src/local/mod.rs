@@ -1,0 +1,10 @@
+//! Files that the operating system opens by their paths: on disks and on everything that is mounted.
+
+mod advice;
+mod direct;
+mod file;
+mod uring;
+mod way;
+
+pub use file::LocalFile;
+pub use way::LocalWay;

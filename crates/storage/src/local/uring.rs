@@ -1,0 +1,90 @@
+//! Many reads of one file at a time through io_uring: asked for by one call, answered in any order.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use io_uring::{opcode, types, IoUring};
+
+use super::direct::{Piece, Sectors};
+use crate::limits::URING_READS;
+
+/// Whether the kernel lets this process have a ring. Containers often forbid it.
+pub(super) fn is_allowed() -> bool {
+    IoUring::new(2).is_ok()
+}
+
+/// Buffers that the kernel may be writing to. They outlive a failure of the ring, whatever it is.
+struct Slots {
+    sectors: Vec<Sectors>,
+    busy_count: usize,
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        if self.busy_count > 0 {
+            // The kernel still has them: memory that is lost is better than memory that is written to by surprise.
+            std::mem::forget(std::mem::take(&mut self.sectors));
+        }
+    }
+}
+
+/// Reads all pieces and gives each, with its number and what was read, to `take`; tells how many reads it took. None if
+/// the file ends before a piece does.
+pub(super) fn read_pieces(
+    file: &File,
+    pieces: &[Piece],
+    mut take: impl FnMut(usize, &[u8]),
+) -> io::Result<Option<u64>> {
+    let slots_count = pieces.len().min(URING_READS);
+    let mut ring = IoUring::new(slots_count.next_power_of_two().max(2) as u32)?;
+    let mut slots = Slots { sectors: (0..slots_count).map(|_| Sectors::new()).collect(), busy_count: 0 };
+    let mut free: Vec<usize> = (0..slots_count).collect();
+    let mut of_slot = vec![0; slots_count];
+    let (mut next, mut calls_count, mut is_cut) = (0, 0, false);
+    loop {
+        while let (Some(slot), false) = (free.last().copied(), next >= pieces.len() || is_cut) {
+            let room = slots.sectors[slot].room(&pieces[next]);
+            let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), room.as_mut_ptr(), room.len() as u32)
+                .offset(pieces[next].start)
+                .build()
+                .user_data(slot as u64);
+            // SAFETY: the room is a part of a slot that no other read has until this one is completed, and slots are
+            // not freed while a read is busy. The file is open for as long as this function runs.
+            if unsafe { ring.submission().push(&entry) }.is_err() {
+                break;
+            }
+            slots.busy_count += 1;
+            of_slot[slot] = next;
+            free.pop();
+            next += 1;
+            calls_count += 1;
+        }
+        if slots.busy_count == 0 {
+            return Ok((!is_cut).then_some(calls_count));
+        }
+        match ring.submit_and_wait(1) {
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy) => {}
+            Err(error) => return Err(error),
+        }
+        let mut failure = None;
+        for completed in ring.completion() {
+            let slot = completed.user_data() as usize;
+            slots.busy_count -= 1;
+            free.push(slot);
+            let (number, piece) = (of_slot[slot], &pieces[of_slot[slot]]);
+            match usize::try_from(completed.result()) {
+                Err(_) => failure = Some(io::Error::from_raw_os_error(-completed.result())),
+                // A read of a local file is cut short by its end alone.
+                Ok(count) if count < piece.skip + piece.length => is_cut = true,
+                Ok(_) => take(number, slots.sectors[slot].of(piece)),
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+}
