@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from branchline import Access
 from branchline._core import Store
 
 
@@ -14,6 +15,8 @@ class Place:
 
     #: Whether it tells one version of a file from another.
     tells_versions = True
+    #: How files are read here, if not as usual.
+    access: Access | None = None
 
     def __init__(
         self, name: str, url: Callable[[str], str], originals: Path, content: bytes, closes_nothing: str = ""
@@ -28,7 +31,7 @@ class Place:
         self.closes_nothing = closes_nothing
 
     def open(self, name: str = "random.bin") -> Store:
-        return Store(self.url(name))
+        return Store(self.url(name), self.access)
 
     def own_name(self, what: str) -> str:
         """A name for a file of one test alone."""

@@ -12,6 +12,8 @@ from tests.stores.places import Place
 from tests.stores.servers_gsi import GsiXrootd
 from tests.stores.servers_s3 import Moto, S3Place, set_s3
 
+from branchline import Access
+
 Url = Callable[[Served, str], str]
 
 STORES: dict[str, Url] = {
@@ -32,12 +34,13 @@ STORES: dict[str, Url] = {
 }
 # Whether there are keys.
 S3 = {"s3": True, "s3-anonymous": False}
-LOCAL = {"local", "file-url", "fsspec-one-by-one"}
+LOCAL_WAYS = {"local-threads": "threads", "local-direct": "direct", "local-uring": "uring"}
+LOCAL = {"local", "file-url", "fsspec-one-by-one", *LOCAL_WAYS}
 # XRootD 5.5 gives neither an entity tag nor a time with a range.
 SAYS_NO_VERSION = {"http-xrootd"}
 
 
-@pytest.fixture(params=[*STORES, *S3, "root-gsi"])
+@pytest.fixture(params=[*STORES, *LOCAL_WAYS, *S3, "root-gsi"])
 def place(request: pytest.FixtureRequest, served: Served, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
     name = request.param
@@ -51,6 +54,9 @@ def place(request: pytest.FixtureRequest, served: Served, monkeypatch: pytest.Mo
             monkeypatch.setenv(variable, value)
         return Place(name, lambda file: f"root://localhost:{gsi.port}//{file}", served.data, served.content)
     closes_nothing = "nothing is closed to root" if os.geteuid() == 0 and name in LOCAL else ""
-    place = Place(name, lambda file: STORES[name](served, file), served.data, served.content, closes_nothing)
+    url = STORES["local" if name in LOCAL_WAYS else name]
+    place = Place(name, lambda file: url(served, file), served.data, served.content, closes_nothing)
+    if name in LOCAL_WAYS:
+        place.access = Access(local=LOCAL_WAYS[name])
     place.tells_versions = name not in SAYS_NO_VERSION
     return place

@@ -166,6 +166,6 @@ pub(crate) const KERNEL_READ_AHEAD_BYTES: u64 = 128 * 1024;
 /// Reads past the kernel's cache begin and end at multiples of this, in memory too: the largest sector that disks have.
 pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 /// Such reads are cut into pieces of this size: disks are at their best by then, and more of them are on their way.
-pub(crate) const DIRECT_PIECE_BYTES: usize = 256 * 1024;
+pub(crate) const DIRECT_PIECE_BYTES: usize = 1024 * 1024;
 /// Reads that io_uring has at a time.
 pub(crate) const URING_READS: usize = 32;

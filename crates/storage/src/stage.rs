@@ -16,7 +16,7 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 use rustix::io::pwrite;
 
 use crate::limits::{STAGE_LANES, STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES};
-use crate::{ByteRange, LocalFile, RangeRead, ReadEffort, Result, StorageError, Store};
+use crate::{ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageError, Store};
 
 const OWN_FOLDER: &str = "branchline-stage-1";
 
@@ -126,7 +126,8 @@ impl Copy {
         let key = format!("{}\n{size_bytes}\n{}", inner.path(), inner.identity().unwrap_or_else(own));
         let hold = Hold::take(Paths::of(&root, &key))?;
         let effort = hold.make(inner, size_bytes)?;
-        let file = LocalFile::open(inner.path(), &hold.paths.whole).map_err(|error| NoCopy::Disk(error.message))?;
+        let file = LocalFile::open(inner.path(), &hold.paths.whole, LocalWay::default())
+            .map_err(|error| NoCopy::Disk(error.message))?;
         Ok((Self { file, _hold: hold }, effort))
     }
 }

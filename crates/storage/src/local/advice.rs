@@ -5,26 +5,15 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 
 use rustix::fs::{fadvise, fstatfs, Advice};
-use rustix::io::{preadv2, Errno, ReadWriteFlags};
+use rustix::io::{preadv2, ReadWriteFlags};
 
 use crate::limits::{ADVICE_WINDOW_BYTES, KERNEL_READ_AHEAD_BYTES};
 use crate::{ByteRange, RangeRead};
 
-/// Whether the kernel has the first byte of a range; None where it does not say. It takes half a microsecond.
-pub(super) fn is_cached(file: &File, range: ByteRange) -> Option<bool> {
-    let mut byte = [0];
-    match preadv2(file, &mut [IoSliceMut::new(&mut byte)], range.offset, ReadWriteFlags::NOWAIT) {
-        Ok(_) => Some(true),
-        Err(Errno::AGAIN) => Some(false),
-        Err(_) => None,
-    }
-}
-
-/// Whether some of what is to be read has to come from the disk or from a server, by its first and its last range.
-pub(super) fn is_cold(file: &File, reads: &[RangeRead]) -> bool {
-    let mut wanted = reads.iter().map(|read| read.range).filter(|range| range.length > 0);
-    let (first, last) = (wanted.next(), wanted.next_back());
-    first.into_iter().chain(last).any(|range| is_cached(file, range) != Some(true))
+/// Reads what the kernel has of a range without waiting for more: how many bytes that were.
+pub(super) fn read_cached(file: &File, room: &mut [u8], offset: u64) -> usize {
+    // Where it does not tell, nothing is known to be there.
+    preadv2(file, &mut [IoSliceMut::new(room)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0)
 }
 
 /// Asks the kernel for ranges, so many ahead of those that are being read that it always has something to do.

@@ -51,21 +51,25 @@ pub(super) fn pieces(range: ByteRange) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// A buffer for the sectors of any piece.
+/// A buffer for the sectors of a piece.
 pub(super) struct Sectors {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl Sectors {
-    pub(super) fn new() -> Self {
-        let bytes = vec![0; DIRECT_PIECE_BYTES + DIRECT_ALIGNMENT];
+    /// For pieces with so many bytes in their sectors.
+    pub(super) fn new(sectors_bytes: usize) -> Self {
+        let bytes = vec![0; sectors_bytes.min(DIRECT_PIECE_BYTES) + DIRECT_ALIGNMENT];
         let start = (bytes.as_ptr() as usize).wrapping_neg() % DIRECT_ALIGNMENT;
         Self { bytes, start }
     }
 
     /// Room for the sectors of a piece.
     pub(super) fn room(&mut self, piece: &Piece) -> &mut [u8] {
+        if self.bytes.len() < self.start + piece.sectors_bytes {
+            *self = Self::new(piece.sectors_bytes);
+        }
         &mut self.bytes[self.start..self.start + piece.sectors_bytes]
     }
 
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn buffers_begin_where_sectors_do() {
         let piece = Piece { start: 0, sectors_bytes: 8192, skip: 5, length: 5000 };
-        let mut sectors = Sectors::new();
+        let mut sectors = Sectors::new(8192);
         assert_eq!(sectors.room(&piece).as_ptr() as usize % DIRECT_ALIGNMENT, 0);
         assert_eq!(sectors.of(&piece).len(), 5000);
     }

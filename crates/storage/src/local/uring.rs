@@ -39,8 +39,9 @@ pub(super) fn read_pieces(
     mut take: impl FnMut(usize, &[u8]),
 ) -> io::Result<Option<u64>> {
     let slots_count = pieces.len().min(URING_READS);
+    let largest = pieces.iter().map(|piece| piece.sectors_bytes).max().unwrap_or(0);
     let mut ring = IoUring::new(slots_count.next_power_of_two().max(2) as u32)?;
-    let mut slots = Slots { sectors: (0..slots_count).map(|_| Sectors::new()).collect(), busy_count: 0 };
+    let mut slots = Slots { sectors: (0..slots_count).map(|_| Sectors::new(largest)).collect(), busy_count: 0 };
     let mut free: Vec<usize> = (0..slots_count).collect();
     let mut of_slot = vec![0; slots_count];
     let (mut next, mut calls_count, mut is_cut) = (0, 0, false);

@@ -286,6 +286,14 @@ impl Store for Replicated {
         self.gap_bytes
     }
 
+    fn remarks(&self) -> Vec<String> {
+        let of = |replica: &Replica| match &*lock(&replica.state) {
+            State::Open(store) => store.remarks(),
+            _ => Vec::new(),
+        };
+        self.replicas.iter().flat_map(of).collect()
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         self.read_beginning_with(self.current.load(Ordering::Relaxed), reads)
     }

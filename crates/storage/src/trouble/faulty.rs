@@ -80,6 +80,10 @@ impl Store for Faulty {
         self.inner.gap_bytes()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let number = next(&self.requests);
         match self.plan.hit(self.path(), number) {

@@ -47,6 +47,10 @@ impl Store for Throttled {
         self.inner.gap_bytes()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let taken = self.link.take_request(Instant::now() + self.link.one_way() + self.link.jitter());
         let started = Instant::now();
