@@ -102,7 +102,7 @@ def test_a_file_that_was_cut_while_it_was_open_is_an_error(file: Path, way: str)
     with file.open("rb+") as opened:
         opened.truncate(1_000_000)
     for ranges in ([(0, 10), (2_000_000, 10_000), (500_000, 100)], [(999_000, 2_000)]):
-        with pytest.raises(BranchlineError, match="cut short|another file than the one that was opened") as raised:
+        with pytest.raises(BranchlineError, match=r"cut short|another file than the one that was opened") as raised:
             store.read(ranges)
         assert not raised.value.retry
 

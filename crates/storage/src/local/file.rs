@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::IntoIter;
 
+use branchline_trace::journal;
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, Errno};
 
@@ -113,11 +115,13 @@ impl LocalFile {
         while filled < length {
             let at = range.offset + filled as u64;
             calls_count += 1;
+            let told = self.journal("pread64", at, length - filled);
             let result = if reused {
                 pread(&self.file, &mut read.room()[filled..], at)
             } else {
                 pread(&self.file, spare_capacity(read.buffer_mut()), at)
             };
+            self.tell(told, &self.file, result);
             match result {
                 Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
                 Ok(count) => filled += count,
@@ -140,7 +144,9 @@ impl LocalFile {
         let range = first.range;
         let length = self.checked_length(range)?;
         let room = first.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
+        let told = self.journal("preadv2", range.offset, length);
         let cached = read_cached(&self.file, room, range.offset);
+        self.tell(told, &self.file, if cached > 0 { Ok(cached) } else { Err(Errno::AGAIN) });
         let mut calls_count = u64::from(cached > 0);
         let mut adviser = (cached < length).then(|| Adviser::new(&self.file, reads));
         if adviser.is_some() && self.is_on_network {
@@ -198,7 +204,10 @@ impl LocalFile {
         let room = read.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
         let (mut calls_count, mut filled) = (0, 0);
         for piece in pieces(range) {
+            let told = self.journal("pread64", piece.start, piece.sectors_bytes);
             let done = read_piece(direct, &piece, sectors);
+            let got = done.as_ref().map(|calls| if calls.is_some() { piece.sectors_bytes } else { 0 });
+            self.tell(told, direct, got.map_err(|error| Errno::from_io_error(error).unwrap_or(Errno::IO)));
             let calls = done.map_err(|error| StorageError::not_read(&self.path, range, &error))?;
             calls_count += calls.ok_or_else(|| StorageError::truncated(&self.path, range, piece.start))?;
             room[filled..filled + piece.length].copy_from_slice(sectors.of(&piece));
@@ -222,10 +231,14 @@ impl LocalFile {
                 all.push(piece);
             }
         }
+        let spans = all.iter().map(|piece| (piece.start, piece.sectors_bytes as u64));
+        let told = journal::request("io_uring", &self.path, &self.name, spans);
         let done = uring::read_pieces(direct, &all, |number, bytes| {
             let (index, filled) = places[number];
             reads[index].room()[filled..filled + bytes.len()].copy_from_slice(bytes);
         });
+        let bytes = all.iter().map(|piece| piece.sectors_bytes).sum();
+        self.tell(told, direct, if matches!(done, Ok(Some(_))) { Ok(bytes) } else { Err(Errno::IO) });
         match done {
             Ok(Some(calls_count)) => Ok(Some(calls_count)),
             Ok(None) => {
@@ -249,6 +262,24 @@ impl LocalFile {
             return self.fill_in_lanes(reads);
         }
         self.fill_in_order(reads)
+    }
+}
+
+impl LocalFile {
+    fn journal(&self, call: &'static str, offset: u64, length: usize) -> Option<journal::Request> {
+        journal::request(call, &self.path, &self.name, std::iter::once((offset, length as u64)))
+    }
+
+    fn tell(&self, told: Option<journal::Request>, file: &File, result: std::result::Result<usize, Errno>) {
+        let Some(mut told) = told else { return };
+        told.over(i64::from(file.as_raw_fd()));
+        match result {
+            Ok(count) => {
+                told.got(count as u64);
+                told.ended(if count > 0 { "ok" } else { "end of file" });
+            }
+            Err(error) => told.ended(&error.to_string()),
+        }
     }
 }
 
