@@ -24,3 +24,12 @@ def test_a_job_without_events_has_no_second_line(job: dict[str, Any]) -> None:
     job.update(status="failed", events=0)
     assert summary(job) == ["failed: 0 of 60 000 events in 12.4 s, 0 events/s, 6.19 MB/s read from storage"]
     assert summary({}) == ["failed: 0 events in 0 s"]
+
+
+def test_copies_on_this_machine_and_remarks_of_the_storage_are_told(job: dict[str, Any]) -> None:
+    job["totals"] |= {"cached_bytes": 30_000_000, "bytes_read": 1_500_000}
+    job["storage_remarks"] = [{"text": "not cached: no room", "files": 3}]
+    assert summary(job)[2:4] == [
+        "30.0 MB came from copies on this machine, 1.50 MB from storage.",
+        "not cached: no room (3 files).",
+    ]
