@@ -142,6 +142,14 @@ impl Store for Measured {
         self.inner.gap_bytes()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.inner.read_again(reads)
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let began = self.meter.begin();
         let result = self.inner.read_ranges(reads);

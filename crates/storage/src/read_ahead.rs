@@ -69,6 +69,14 @@ impl Store for ReadAhead {
         self.inner.gap_bytes()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.inner.read_again(reads)
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let size = self.inner.size_bytes()?;
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -282,6 +282,21 @@ fn where_nothing_can_be_cached_it_is_read_all_the_same_and_said() {
 }
 
 #[test]
+fn a_buffer_around_passes_on_what_is_said_and_what_is_to_be_read_past_it() {
+    let scratch = Scratch::new();
+    let path = scratch.source(b"0123456789").path().to_owned();
+    fs::write(scratch.0.join("cache"), "no folder").unwrap();
+    let throttle = Some("latency=0ms".to_owned());
+    let cache_dir = Some(scratch.0.join("cache"));
+    let access = Access { throttle, cache_dir, read_ahead_bytes: Some(4096), ..Access::default() };
+    let store = open(&path, &access).unwrap();
+    assert!(store.remarks().iter().any(|remark| remark.starts_with("not cached: ")), "{:?}", store.remarks());
+    let mut reads = [RangeRead::new(ByteRange::new(2, 3))];
+    store.read_ranges(&mut reads).unwrap();
+    assert_eq!((store.read_again(&mut reads).unwrap().read_bytes, reads[0].bytes()), (3, &b"234"[..]));
+}
+
+#[test]
 fn a_cache_that_was_emptied_meanwhile_is_filled_again() {
     let (scratch, bytes) = (Scratch::new(), content(100_000));
     scratch.source(&bytes);
