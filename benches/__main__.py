@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.merging import merging_page
 from benches.ntuple import ntuple_page
 from benches.objects import objects_page
 from benches.opening import opening_page
@@ -20,7 +21,7 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages")
+BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging")
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,9 @@ def main() -> None:
         names = list(MAKERS)[: size.storages]
         page, cases, samples = storages(cache, results, size.storage_megabytes, names, storage_repeats, say)
         write_results(results, "storages", page, cases, samples)
+    if "merging" in chosen:
+        page, cases, samples = merging_page(cache, size.split_files, size.events, size.split_repeats, say)
+        write_results(results, "merging", page, cases, samples)
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
 

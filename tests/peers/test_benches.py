@@ -51,6 +51,17 @@ def test_readers_are_compared_on_equal_work(root: Any, tmp_path: Path) -> None:
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, tmp_path: Path) -> None:
+    results = run_benches(tmp_path, "merging")
+    samples = json.loads((results / "merging.json").read_text())["samples"]
+    assert {sample["entries"] for sample in samples} == {200, 40, None}
+    assert len({sample["arm"] for sample in samples}) == 13
+    assert "hadd -fk" in (results / "merging.md").read_text()
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_split_objects_are_read_by_all(root: Any, shared: Path, tmp_path: Path) -> None:
     results = run_benches(tmp_path, "split-objects")
     samples = json.loads((results / "split-objects.json").read_text())["samples"]

@@ -16,7 +16,6 @@ import typer
 
 from branchline.access import Access
 from branchline.cli.failure import say, told
-from branchline.tracing.recording import recording
 
 #: Types of the options by those of the fields; typer knows no unions.
 _TYPES: dict[str, Any] = {
@@ -68,6 +67,9 @@ def _traced(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
+    # Only who traces waits for it to be imported.
+    from branchline.tracing.recording import recording
+
     with told(debug=False):
         try:
             with recording(path, shlex.join(["branchline", *sys.argv[1:]])):

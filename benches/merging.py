@@ -1,0 +1,205 @@
+"""Merging many files into one: whole processes, from their start to the file under its name, beside ROOT's and `cat`.
+
+Warm, the inputs are in the page cache; cold, they were thrown out of it. Outputs are removed before each pass. ROOT's
+sort orders have no command: a process of Python calls its TFileMerger. `cat` makes no ROOT file, it is what the disk
+gives.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches import data
+from benches.rounds import Case, Sample, Spread, ratio, seconds_of
+from benches.tables import MEGA, opening, spread, table
+from benches.worker import REPOSITORY
+
+OURS, HADD, CAT = "Branchline, by entry", "hadd -fk", "cat, synced"
+KIB = 1024
+# What is to be reached.
+TIMES_HADD_MIN, OF_CAT_MAX = 5, 1.2
+
+LAUNCHER = """
+import os, sys, time
+start = time.perf_counter()
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
+_, status, used = os.wait4(child, 0)
+print(time.perf_counter() - start, used.ru_maxrss, os.waitstatus_to_exitcode(status))
+"""
+
+SORTED = """
+import sys, ROOT
+merger = ROOT.TFileMerger(False)
+merger.SetMergeOptions(sys.argv[1])
+merger.SetPrintLevel(-1)
+merger.OutputFile(sys.argv[2], "RECREATE", int(sys.argv[3]))
+for path in sys.argv[4:]:
+    merger.AddFile(path, False)
+sys.exit(not merger.Merge())
+"""
+
+
+@dataclass(frozen=True)
+class Merger:
+    """A way of merging: ``command`` makes the words of a process from the output and the inputs."""
+
+    key: str
+    command: Callable[[str, list[str]], list[str]]
+    makes_root: bool = True
+
+
+def mergers() -> list[Merger]:
+    """All that are compared."""
+    import ROOT
+
+    hadd = str(Path(ROOT.__file__).parent / "bin" / "hadd")
+    return [*_branchline(), *_root(hadd), *_plain()]
+
+
+def _branchline() -> list[Merger]:
+    def arm(key: str, *options: str) -> Merger:
+        begin = [sys.executable, "-m", "branchline", "merge", *options, "-o"]
+        return Merger(key, lambda output, files: [*begin, output, *files])
+
+    orders = [arm(f"Branchline, by {order}", "--order", order) for order in ("entry", "branch", "offset")]
+    return [
+        *orders,
+        arm("Branchline, --verify", "--verify"),
+        arm("Branchline, --codec zstd:5", "--codec", "zstd:5"),
+        arm("Branchline, --cluster-bytes 30 MB", "--cluster-bytes", "30 MB"),
+    ]
+
+
+def _root(hadd: str) -> list[Merger]:
+    def command(*options: str) -> Callable[[str, list[str]], list[str]]:
+        return lambda output, files: [hadd, *options, "-v", "0", output, *files]
+
+    def ordered(order: str) -> Callable[[str, list[str]], list[str]]:
+        return lambda output, files: [sys.executable, "-c", SORTED, f"fast SortBasketsBy{order}", output, "101", *files]
+
+    return [
+        Merger(HADD, command("-fk")),
+        Merger("hadd -ff", command("-ff")),
+        *(Merger(f"TFileMerger, by {order.lower()}", ordered(order)) for order in ("Entry", "Branch", "Offset")),
+    ]
+
+
+def _plain() -> list[Merger]:
+    def shell(end: str) -> Callable[[str, list[str]], list[str]]:
+        return lambda output, files: [
+            "sh",
+            "-c",
+            f"cat {shlex.join(files)} > {shlex.quote(output)}{end.format(shlex.quote(output))}",
+        ]
+
+    return [Merger("cat", shell(""), makes_root=False), Merger(CAT, shell(" && sync {}"), makes_root=False)]
+
+
+def forget(files: list[str]) -> None:
+    """Throws files out of the page cache."""
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def measure(merger: Merger, case: Case, output: Path, *, is_cold: bool) -> tuple[float, int, int | None]:
+    """Seconds, peak memory in bytes and entries of one merge."""
+    output.unlink(missing_ok=True)
+    subprocess.run(["sync"], check=True)
+    if is_cold:
+        forget(case.files)
+    # What a process had before it became another program counts as its own: a small one starts it.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "python"), str(REPOSITORY)])}
+    command = [sys.executable, "-S", "-c", LAUNCHER, *merger.command(str(output), case.files)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    seconds, peak_kib, status = done.stdout.split()[-3:]
+    if status != "0":
+        raise RuntimeError(f"{merger.key} ended with {status}: {done.stderr[-500:]}")
+    return float(seconds), int(peak_kib) * KIB, entries_of(output, case.tree) if merger.makes_root else None
+
+
+def entries_of(path: Path, tree: str) -> int:
+    """Entries of the tree that was made."""
+    import branchline
+
+    return int(branchline.open(f"{path}:{tree}").num_entries)
+
+
+def cases_of(cache: Path, files: int, events: int, progress: Callable[[str], None]) -> list[Case]:
+    """Small files of split objects, and the files of the demo."""
+    split = [str(path) for path in data.split_object_files(cache, files, progress)]
+    demo = [str(path) for path in data.collisions(cache, max(2, files // 5), events, progress)]
+    found = []
+    for name, paths, tree in (("split objects", split, data.SPLIT_TREE), ("demo", demo, data.TREE)):
+        size = sum(Path(path).stat().st_size for path in paths)
+        files_count = f"{len(paths)} files"
+        found += [
+            Case(f"{name}, {state}", "", files_count, paths, tree, None, 0, size, 0) for state in ("warm", "cold")
+        ]
+    return found
+
+
+def rows_of(case: Case, arms: list[Merger], samples: list[Sample]) -> list[list[str]]:
+    """A line for each way of merging."""
+    rows = []
+    for arm in arms:
+        mine = [sample for sample in samples if (sample.case, sample.arm) == (case.name, arm.key)]
+        seconds = Spread.of(list(seconds_of(samples, case.name, arm.key).values()))
+        peak = max(sample.extra["peak_bytes"] for sample in mine) / MEGA
+        size = mine[0].extra["size_bytes"] / MEGA
+        beside = [spread(ratio(samples, case.name, arm.key, other), digits=2) for other in (OURS, CAT)]
+        rows.append([arm.key, spread(seconds), f"{peak:.0f}", f"{size:.1f}", *beside])
+    return rows
+
+
+def merging_page(
+    cache: Path, files: int, events: int, repeats: int, progress: Callable[[str], None]
+) -> tuple[str, list[Case], list[Sample]]:
+    """Makes the inputs, merges them in all ways, and gives the page with its cases and samples."""
+    cases, arms, samples = cases_of(cache, files, events, progress), mergers(), []
+    folder = cache / "merging"
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / "merged.root"
+    for number in range(repeats + 1):
+        order = random.Random(number).sample(arms, len(arms))
+        for case in cases:
+            progress(f"merging {case.name}: round {number} of {repeats}")
+            for arm in order:
+                seconds, peak, entries = measure(arm, case, output, is_cold=case.name.endswith("cold"))
+                extra = {"peak_bytes": float(peak), "size_bytes": float(output.stat().st_size)}
+                if number > 0:  # the first round warms programs and caches
+                    samples.append(Sample(case.name, arm.key, number, seconds, entries, None, extra))
+    output.unlink(missing_ok=True)
+    for case in cases:
+        counts = {sample.entries for sample in samples if sample.case == case.name} - {None}
+        if len(counts) != 1:
+            raise RuntimeError(f"{case.name}: outputs of {sorted(map(str, counts))} entries")
+    return _page(cases, arms, samples, repeats), cases, samples
+
+
+def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], repeats: int) -> str:
+    head = ["merged with", "seconds", "peak MB", "output MB", f"x {OURS}", f"x {CAT}"]
+    lines = opening("Merging many files into one", repeats)
+    lines += [
+        "Whole processes, median (lowest-highest); `x` are times as long as. Branchline returns when the output is on",
+        "the disk, as `cat, synced` does; hadd and `cat` do not wait for that. To be reached: hadd -fk takes",
+        f"{TIMES_HADD_MIN} times as long warm, and Branchline at most {OF_CAT_MAX} times as long as cat where the disk",
+        "decides.",
+    ]
+    for case in cases:
+        size = case.compressed_bytes / MEGA
+        lines += [
+            "",
+            f"## {case.name}: {case.selection} of {size:.0f} MB",
+            "",
+            table(head, rows_of(case, arms, samples)),
+        ]
+    return "\n".join(lines) + "\n"
