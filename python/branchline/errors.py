@@ -51,6 +51,10 @@ class StorageError(BranchlineError, OSError):
     """Reading from or writing to a storage failed."""
 
 
+class StuckError(BranchlineError):
+    """A part of the job has not come back within any time that it could need; the message says what it was at."""
+
+
 class NoSuchKeyError(BranchlineError, KeyError):
     """The file has no such object, or the tree no such branch; the message has the nearest names."""
 

@@ -13,6 +13,7 @@ pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
         ReadErrorKind::NoSuchKey => "NoSuchKeyError",
         ReadErrorKind::Unsupported => "UnsupportedBranchError",
         ReadErrorKind::MemoryLimit => "MemoryLimitError",
+        ReadErrorKind::Stuck => "StuckError",
         ReadErrorKind::Option => "OptionError",
         ReadErrorKind::Internal => "BranchlineError",
     };

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -14,7 +15,9 @@ use branchline_trace::Counter;
 use crate::budget::{Budget, Lease};
 use crate::file::File;
 use crate::guard::guarded;
+use crate::limits;
 use crate::read_buffers::{buffer_bytes, read_of, share};
+use crate::watch::{end_by, watched, Doing};
 
 /// A range that was asked for.
 pub(crate) struct Piece {
@@ -33,10 +36,20 @@ impl Piece {
 
     /// Waits for the answer and takes a part of it. None if reading failed, of which reading again will tell.
     pub(crate) fn wait(&self, range: ByteRange) -> Option<Bytes> {
-        let mut answer = lock(&self.answer);
-        while answer.is_none() {
-            answer = self.answered.wait(answer).unwrap_or_else(PoisonError::into_inner);
-        }
+        let store = self.file.store_name().to_owned();
+        let doing = Doing::Reading {
+            path: self.file.path().to_owned(),
+            store,
+            bytes: self.range.length,
+            offset: self.range.offset,
+        };
+        let answer = watched(doing, || {
+            let mut answer = lock(&self.answer);
+            while answer.is_none() {
+                answer = self.answered.wait(answer).unwrap_or_else(PoisonError::into_inner);
+            }
+            answer
+        });
         let start = usize::try_from(range.offset.checked_sub(self.range.offset)?).ok()?;
         let bytes = answer.as_ref()?.as_ref()?;
         let end = start.checked_add(usize::try_from(range.length).ok()?).filter(|end| *end <= bytes.len())?;
@@ -214,7 +227,7 @@ impl Ahead {
         }
     }
 
-    /// Asks for nothing more, and waits for what is being read.
+    /// Asks for nothing more, and waits for what is being read, but not for ever.
     pub(crate) fn close(&self) {
         let mut lanes = lock(&self.lanes);
         lanes.is_closed = true;
@@ -222,9 +235,8 @@ impl Ahead {
         drop(lanes);
         drop(queue);
         self.changed.notify_all();
-        for thread in threads {
-            drop(thread.join());
-        }
+        let deadline = Instant::now() + limits::CLOSE_PATIENCE;
+        threads.into_iter().for_each(|thread| end_by(deadline, thread));
     }
 }
 

@@ -40,6 +40,8 @@ pub enum ReadErrorKind {
     Unsupported,
     /// It does not fit into the memory limit.
     MemoryLimit,
+    /// Something has not come back.
+    Stuck,
     /// An option has a value that means nothing.
     Option,
     /// A mistake in the engine.

@@ -59,7 +59,7 @@ struct Stopped;
 
 /// How the making of a chunk ended.
 enum Made {
-    /// All its baskets were handed out.
+    /// All its baskets were handed out, or its bytes are in doubt.
     Whole,
     /// It could not be read; nothing more of its source is.
     Failed,
@@ -250,8 +250,10 @@ impl Fetcher {
         let before = carried.take();
         let made = self.fill(chunk, plan, &before, carried);
         let made = made.unwrap_or_else(|(order, error)| {
+            // Wrong bytes may be right when the consumer reads them anew; if not, it says so.
+            let made = if error.kind == ReadErrorKind::BadFile { Made::Whole } else { Made::Failed };
             chunk.put_error(order, error);
-            Made::Failed
+            made
         });
         own.done();
         Ok(made)

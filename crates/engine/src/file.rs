@@ -19,17 +19,19 @@ use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
-    coalesce, link_to, Access, AccessMode, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
+    coalesce, link_to, note_wrong_bytes, Access, AccessMode, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
 };
 use branchline_trace::{Counter, Counters, Stopwatch};
 
 use crate::budget::Lease;
+use crate::doubt::{doubted, Anew};
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
 use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::read_buffers;
 use crate::tree::{Content, Tree};
+use crate::watch::{watched, Doing, Watched};
 
 /// A file whose header and keys were read.
 pub struct File {
@@ -46,12 +48,22 @@ pub struct File {
     whole_classes: OnceLock<Arc<Classes>>,
     /// Keys that were found again; 0 for a file that was closed.
     recovered_count: usize,
+    /// If its bytes were in doubt.
+    anew: Option<Arc<Anew>>,
 }
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// What is known of a file before its first byte.
+struct About<'a> {
+    remarks: Remarks,
+    access: &'a Access,
+    counters: &'a Arc<Counters>,
+    watch: &'a Stopwatch,
 }
 
 impl File {
@@ -71,13 +83,56 @@ impl File {
     ) -> Result<(Arc<Self>, Option<Lease>)> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
-        let store = branchline_storage::open(path, access).map_err(|error| ReadError::from_storage(&error))?;
+        let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, access));
+        let store = store.map_err(|error| ReadError::from_storage(&error))?;
+        let counted = Counted::new(store, Arc::clone(&counters));
+        let about = About { remarks: counted.remarked(), access, counters: &counters, watch: &watch };
+        let store: Arc<dyn Store> = Arc::new(Watched(Arc::new(counted)));
+        match Self::over(Arc::clone(&store), &about, extent) {
+            Err(error) if error.kind == ReadErrorKind::BadFile => {
+                let anew = Anew::new(&store);
+                let opened = Self::over(anew.clone(), &about, extent).map_err(|_| error)?;
+                anew.settle();
+                note_wrong_bytes(store.name());
+                Ok(opened)
+            }
+            done => done,
+        }
+    }
+
+    /// The same file with all its bytes read anew.
+    pub(crate) fn anew(&self) -> Result<Arc<Self>> {
+        let (anew, watch) = (Anew::new(&self.store), Stopwatch::start());
+        let remarks = self.remarks.clone();
+        let about = About { remarks, access: &self.access, counters: &self.counters, watch: &watch };
+        let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(&self.access);
+        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends });
+        let (mut file, _) = Self::over(anew.clone(), &about, &mut extent)?;
+        if let Some(file) = Arc::get_mut(&mut file) {
+            file.anew = Some(anew);
+        }
+        Ok(file)
+    }
+
+    /// Whether nothing that was read before is used.
+    pub(crate) fn is_anew(&self) -> bool {
+        self.anew.as_ref().is_some_and(|anew| !anew.is_settled())
+    }
+
+    /// Its bytes are right: what is read from now on is read as usual.
+    pub(crate) fn settle(&self) {
+        if let Some(anew) = &self.anew {
+            anew.settle();
+        }
+    }
+
+    /// The file in a store whose reads are counted.
+    fn over(store: Arc<dyn Store>, about: &About<'_>, extent: &mut ExtentOf<'_>) -> Result<(Arc<Self>, Option<Lease>)> {
+        let About { remarks, access, counters, watch } = about;
         // A URL may hold secrets; the store says what may be shown of it.
         let path = store.path().to_owned();
         let path = path.as_str();
-        let counted = Counted::new(store, Arc::clone(&counters));
-        let remarks = counted.remarked();
-        let store: Arc<dyn Store> = Arc::new(counted);
+        let fetch_before = counters.snapshot().get(Counter::FetchNs);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
         let extent = extent(store.name(), size)?;
@@ -102,15 +157,15 @@ impl File {
         let class_infos = reader.class_infos(infos_at)?;
         let classes = Arc::new(Classes::new(Arc::clone(&class_infos)));
         let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
-        add_open_time(&counters, &watch, 0);
+        add_open_time(counters, watch, fetch_before);
         let path = path.to_string();
         let whole_classes = OnceLock::new();
         let file = Arc::new(Self {
             path,
             store,
-            access: access.clone(),
-            counters,
-            remarks,
+            access: (*access).clone(),
+            counters: Arc::clone(counters),
+            remarks: remarks.clone(),
             held,
             header,
             directories,
@@ -118,6 +173,7 @@ impl File {
             classes,
             whole_classes,
             recovered_count,
+            anew: None,
         });
         Ok((file, lease))
     }
@@ -251,6 +307,11 @@ impl File {
 
     /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
     pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
+        doubted(self, |file| file.tree_once(path))
+    }
+
+    /// The same, whatever the bytes are like.
+    pub(crate) fn tree_once(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
         let watch = Stopwatch::start();
         let before = self.counters.snapshot().get(Counter::FetchNs);
         let Entry { path, key } = self.find_tree(path)?;

@@ -86,3 +86,18 @@ pub const BUNDLE_MEMORY_SHARE: u64 = 8;
 pub const NEAR_INPUTS_AHEAD: usize = 2;
 /// The same where each request to a server has to be waited for.
 pub const FAR_INPUTS_AHEAD: usize = 16;
+/// A basket that takes longer to decode than this is stuck: a gigabyte takes a minute in the slowest codec.
+const DECODER_STUCK_AFTER_S: f64 = 600.0;
+/// The same in seconds, for machines that are slower than any.
+const DECODER_STUCK_VARIABLE: &str = "BRANCHLINE_DECODER_STUCK";
+/// A stream that is closed waits so long for its threads, and then leaves them behind.
+pub(crate) const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+/// Of one look for the next chunk so much counts as waiting at most: longer it takes where the process was stopped.
+pub(crate) const AWAKE_MAX: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// After how long a decoder is stuck.
+pub(crate) fn decoder_stuck_after() -> std::time::Duration {
+    let set = std::env::var(DECODER_STUCK_VARIABLE).ok().and_then(|value| value.trim().parse::<f64>().ok());
+    let seconds = set.filter(|seconds| (0.001..1e6).contains(seconds)).unwrap_or(DECODER_STUCK_AFTER_S);
+    std::time::Duration::from_secs_f64(seconds)
+}

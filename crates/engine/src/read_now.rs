@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::assemble::assemble;
 use crate::chunk::{Chunk, Reporter};
+use crate::doubt::read_anew;
 use crate::error::Result;
 use crate::fetch::{fetch, needed_baskets, Room};
 use crate::slab::Pool;
@@ -13,7 +14,20 @@ use crate::worker::{Task, Worker};
 
 /// Reads these branches for these entries and answers with the finished chunk.
 pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool: &Arc<Pool>) -> Result<Arc<Chunk>> {
-    let (chunk, tasks) = prepare(tree, columns, entries, pool, Room::Free)?;
+    let chunk = read_once(tree, columns, entries, pool, 0)?;
+    Ok(if chunk.failed() { read_anew(&chunk, pool).unwrap_or(chunk) } else { chunk })
+}
+
+/// The same, whatever the bytes are like.
+pub(crate) fn read_once(
+    tree: &Arc<Tree>,
+    columns: Vec<usize>,
+    entries: Range<u64>,
+    pool: &Arc<Pool>,
+    source_index: usize,
+) -> Result<Arc<Chunk>> {
+    let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, pool));
+    let tasks = prepare_chunk(&chunk, Room::Free)?;
     let mut worker = Worker::alone();
     for task in tasks {
         worker.run(task, |_, _| ());
@@ -30,10 +44,15 @@ pub(crate) fn prepare(
     room: Room<'_>,
 ) -> Result<(Arc<Chunk>, Vec<Task>)> {
     let chunk = Arc::new(Chunk::new(Arc::clone(tree), 0, entries, columns, pool));
-    let own = Reporter::new(&chunk);
-    let needed = needed_baskets(&chunk)?;
-    let sources = fetch(&chunk, &needed, room)?;
-    let tasks = assemble(&chunk, 0..chunk.columns.len(), &needed, sources, room)?;
-    own.done();
+    let tasks = prepare_chunk(&chunk, room)?;
     Ok((chunk, tasks))
+}
+
+fn prepare_chunk(chunk: &Arc<Chunk>, room: Room<'_>) -> Result<Vec<Task>> {
+    let own = Reporter::new(chunk);
+    let needed = needed_baskets(chunk)?;
+    let sources = fetch(chunk, &needed, room)?;
+    let tasks = assemble(chunk, 0..chunk.columns.len(), &needed, sources, room)?;
+    own.done();
+    Ok(tasks)
 }

@@ -16,6 +16,7 @@ use branchline_trace::journal;
 use crate::ahead::Ahead;
 use crate::budget::Budget;
 use crate::chunk::Chunk;
+use crate::doubt::read_anew;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetcher::{ChunkLease, Fetcher, Item};
 use crate::limits;
@@ -25,6 +26,7 @@ use crate::read_buffers;
 use crate::records::{Busy, Records};
 use crate::slab::Pool;
 use crate::tree::Tree;
+use crate::watch::{end_by, watched, Doing, Seat, Watch};
 use crate::worker::{Task, Worker};
 
 /// Where the tree of a source is.
@@ -120,6 +122,7 @@ pub struct Stream {
     /// The last source that failed, whose rest nobody wants.
     failed_source: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
+    watch: Watch,
     stop: Arc<AtomicBool>,
     budget: Arc<Budget>,
     ahead: Arc<Ahead>,
@@ -143,13 +146,15 @@ impl Stream {
         read_buffers::keep_at_most(shares.read_buffers as usize);
         let (items_in, items) = unbounded::<Item>();
         let (tasks_in, tasks) = bounded::<Vec<Task>>(limits::BUNDLES_WAITING);
-        let mut threads = Vec::new();
+        let (mut threads, mut watch) = (Vec::new(), Watch::default());
         for index in 0..threads_count {
             let tasks = tasks.clone();
             let records = Arc::clone(&records);
             let stop = Arc::clone(&stop);
             let worker = Worker::new(shares.own_scratch, budget.scratch());
-            threads.push(spawn(&format!("decode-{index}"), move || decode_all(worker, &tasks, &records, &stop))?);
+            let name = format!("decode-{index}");
+            let seat = watch.seat(&name);
+            threads.push(spawn(&name, seat, move || decode_all(worker, &tasks, &records, &stop))?);
         }
         let failed_source = Arc::new(AtomicUsize::new(usize::MAX));
         let fetcher = Fetcher {
@@ -165,10 +170,23 @@ impl Stream {
             records: Arc::clone(&records),
             pool: Arc::clone(&pool),
         };
-        threads.push(spawn("fetch", move || fetcher.run())?);
+        threads.push(spawn("fetch", watch.seat("fetch"), move || fetcher.run())?);
         let items = Some(items);
         let (pending, in_use, waiting_since) = (None, None, None);
-        Ok(Self { items, pending, in_use, waiting_since, failed_source, threads, stop, budget, ahead, records, pool })
+        Ok(Self {
+            items,
+            pending,
+            in_use,
+            waiting_since,
+            failed_source,
+            threads,
+            watch,
+            stop,
+            budget,
+            ahead,
+            records,
+            pool,
+        })
     }
 
     /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source that
@@ -176,7 +194,13 @@ impl Stream {
     pub fn next(&mut self, timeout: Duration) -> Next {
         self.budget.set_holds_one(self.in_use.is_some());
         let (since, busy) = *self.waiting_since.get_or_insert_with(|| (Instant::now(), self.records.busy()));
-        let next = self.next_within(timeout);
+        let started = Instant::now();
+        let mut next = self.next_within(timeout);
+        if matches!(next, Next::NotYet) {
+            if let Some(error) = self.watch.waited(started.elapsed().min(limits::AWAKE_MAX)) {
+                next = self.give_up(error);
+            }
+        }
         if !matches!(next, Next::NotYet) {
             self.budget.set_holds_one(false);
             self.waiting_since = None;
@@ -212,6 +236,7 @@ impl Stream {
         if self.failed_source.load(Ordering::Acquire) == source_index {
             return Next::NotYet;
         }
+        let chunk = if chunk.failed() { read_anew(&chunk, &self.pool).unwrap_or(chunk) } else { chunk };
         self.records.add_chunk(&chunk);
         match chunk.error() {
             Some(error) => {
@@ -220,6 +245,22 @@ impl Stream {
             }
             None => Next::Chunk(chunk),
         }
+    }
+
+    /// A thread is stuck: the others end, and nothing more comes.
+    fn give_up(&mut self, error: ReadError) -> Next {
+        let source_index = self.pending.as_ref().map_or(0, |(chunk, _)| chunk.source_index);
+        self.end();
+        self.threads.clear();
+        Next::Failed { source_index, error, chunk: None }
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.budget.close();
+        self.ahead.close();
+        self.items = None;
+        self.pending = None;
     }
 
     /// Remembers that a source failed; tells whether that is news.
@@ -237,17 +278,11 @@ impl Stream {
         &self.pool
     }
 
-    /// Stops reading and waits for the threads.
+    /// Stops reading and waits for the threads; not for ever for one that reads from where nothing comes.
     pub fn close(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        self.budget.close();
-        self.ahead.close();
-        self.items = None;
-        self.pending = None;
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing to say here: its chunk was never finished.
-            drop(thread.join());
-        }
+        self.end();
+        let deadline = Instant::now() + limits::CLOSE_PATIENCE;
+        self.threads.drain(..).for_each(|thread| end_by(deadline, thread));
         journal::flush();
     }
 }
@@ -258,8 +293,12 @@ impl Drop for Stream {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(format!("branchline-{name}")).spawn(work).map_err(|error| {
+fn spawn(name: &str, seat: Arc<Seat>, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let run = move || {
+        seat.take();
+        work();
+    };
+    std::thread::Builder::new().name(format!("branchline-{name}")).spawn(run).map_err(|error| {
         ReadError::new(ReadErrorKind::Internal, "", format!("no thread could be started: {error}"))
             .with_hint("use fewer workers")
     })
@@ -273,7 +312,9 @@ fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records
             if stop.load(Ordering::Acquire) {
                 return; // nobody waits for these any more
             }
-            worker.run(task, |decompress_ns, decode_ns| records.add_busy(decompress_ns, decode_ns));
+            let doing = Doing::Decoding { chunk: Arc::clone(&task.chunk), column: task.column, basket: task.basket };
+            let spent = |decompress_ns, decode_ns| records.add_busy(decompress_ns, decode_ns);
+            watched(doing, || worker.run(task, spent));
         }
     }
 }

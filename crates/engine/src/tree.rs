@@ -21,6 +21,7 @@ use crate::ntuple::Ntuple;
 pub struct Tree {
     file: Arc<File>,
     path: String,
+    cycle: i16,
     /// Where its record begins in the file.
     offset: u64,
     content: Content,
@@ -80,7 +81,8 @@ impl Shape<'_> {
 
 impl Tree {
     pub(crate) fn new(file: Arc<File>, entry: Entry, content: Content) -> Self {
-        Self { file, path: entry.path, offset: entry.key.seek, content, index_by_path: OnceLock::new() }
+        let (path, cycle, offset) = (entry.path, entry.key.cycle, entry.key.seek);
+        Self { file, path, cycle, offset, content, index_by_path: OnceLock::new() }
     }
 
     /// The file that it is in.
@@ -91,6 +93,11 @@ impl Tree {
     /// Its path in the file.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Its path with its cycle.
+    pub(crate) fn location(&self) -> String {
+        format!("{};{}", self.path, self.cycle)
     }
 
     /// Its title.

@@ -51,6 +51,7 @@ pub use memory::Memory;
 pub use open::open;
 pub use range::{ByteRange, RangeRead};
 pub use read_ahead::ReadAhead;
+pub use settings::longest_wait;
 pub use stage::Staged;
 pub use store::{ReadEffort, Store};
 pub use trouble::{FaultKind, FaultPlan, Faulty, Proxy, ProxyCounts, Throttle, Throttled};

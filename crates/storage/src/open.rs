@@ -59,7 +59,7 @@ fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
     }
     let own = access.clone();
     let open_one = move |path: &str, settings: &Settings| measured(path, &own, settings);
-    Ok(Arc::new(Replicated::open(replicas, &settings, Box::new(open_one))?))
+    Ok(Arc::new(Replicated::open(replicas, &settings, Arc::new(open_one))?))
 }
 
 /// With copies on this machine, if that is wanted.

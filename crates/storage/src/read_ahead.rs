@@ -89,6 +89,10 @@ impl Store for ReadAhead {
         }
         Ok(effort)
     }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.inner.read_again(reads)
+    }
 }
 
 #[cfg(test)]

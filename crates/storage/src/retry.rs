@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use branchline_trace::journal;
 
 use crate::fault::{Fault, Result};
-use crate::limits::{RETRY_PAUSE, RETRY_PAUSE_MAX};
+use crate::limits::RETRY_PAUSE_MAX;
 use crate::settings::Settings;
 use crate::troubles::{note, note_failure};
 
@@ -26,7 +26,7 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
         tries += 1;
         let goes_on = error.retry_may_help && tries < settings.tries_max;
         if goes_on {
-            std::thread::sleep(pause(tries));
+            std::thread::sleep(pause(settings.pause, tries));
             note(&settings.element, |troubles| troubles.retries_count += 1);
         }
         if error.retry_may_help {
@@ -46,8 +46,8 @@ fn said_with_tries(mut error: Fault, tries: u32) -> Fault {
 }
 
 /// Doubles from try to try. Half of it is random, so that clients which failed together do not come back together.
-pub(crate) fn pause(tries: u32) -> Duration {
-    let whole = RETRY_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX);
+pub(crate) fn pause(first: Duration, tries: u32) -> Duration {
+    let whole = first.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX);
     let random = RandomState::new().hash_one(tries) % 1000;
     whole / 2 + (whole / 2).mul_f64(random as f64 / 1000.0)
 }
@@ -55,6 +55,7 @@ pub(crate) fn pause(tries: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::RETRY_PAUSE;
     use crate::StorageErrorKind;
 
     fn settings() -> Settings {
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_a_limit() {
         for tries in 1..100 {
-            let pause = pause(tries);
+            let pause = pause(RETRY_PAUSE, tries);
             assert!(pause >= RETRY_PAUSE / 2 && pause <= RETRY_PAUSE_MAX, "{pause:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
-use crate::limits::{REQUEST_TIMEOUT, TRIES_MAX, WAIT_MAX};
+use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX, WAIT_MAX};
 
 /// Seconds that a server may stay silent before it is given up.
 const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
@@ -12,6 +12,9 @@ const TRIES_VARIABLE: &str = "BRANCHLINE_STORAGE_TRIES";
 
 /// Seconds that a server may make us wait by saying so.
 const WAIT_VARIABLE: &str = "BRANCHLINE_STORAGE_WAIT";
+
+/// Seconds before the second try; before each further one it is twice as long.
+const PAUSE_VARIABLE: &str = "BRANCHLINE_STORAGE_PAUSE";
 
 /// Waits and tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +27,18 @@ pub(crate) struct Settings {
     pub(crate) wait_max: Duration,
     /// How often a request is made before it has failed.
     pub(crate) tries_max: u32,
+    /// How long the pause before the second try is.
+    pub(crate) pause: Duration,
     /// The storage element whose troubles are counted.
     pub(crate) element: String,
+}
+
+/// How long a call of a store may take that reads so many bytes, with all its tries and waits; what takes longer has not
+/// kept its own deadlines.
+pub fn longest_wait(bytes: u64) -> Duration {
+    let settings = Settings::from_environment();
+    let one = settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
+    (one + RETRY_PAUSE_MAX.min(settings.silence)) * settings.tries_max + settings.wait_max
 }
 
 impl Default for Settings {
@@ -35,6 +48,7 @@ impl Default for Settings {
             silence: REQUEST_TIMEOUT,
             wait_max: WAIT_MAX,
             tries_max: TRIES_MAX,
+            pause: RETRY_PAUSE,
             element: String::new(),
         }
     }
@@ -51,6 +65,9 @@ impl Settings {
         }
         if let Some(seconds) = number(WAIT_VARIABLE).filter(|seconds| (0.0..86_400.0).contains(seconds)) {
             settings.wait_max = Duration::from_secs_f64(seconds);
+        }
+        if let Some(seconds) = number(PAUSE_VARIABLE).filter(|seconds| (0.0..3600.0).contains(seconds)) {
+            settings.pause = Duration::from_secs_f64(seconds);
         }
         if let Some(tries) = number(TRIES_VARIABLE).filter(|tries| (1.0..=100.0).contains(tries)) {
             settings.tries_max = tries as u32;

@@ -1,8 +1,9 @@
 //! The store of a file with one or several replicas: opens the first that answers, and goes on with another in mid-file.
 
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use branchline_trace::journal;
 
@@ -10,6 +11,8 @@ use super::health;
 use super::pace::Pace;
 use super::samples::Samples;
 use crate::fault::Fault;
+use crate::left_behind::within;
+use crate::limits::MOUNT_BYTES_PER_SECOND_MIN;
 use crate::mounted::read_within;
 use crate::retry::pause;
 use crate::settings::Settings;
@@ -26,7 +29,7 @@ pub(crate) fn replicas_in(path: &str) -> Vec<&str> {
 }
 
 /// Opens a replica.
-type OpenOne = Box<dyn Fn(&str, &Settings) -> Result<Arc<dyn Store>> + Send + Sync>;
+type OpenOne = Arc<dyn Fn(&str, &Settings) -> Result<Arc<dyn Store>> + Send + Sync>;
 
 /// A file that is at one or several places.
 pub(crate) struct Replicated {
@@ -88,7 +91,7 @@ impl Replicated {
         };
         let mut order: Vec<usize> = (0..own.replicas.len()).collect();
         order.sort_by_key(|index| health::is_left(&own.replicas[*index].element));
-        let (index, store) = own.first_of(&order, None, |own, index, _| own.open_first(index))?;
+        let (index, store) = own.first_of(&order, None, |own, index, round| own.open_first(index, round))?;
         own.current = AtomicUsize::new(index);
         (own.name, own.identity, own.gap_bytes) = (store.name().to_owned(), store.identity(), store.gap_bytes());
         own.size_bytes = store.size_bytes()?;
@@ -96,10 +99,45 @@ impl Replicated {
         Ok(own)
     }
 
-    fn open_first(&self, index: usize) -> Result<Arc<dyn Store>> {
-        let store = (self.open_one)(&self.replicas[index].location, &self.settings)?;
+    fn open_first(&self, index: usize, round: u32) -> Result<Arc<dyn Store>> {
+        let store = self.open_in_time(index, round)?;
         store.size_bytes()?;
         Ok(store)
+    }
+
+    /// Opens a replica; one of several is left if it does not answer.
+    fn open_in_time(&self, index: usize, round: u32) -> Result<Arc<dyn Store>> {
+        let replica = &self.replicas[index];
+        if self.replicas.len() == 1 {
+            return (self.open_one)(&replica.location, &self.settings);
+        }
+        let (open_one, location, settings) =
+            (Arc::clone(&self.open_one), replica.location.clone(), self.settings.clone());
+        let limit = self.last_limit(0, round);
+        within(limit, move || open_one(&location, &settings))
+            .unwrap_or_else(|error| Err(self.left(index, &error, limit, None)))
+    }
+
+    /// After how long a call of a store has not kept its own deadlines. The last that can be asked may make us wait.
+    fn last_limit(&self, bytes: u64, round: u32) -> Duration {
+        let wait = if round + 1 == self.rounds_max() { self.settings.wait_max } else { Duration::ZERO };
+        let one = self.settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
+        one * self.settings.tries_max + wait
+    }
+
+    /// What is said of a replica that was left because nothing came.
+    fn left(&self, index: usize, error: &io::Error, limit: Duration, range: Option<ByteRange>) -> StorageError {
+        let Replica { element, location, .. } = &self.replicas[index];
+        let fault = if error.kind() == io::ErrorKind::TimedOut {
+            let reason = format!(
+                "{element} gave nothing for {:.1} s, where less was expected; it was left for another replica",
+                limit.as_secs_f64()
+            );
+            Fault::new(StorageErrorKind::Timeout, reason)
+        } else {
+            Fault::new(StorageErrorKind::Io, error.to_string())
+        };
+        fault.at(&without_secrets(location), range)
     }
 
     /// How often all replicas are asked in turn.
@@ -117,7 +155,7 @@ impl Replicated {
         let mut errors: Vec<StorageError> = Vec::new();
         for round in 0..self.rounds_max() {
             if round > 0 {
-                std::thread::sleep(pause(round));
+                std::thread::sleep(pause(self.settings.pause, round));
             }
             errors.clear();
             for index in order {
@@ -183,7 +221,7 @@ impl Replicated {
     }
 
     /// The store of a replica; opened now if it is not yet, and compared with what was read before.
-    fn store(&self, index: usize) -> Result<Arc<dyn Store>> {
+    fn store(&self, index: usize, round: u32) -> Result<Arc<dyn Store>> {
         let replica = &self.replicas[index];
         let mut state = lock(&replica.state);
         match &*state {
@@ -191,8 +229,8 @@ impl Replicated {
             State::Refused(error) => return Err(error.clone()),
             State::Closed => {}
         }
-        let store = (self.open_one)(&replica.location, &self.settings)?;
-        if let Some(how) = self.differs(&*store)? {
+        let store = self.open_in_time(index, round)?;
+        if let Some(how) = self.differs(index, &store, round)? {
             let shown = without_secrets(&replica.location);
             let reason = format!("it is another file than the one that was opened: {how}");
             let error = Fault::new(StorageErrorKind::Changed, reason).at(&shown, None);
@@ -205,7 +243,7 @@ impl Replicated {
     }
 
     /// In what this store is not the file that was opened.
-    fn differs(&self, store: &dyn Store) -> Result<Option<String>> {
+    fn differs(&self, index: usize, store: &Arc<dyn Store>, round: u32) -> Result<Option<String>> {
         let size_bytes = store.size_bytes()?;
         if size_bytes != self.size_bytes {
             return Ok(Some(format!("it has {size_bytes} bytes instead of {}", self.size_bytes)));
@@ -214,13 +252,15 @@ impl Replicated {
             let changed = store.identity() != self.identity;
             return Ok(changed.then(|| "it was written since".to_owned()));
         }
-        let offset = self.samples.differs(store)?;
+        let limit = self.last_limit(0, round);
+        let compared = self.samples.differs(store, limit);
+        let offset = compared.unwrap_or_else(|error| Err(self.left(index, &error, limit, None)))?;
         Ok(offset.map(|offset| format!("its bytes at offset {offset} differ from those read at {}", self.name)))
     }
 
     /// Reads from one replica, and gives it up where another could do better.
     fn read_from(&self, index: usize, reads: &mut [RangeRead], round: u32) -> Result<ReadEffort> {
-        let store = self.store(index)?;
+        let store = self.store(index, round)?;
         if self.replicas.len() == 1 {
             return store.read_ranges(reads);
         }
@@ -230,19 +270,9 @@ impl Replicated {
         // Who was left too early gets more time when its turn comes again, and in the end all that its own deadlines give.
         let limit = limit.saturating_mul(1 << (2 * round).min(16));
         let started = Instant::now();
-        let effort = if round + 1 == self.rounds_max() {
-            store.read_ranges(reads)
-        } else {
-            read_within(limit, &store, reads).unwrap_or_else(|_| {
-                let reason = format!(
-                    "{} gave nothing for {:.1} s, where less was expected; it was left for another replica",
-                    replica.element,
-                    limit.as_secs_f64()
-                );
-                let range = reads.first().map(|read| read.range);
-                Err(Fault::new(StorageErrorKind::Timeout, reason).at(&without_secrets(&replica.location), range))
-            })
-        }?;
+        let limit = if round + 1 == self.rounds_max() { limit.max(self.last_limit(bytes, round)) } else { limit };
+        let effort = read_within(limit, &store, reads)
+            .unwrap_or_else(|error| Err(self.left(index, &error, limit, reads.first().map(|read| read.range))))?;
         lock(&replica.pace).measure(bytes, started.elapsed());
         self.samples.add(reads);
         Ok(effort)

@@ -1,8 +1,11 @@
 //! Checksums of some of what was read, to see whether another replica has the same bytes.
 
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::limits::{SAMPLES_MAX, SAMPLE_BYTES_MAX};
+use crate::mounted::read_within;
 use crate::{ByteRange, RangeRead, Result, Store};
 
 #[derive(Debug, Default)]
@@ -38,16 +41,16 @@ impl Samples {
         }
     }
 
-    /// Where this store has other bytes than were read before; None if it has the same.
-    pub(super) fn differs(&self, store: &dyn Store) -> Result<Option<u64>> {
+    /// Where this store has other bytes than were read before, None if it has the same; unless it takes too long.
+    pub(super) fn differs(&self, store: &Arc<dyn Store>, limit: Duration) -> io::Result<Result<Option<u64>>> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner).samples.clone();
         if samples.is_empty() {
-            return Ok(None);
+            return Ok(Ok(None));
         }
         let mut reads: Vec<RangeRead> = samples.iter().map(|(range, _)| RangeRead::new(*range)).collect();
-        store.read_ranges(&mut reads)?;
-        let other = reads.iter().zip(&samples).find(|(read, (_, sum))| crc32c::crc32c(read.bytes()) != *sum);
-        Ok(other.map(|(read, _)| read.range.offset))
+        let read = read_within(limit, store, &mut reads)?;
+        let other = || reads.iter().zip(&samples).find(|(read, (_, sum))| crc32c::crc32c(read.bytes()) != *sum);
+        Ok(read.map(|_| other().map(|(read, _)| read.range.offset)))
     }
 }
 
@@ -60,18 +63,20 @@ mod tests {
     #[test]
     fn a_store_with_one_other_byte_in_what_was_read_is_told() {
         let bytes: Vec<u8> = (0..100_000).map(|index| (index % 251) as u8).collect();
-        let store = Memory::new("f", bytes.clone());
+        let store: Arc<dyn Store> = Arc::new(Memory::new("f", bytes.clone()));
+        let limit = Duration::from_secs(20);
         let samples = Samples::default();
         for offset in (0..99_000).step_by(1000) {
             let mut read = [RangeRead::new(ByteRange::new(offset, 900))];
             store.read_ranges(&mut read).unwrap();
             samples.add(&read);
         }
-        assert_eq!(samples.differs(&store).unwrap(), None);
+        assert_eq!(samples.differs(&store, limit).unwrap().unwrap(), None);
         for (changed, found) in [(1, Some(0)), (3899, Some(3000)), (98_000, Some(98_000)), (950, None)] {
             let mut other = bytes.clone();
             other[changed] ^= 1;
-            assert_eq!(samples.differs(&Memory::new("g", other)).unwrap(), found, "{changed}");
+            let other: Arc<dyn Store> = Arc::new(Memory::new("g", other));
+            assert_eq!(samples.differs(&other, limit).unwrap().unwrap(), found, "{changed}");
         }
     }
 }

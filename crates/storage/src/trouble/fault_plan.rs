@@ -93,6 +93,8 @@ impl FaultPlan {
     /// What happens to a request of this number, counted from 0, for this file or connection. Of each `every` requests
     /// exactly one is hit.
     pub(super) fn hit(&self, place: &str, number: u64) -> Option<FaultKind> {
+        // Name and folder of a file: where these are does not matter to a seed.
+        let place = place.rmatch_indices('/').nth(1).map_or(place, |(slash, _)| &place[slash + 1..]);
         let number = number.checked_sub(self.after)?;
         let (round, position) = (number / self.every, number % self.every);
         if drawn(self.seed, (place, round)) % self.every != position {

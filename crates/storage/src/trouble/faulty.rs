@@ -90,7 +90,7 @@ impl Store for Faulty {
             None => self.inner.read_ranges(reads),
             Some(FaultKind::Wrong) => {
                 let effort = self.inner.read_ranges(reads)?;
-                change_a_byte(reads, drawn(self.plan.seed, ("byte", self.path(), number)));
+                change_a_byte(reads, drawn(self.plan.seed, ("byte", number)));
                 Ok(effort)
             }
             Some(kind) => {

@@ -96,7 +96,7 @@ fn sites(of: &[(&'static str, Mood, Vec<u8>)]) -> Sites {
 fn open(sites: &Sites, locations: &[&str]) -> Result<Replicated> {
     let settings = Settings { silence: Duration::from_millis(50), tries_max: 2, ..Settings::default() };
     let sites = Arc::clone(sites);
-    Replicated::open(locations, &settings, Box::new(move |location, _| AtSite::open(&sites, location)))
+    Replicated::open(locations, &settings, Arc::new(move |location: &str, _: &Settings| AtSite::open(&sites, location)))
 }
 
 fn read(store: &Replicated, offset: u64) -> Result<Vec<u8>> {

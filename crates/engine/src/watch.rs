@@ -1,0 +1,243 @@
+//! What each thread of a stream is at, so that one that never comes back is found and named instead of waited for.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use branchline_storage::{longest_wait, RangeRead, ReadEffort, Store};
+
+use crate::chunk::Chunk;
+use crate::error::{ReadError, ReadErrorKind};
+use crate::limits::decoder_stuck_after;
+
+/// Something that may take too long.
+#[derive(Debug, Clone)]
+pub(crate) enum Doing {
+    /// A file is opened.
+    Opening { path: String },
+    /// So many bytes are read from a store, the first of them there.
+    Reading { path: String, store: String, bytes: u64, offset: u64 },
+    /// A basket of a column of a chunk is decoded.
+    Decoding { chunk: Arc<Chunk>, column: usize, basket: usize },
+}
+
+impl Doing {
+    /// From when on it is stuck. Stores have deadlines of their own, which come before.
+    fn limit(&self) -> Duration {
+        match self {
+            Self::Opening { .. } => longest_wait(0),
+            Self::Reading { bytes, .. } => longest_wait(*bytes),
+            Self::Decoding { .. } => decoder_stuck_after(),
+        }
+    }
+
+    fn error(&self, thread: &str, waited: Duration) -> ReadError {
+        let (path, what) = match self {
+            Self::Opening { path } => (path.clone(), "opening it".to_owned()),
+            Self::Reading { path, store, bytes, offset } => {
+                (path.clone(), format!("reading {bytes} bytes at offset {offset} from {store}"))
+            }
+            Self::Decoding { chunk, column, basket } => {
+                let tree = &chunk.tree;
+                let branch = chunk.columns[*column];
+                let basket = tree.basket_name(branch, *basket);
+                let what = format!("decoding tree {}, branch {}: {basket}", tree.path(), tree.branch_path(branch));
+                (tree.file().path().to_owned(), what)
+            }
+        };
+        let path = branchline_storage::without_secrets(&path);
+        let message = format!(
+            "{what} has taken {:.0} s without any sign; the thread branchline-{thread} is left behind",
+            waited.as_secs_f64()
+        );
+        let mut error = ReadError::new(ReadErrorKind::Stuck, &path, message);
+        error.retry_may_help = !matches!(self, Self::Decoding { .. });
+        error
+    }
+}
+
+/// What one thread is at.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    thread: String,
+    /// Changes whenever something begins or ends.
+    beat: AtomicU64,
+    doing: Mutex<Option<Doing>>,
+}
+
+thread_local! {
+    static SEAT: RefCell<Option<Arc<Seat>>> = const { RefCell::new(None) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Seat {
+    fn set(&self, doing: Option<Doing>) -> Option<Doing> {
+        self.beat.fetch_add(1, Ordering::Relaxed);
+        std::mem::replace(&mut *lock(&self.doing), doing)
+    }
+
+    /// This thread is watched from here on.
+    pub(crate) fn take(self: Arc<Self>) {
+        SEAT.with(|seat| *seat.borrow_mut() = Some(self));
+    }
+}
+
+/// Puts back what was done before.
+struct Done(Arc<Seat>, Option<Doing>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.set(self.1.take());
+    }
+}
+
+/// Does `work`, and says meanwhile what it is if this thread is watched.
+pub(crate) fn watched<T>(doing: Doing, work: impl FnOnce() -> T) -> T {
+    let seat = SEAT.with(|seat| seat.borrow().clone());
+    let _done = seat.map(|seat| {
+        let before = seat.set(Some(doing));
+        Done(seat, before)
+    });
+    work()
+}
+
+/// Waits until a thread ends, but not longer than until then: one that reads from where nothing comes is left behind.
+pub(crate) fn end_by(deadline: Instant, thread: JoinHandle<()>) {
+    let mut pause = Duration::from_micros(20);
+    while !thread.is_finished() && Instant::now() < deadline {
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+    if thread.is_finished() {
+        // A thread that panicked has nothing to say here: its chunk was never finished.
+        drop(thread.join());
+    }
+}
+
+/// A store whose reads are watched.
+pub(crate) struct Watched(pub(crate) Arc<dyn Store>);
+
+impl Watched {
+    fn reading(&self, reads: &[RangeRead]) -> Doing {
+        Doing::Reading {
+            path: self.0.path().to_owned(),
+            store: self.0.name().to_owned(),
+            bytes: reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length)),
+            offset: reads.first().map_or(0, |read| read.range.offset),
+        }
+    }
+}
+
+impl Store for Watched {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    fn size_bytes(&self) -> branchline_storage::Result<u64> {
+        self.0.size_bytes()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.0.identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        self.0.gap_bytes()
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> branchline_storage::Result<ReadEffort> {
+        watched(self.reading(reads), || self.0.read_ranges(reads))
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> branchline_storage::Result<ReadEffort> {
+        watched(self.reading(reads), || self.0.read_again(reads))
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.0.remarks()
+    }
+}
+
+/// The threads of a stream, and how long the consumer has waited for each of them while it was at the same thing.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    seats: Vec<(Arc<Seat>, u64, Duration)>,
+}
+
+impl Watch {
+    /// A place for one more thread.
+    pub(crate) fn seat(&mut self, thread: &str) -> Arc<Seat> {
+        let seat = Arc::new(Seat { thread: thread.to_owned(), ..Seat::default() });
+        self.seats.push((Arc::clone(&seat), 0, Duration::ZERO));
+        seat
+    }
+
+    /// The consumer has waited so long more, and was awake: a process that was stopped has not waited. Tells of what
+    /// is stuck.
+    pub(crate) fn waited(&mut self, time: Duration) -> Option<ReadError> {
+        for (seat, seen, waited) in &mut self.seats {
+            let beat = seat.beat.load(Ordering::Relaxed);
+            if beat != *seen {
+                (*seen, *waited) = (beat, Duration::ZERO);
+                continue;
+            }
+            let doing = lock(&seat.doing);
+            let Some(doing) = doing.as_ref() else { continue };
+            *waited += time;
+            if *waited > doing.limit() {
+                return Some(doing.error(&seat.thread, *waited));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_at_the_same_thing_is_stuck_and_named() {
+        let mut watch = Watch::default();
+        let (seat, other) = (watch.seat("fetch"), watch.seat("decode-0"));
+        let reading =
+            || Doing::Reading { path: "root://h//f?authz=x".into(), store: "root://h".into(), bytes: 7, offset: 9 };
+        seat.set(Some(reading()));
+        let limit = reading().limit();
+        assert_eq!(watch.waited(limit), None, "it has just begun");
+        other.set(None);
+        assert_eq!(watch.waited(limit), None);
+        let error = watch.waited(Duration::from_secs(1)).unwrap();
+        assert_eq!((error.kind, error.path.as_str()), (ReadErrorKind::Stuck, "root://h//f?authz=***"));
+        let told = "reading 7 bytes at offset 9 from root://h has taken";
+        assert!(error.message.starts_with(told) && error.message.contains("branchline-fetch"), "{error}");
+        seat.set(Some(reading()));
+        assert_eq!(watch.waited(limit * 2), None, "it has begun something else");
+        seat.set(None);
+        assert_eq!((watch.waited(limit * 2), watch.waited(limit * 2)), (None, None), "it has nothing to do");
+    }
+
+    #[test]
+    fn a_thread_says_what_it_is_at_and_what_it_was_at_before() {
+        let mut watch = Watch::default();
+        let seat = watch.seat("fetch");
+        Arc::clone(&seat).take();
+        let at = |seat: &Seat| lock(&seat.doing).as_ref().map(|doing| format!("{doing:?}"));
+        let opening = |path: &str| Doing::Opening { path: path.to_owned() };
+        watched(opening("outer"), || {
+            watched(opening("inner"), || assert!(at(&seat).unwrap().contains("inner")));
+            assert!(at(&seat).unwrap().contains("outer"));
+        });
+        assert_eq!(at(&seat), None);
+    }
+}

@@ -1,0 +1,122 @@
+"""A thousand readings from a storage that fails as a seed draws: the right arrays, or an error that names the file.
+
+What no checksum covers cannot be seen when it is wrong. Such readings are counted, and the count is told: they may only
+be of files whose codec has no checksum.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+import branchline
+from branchline import Access, BranchlineError
+from branchline.errors import StuckError
+from branchline.sensors import take_troubles
+
+SEEDS_IN_A_BLOCK = 100
+BLOCKS = 10
+KINDS = ("stall,for=2ms", "reset", "short", "missing", "wrong")
+#: Far more than any of these readings may take with all its tries.
+DEADLINE_S = 20.0
+WITH_CHECKSUM = {
+    "zlib": uproot.ZLIB(5),
+    "lzma": uproot.LZMA(2),
+    "lz4": uproot.LZ4(4),
+}
+WITHOUT = {"zstd": uproot.ZSTD(5), "none": None}
+ENTRIES = 2000
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Two files of each codec; each has a replica in another folder."""
+    folder = tmp_path_factory.mktemp("seeded")
+    (folder / "replica").mkdir()
+    made: dict[str, list[Path]] = {}
+    for codec, compression in {**WITH_CHECKSUM, **WITHOUT}.items():
+        for number in range(2):
+            path = folder / f"{codec}{number}.root"
+            # Such numbers compress: what does not is stored as it is, and then no codec's checksum covers it.
+            numbers = np.arange(ENTRIES) // 7 + number
+            with uproot.recreate(path, compression=compression) as file:
+                file["t"] = {"x": numbers, "y": numbers * 0.5, "z": ak.unflatten(np.repeat(numbers, 2), 2)}
+            (folder / "replica" / path.name).write_bytes(path.read_bytes())
+            made.setdefault(codec, []).append(path)
+    return made
+
+
+def drawn(seed: int, files: dict[str, list[Path]]) -> tuple[str, list[str], str]:
+    """The codec, the locations and the fault of a seed."""
+    draw = random.Random(seed)
+    codec = draw.choice(sorted(files))
+    kinds = ",".join(draw.sample(KINDS, draw.randint(1, 3)))
+    fault = f"{kinds},every={draw.randint(1, 5)},after={draw.randint(0, 2)},seed={seed}"
+    replicated = draw.random() < 0.4
+    paths = [f"{one} | {one.parent / 'replica' / one.name}" if replicated else str(one) for one in files[codec]]
+    return codec, paths, fault
+
+
+def read(paths: list[str], access: Access) -> Any:
+    return ak.concatenate(list(branchline.iterate([f"{one}:t" for one in paths], access=access, step_size=700)))
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_a_seed_gives_the_right_arrays_or_an_error(
+    block: int, files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch, record_property: Any
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.0005")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "3")
+    right = {codec: read([str(one) for one in paths], Access()) for codec, paths in files.items()}
+    outcomes: Counter[str] = Counter()
+    take_troubles()
+    seeds = range(block * SEEDS_IN_A_BLOCK, (block + 1) * SEEDS_IN_A_BLOCK)
+    for seed in seeds:
+        codec, paths, fault = drawn(seed, files)
+        started = time.monotonic()
+        try:
+            found = read(paths, Access(fault=fault))
+        except BranchlineError as error:
+            assert str(files[codec][0].parent) in str(error), (seed, fault)
+            outcomes["an error"] += 1
+        else:
+            is_right = ak.array_equal(found, right[codec])
+            assert is_right or (codec in WITHOUT and "wrong" in fault), (seed, codec, fault)
+            outcomes["right" if is_right else f"wrong unseen ({codec})"] += 1
+        assert time.monotonic() - started < DEADLINE_S, (seed, fault)
+    met = take_troubles()
+    assert sum(one["retries"] for one in met) > 0
+    assert outcomes["right"] > SEEDS_IN_A_BLOCK / 3
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    record_property("told", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {told}")
+
+
+def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.1")
+    path = files["zlib"][0]
+    right = read([str(path)], Access())
+    take_troubles()
+    for seed in range(5):
+        both = f"{path} | {path.parent / 'replica' / path.name}"
+        assert ak.array_equal(read([both], Access(fault=f"hang,every=3,seed={seed}")), right)
+    assert sum(one["timeouts"] for one in take_troubles()) > 0
+
+
+def test_what_never_answers_ends_in_an_error_that_names_it(
+    files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.2")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
+    path = files["zlib"][0]
+    for after, at in ((0, "opening it"), (1, "bytes at offset 0 from local:")):
+        with pytest.raises(StuckError, match=f"{path.name}: .*{at}.* without any sign"):
+            read([str(path)], Access(fault=f"hang,after={after}"))
