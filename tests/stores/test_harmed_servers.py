@@ -105,18 +105,22 @@ class Strike:
         self.how = HARMS[seed % len(HARMS)]
         self._moment = draw.randrange(-1, SIZE // STEP)
         self._harm = (victim, self.how, path)
+        self._is_struck = False
         self._timer = threading.Timer(0.001, harm, self._harm) if draw.random() < 0.5 else None
 
     def __call__(self, number: int) -> None:
         if number != self._moment:
             return
+        self._is_struck = True
         if self._timer is None:
             harm(*self._harm)
         else:
             self._timer.start()
 
     def mend(self) -> None:
-        if self._timer is not None and self._timer.ident is not None:
+        if not self._is_struck:
+            return
+        if self._timer is not None:
             self._timer.join()
         mend(self._harm[0], self.how)
 
