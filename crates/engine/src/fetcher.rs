@@ -27,6 +27,7 @@ use crate::records::Records;
 use crate::slab::Pool;
 use crate::stream::{Options, Source, SourceTree};
 use crate::tree::Tree;
+use crate::watch::{watched, Doing};
 use crate::worker::Task;
 
 /// What the fetcher tells the consumer, in the order of the sources.
@@ -155,7 +156,8 @@ impl Fetcher {
         source: &Source,
         slot: Option<&Slot>,
     ) -> Result<std::result::Result<(), Stopped>> {
-        let ahead = slot.and_then(Slot::take);
+        let doing = Doing::Opening { path: source.path().to_owned() };
+        let ahead = slot.and_then(|slot| watched(doing, || slot.take()));
         let opened = match ahead.map_or_else(|| self.opening.open(source, &FileRoom::Waiting(&self.budget)), Ok) {
             Ok(opened) => opened,
             Err(_) => return Ok(Err(Stopped)),

@@ -156,10 +156,6 @@ impl Store for Measured {
         self.meter.end(began, result.as_ref().map_or(0, |effort| effort.read_bytes));
         result
     }
-
-    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        self.inner.read_again(reads)
-    }
 }
 
 #[cfg(test)]

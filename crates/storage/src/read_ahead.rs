@@ -89,10 +89,6 @@ impl Store for ReadAhead {
         }
         Ok(effort)
     }
-
-    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        self.inner.read_again(reads)
-    }
 }
 
 #[cfg(test)]
