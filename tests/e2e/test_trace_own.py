@@ -21,7 +21,7 @@ from tests.peers.peers import missing
 
 from branchline.errors import OptionError
 from branchline.tracing import Trace, read_trace
-from branchline.tracing.form import EXTENT, REQUEST
+from branchline.tracing.form import EXTENT, REQUEST, SPAN
 from branchline.tracing.recording import recording, recover
 from branchline.tracing.summary import summarise
 
@@ -32,6 +32,14 @@ class Sum:
 
     def process(self, events):
         return float(sum(events[name].to_numpy().sum() for name in self.branches))
+"""
+LATE = """
+class Late:
+    branches = ["branch_3"]
+
+    def process(self, events):
+        self.count = getattr(self, "count", 0) + 1
+        return float(events["branch_3" if self.count < 2 else "branch_7"].to_numpy().sum())
 """
 SLOW = WAGON.replace("return", "import time; time.sleep(60); return")
 
@@ -98,6 +106,26 @@ def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tm
     assert trace.rows_of(EXTENT).num_rows == 3 * 3 * 3
     assert {row["what"] for row in found["spans"]} >= {"wait", "decompress", "decode"}
     assert job["status"] == "finished"
+    wagons = {row["wagon"] for row in trace.rows_of(SPAN).to_pylist() if row["what"] == "wagon"}
+    assert wagons == {"Sum"}
+
+
+def test_a_read_that_a_wagon_asks_for_has_its_name(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "wagons.py").write_text(LATE)
+    line = [sys.executable, "-m", "branchline", "run", tmp_path / "wagons.py", files[0], "-o", tmp_path / "out"]
+    command = [*map(str, line), "-j", "1", "--step-size", "18000", "--trace", str(tmp_path / "t.parquet")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert ended.returncode == 0, ended.stderr
+    trace = read_trace(tmp_path / "t.parquet")
+    (late,) = {row["wagon"] for row in trace.rows_of(REQUEST).to_pylist()} - {None}
+    assert late == "Late"
+    asked = {row["request"] for row in trace.rows_of(REQUEST).to_pylist() if row["wagon"] == "Late"}
+    hit = {row["branch"] for row in trace.rows_of("part").to_pylist() if row["request"] in asked and whole(row)}
+    assert hit == {"branch_7"}
+
+
+def whole(part: dict[str, Any]) -> bool:
+    return part["size_bytes"] == part["extent_bytes"]
 
 
 def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: Path) -> None:

@@ -47,8 +47,14 @@ struct Journal {
     start_ns: u64,
     queue: Mutex<Queue>,
     woken: Condvar,
-    file: Mutex<File>,
+    output: Mutex<Output>,
     is_ended: AtomicBool,
+}
+
+/// The file, and the buffer that was written last and is used again.
+struct Output {
+    file: File,
+    spare: String,
 }
 
 #[derive(Default)]
@@ -56,6 +62,8 @@ struct Queue {
     lines: String,
     count: usize,
     names: HashMap<String, u64>,
+    /// The file and the tree that were named last, which are mostly those that are named next.
+    recent: [(String, u64); 2],
 }
 
 /// Whether requests are told.
@@ -76,10 +84,10 @@ pub fn begin(folder: &Path) -> io::Result<()> {
         start_ns,
         queue: Mutex::default(),
         woken: Condvar::new(),
-        file: Mutex::new(file),
+        output: Mutex::new(Output { file, spare: String::new() }),
         is_ended: AtomicBool::new(false),
     });
-    journal.line(format_args!("H\t1\t{process}\t{start_ns}"), &mut locked(&journal.queue));
+    journal.line('H', &[1, u64::from(process), start_ns], &mut locked(&journal.queue));
     journal.write()?;
     let own = Arc::clone(&journal);
     std::thread::Builder::new().name("branchline-journal".to_owned()).spawn(move || own.write_along())?;
@@ -131,21 +139,41 @@ pub fn set_queued(since: Option<Instant>) {
     QUEUED.with(|own| own.set(since));
 }
 
-/// The journal of this process. After a fork the child begins one of its own.
 fn current() -> Option<Arc<Journal>> {
     if !is_on() {
         return None;
     }
-    let journal = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+    JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The journal of this process. After a fork the child begins one of its own: its reads come before all else that it
+/// tells, and only they ask the system which process this is.
+fn own() -> Option<Arc<Journal>> {
+    let journal = current()?;
     if journal.process == std::process::id() {
         return Some(journal);
     }
     begin(&journal.folder).ok()?;
-    JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()
+    current()
 }
 
 fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Digits, without the machinery of formats: half of what telling would cost is this.
+fn push_number(text: &mut String, mut number: u64) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 impl Journal {
@@ -164,8 +192,20 @@ impl Journal {
         number
     }
 
-    fn line(&self, line: std::fmt::Arguments<'_>, queue: &mut Queue) {
-        let _ = queue.lines.write_fmt(line);
+    /// The same for a text that is often the one that had this place before.
+    fn recent_name(queue: &mut Queue, place: usize, text: &str) -> u64 {
+        if queue.recent[place].0 != text || text.is_empty() {
+            queue.recent[place] = (text.to_owned(), Self::name(queue, text));
+        }
+        queue.recent[place].1
+    }
+
+    fn line(&self, letter: char, numbers: &[u64], queue: &mut Queue) {
+        queue.lines.push(letter);
+        for number in numbers {
+            queue.lines.push('\t');
+            push_number(&mut queue.lines, *number);
+        }
         queue.lines.push('\n');
         queue.count += 1;
         if queue.count == WAKE_AT {
@@ -185,13 +225,17 @@ impl Journal {
 
     /// Writes what is queued. Two that write do so one after the other, each what it took first.
     fn write(&self) -> io::Result<()> {
-        let mut file = locked(&self.file);
-        let lines = {
+        let mut output = locked(&self.output);
+        let spare = std::mem::take(&mut output.spare);
+        let mut lines = {
             let mut queue = locked(&self.queue);
             queue.count = 0;
-            std::mem::take(&mut queue.lines)
+            std::mem::replace(&mut queue.lines, spare)
         };
-        file.write_all(lines.as_bytes())
+        let written = output.file.write_all(lines.as_bytes());
+        lines.clear();
+        output.spare = lines;
+        written
     }
 
     fn write_along(&self) {
@@ -215,7 +259,7 @@ pub struct Request {
     store: String,
     what: &'static str,
     spans: Vec<Span>,
-    connection: i64,
+    connection: u64,
     attempt: u32,
     queued: Instant,
     sent: Instant,
@@ -226,7 +270,7 @@ pub struct Request {
 
 /// A request that is sent now, for bytes of a file at a store; None where nothing is told.
 pub fn request(what: &'static str, file: &str, store: &str, spans: impl Iterator<Item = Span>) -> Option<Request> {
-    let journal = current()?;
+    let journal = own()?;
     let sent = Instant::now();
     Some(Request {
         journal,
@@ -234,7 +278,7 @@ pub fn request(what: &'static str, file: &str, store: &str, spans: impl Iterator
         store: store.to_owned(),
         what,
         spans: spans.collect(),
-        connection: -1,
+        connection: 0,
         attempt: ATTEMPT.with(Cell::get) + 1,
         queued: QUEUED.with(Cell::get).map_or(sent, |since| since.min(sent)),
         sent,
@@ -245,8 +289,8 @@ pub fn request(what: &'static str, file: &str, store: &str, spans: impl Iterator
 }
 
 impl Request {
-    /// Which connection carries it: a descriptor, a port of ours.
-    pub fn over(&mut self, connection: i64) {
+    /// Which connection carries it: a descriptor, a port of ours; 0 where that is not known.
+    pub fn over(&mut self, connection: u64) {
         self.connection = connection;
     }
 
@@ -280,17 +324,13 @@ impl Drop for Request {
             let wagon = WAGON.with(|own| Journal::name(queue, &own.borrow()));
             let offset = self.spans.first().map_or(0, |span| span.0);
             let (queued, sent, last) = (journal.ns(self.queued), journal.ns(self.sent), journal.ns(last));
-            let (connection, attempt, got) = (self.connection, self.attempt, self.got_bytes);
-            journal.line(
-                format_args!(
-                    "R\t{number}\t{file}\t{store}\t{what}\t{outcome}\t{wagon}\t{thread}\t{connection}\t{attempt}\t\
-                     {offset}\t{asked}\t{got}\t{queued}\t{sent}\t{first}\t{last}"
-                ),
-                queue,
-            );
+            let (connection, attempt, got) = (self.connection, u64::from(self.attempt), self.got_bytes);
+            let about = [number, file, store, what, outcome, wagon, thread, connection, attempt];
+            let sizes = [offset, asked, got, queued, sent, first, last];
+            journal.line('R', &[&about[..], &sizes].concat(), queue);
             if self.spans.len() > 1 {
                 for (offset, length) in &self.spans {
-                    journal.line(format_args!("P\t{number}\t{offset}\t{length}"), queue);
+                    journal.line('P', &[number, *offset, *length], queue);
                 }
             }
         });
@@ -323,17 +363,14 @@ pub fn used(one: &Used<'_>) {
     let end = journal.ns(Instant::now());
     let thread = THREAD.with(|own| *own);
     journal.tell(|queue| {
-        let [file, tree, branch] = [one.file, one.tree, one.branch].map(|text| Journal::name(queue, text));
-        let (offset, size) = one.place.map_or((-1, -1), |(offset, size)| (offset as i64, size as i64));
-        let (basket, first, behind) = (one.basket, one.entries.start, one.entries.end);
+        let (file, tree) = (Journal::recent_name(queue, 0, one.file), Journal::recent_name(queue, 1, one.tree));
+        let branch = Journal::name(queue, one.branch);
+        // No basket lies at 0, where the header is.
+        let (offset, size) = one.place.unwrap_or_default();
+        let (basket, first, behind) = (one.basket as u64, one.entries.start, one.entries.end);
         let (decompress, decode) = (one.decompress_ns, one.decode_ns);
-        journal.line(
-            format_args!(
-                "U\t{file}\t{tree}\t{branch}\t{basket}\t{first}\t{behind}\t{offset}\t{size}\t{thread}\t{end}\t\
-                 {decompress}\t{decode}"
-            ),
-            queue,
-        );
+        let numbers = [file, tree, branch, basket, first, behind, offset, size, thread, end, decompress, decode];
+        journal.line('U', &numbers, queue);
     });
 }
 
@@ -344,7 +381,7 @@ pub fn did(what: &str, wagon: &str, since: Instant) {
     let thread = THREAD.with(|own| *own);
     journal.tell(|queue| {
         let (what, wagon) = (Journal::name(queue, what), Journal::name(queue, wagon));
-        journal.line(format_args!("W\t{what}\t{wagon}\t{thread}\t{begin}\t{end}"), queue);
+        journal.line('W', &[what, wagon, thread, begin, end], queue);
     });
 }
 

@@ -136,7 +136,7 @@ def _requests(read: _Read, start: int, about: dict[str, Any]) -> list[dict[str, 
             "first_byte_ns": np.where(first > 0, np.maximum(first - start, 0), -1),
             "last_byte_ns": np.maximum(last - start, 0),
             "store": read.names.codes(store),
-            "connection": connection,
+            "connection": np.where(connection > 0, connection, -1),
             "attempt": attempt,
             "outcome": read.names.codes(outcome),
         }
@@ -150,6 +150,8 @@ def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
         return []
     file, tree, branch, basket, first, behind, offset, size, thread, end, decompress, decode = table.T
     names = {"file": read.names.codes(file), "tree": read.names.codes(tree), "branch": read.names.codes(branch)}
+    # Of an RNTuple it is not told where its pages lie.
+    offset, size = np.where(size > 0, offset, -1), np.where(size > 0, size, -1)
     common = {
         "basket": basket,
         "entry_start": first,

@@ -24,6 +24,7 @@ from branchline.train.processor import ProcessorEvents
 from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
+from branchline.tree.telling import reading_for
 
 UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
 
@@ -123,7 +124,7 @@ class Coupling:
         seconds_before = self._clock.spent("wagons")
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), core_wait_s()
         try:
-            with self._clock.during("wagons"), self._interruption.allowed():
+            with self._clock.during("wagons"), self._interruption.allowed(), reading_for(wagon.name):
                 if wagon.is_processor:
                     events = self._processor_events.of(columns, metadata, wagon.schema)
                 else:

@@ -272,7 +272,7 @@ impl LocalFile {
 
     fn tell(&self, told: Option<journal::Request>, file: &File, result: std::result::Result<usize, Errno>) {
         let Some(mut told) = told else { return };
-        told.over(i64::from(file.as_raw_fd()));
+        told.over(file.as_raw_fd().unsigned_abs().into());
         match result {
             Ok(count) => {
                 told.got(count as u64);

@@ -136,7 +136,7 @@ impl<'a> Transfer<'a> {
             let with_checksums = self.session.takes.pages && !self.session.link.is_secure();
             let mut asked = Asked::new(self.handle, pieces, with_checksums, self.about);
             if let (Some(told), Ok(address)) = (&mut asked.told, self.session.link.own_address()) {
-                told.over(i64::from(address.port()));
+                told.over(address.port().into());
             }
             bytes += asked.request.size_bytes();
             let stream = self.session.send(&mut asked.request)?;
