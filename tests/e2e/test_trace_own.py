@@ -64,9 +64,9 @@ def reads_in(folder: Path, files: list[Path], until_s: float) -> list[tuple[str,
         for line in part.read_text().splitlines():
             if float(line.split(" ", 1)[0]) > until_s:
                 continue
-            one = re.search(r"pread64\(\d+<([^>]*)>, .*, (\d+)\) = (\d+)$", line)
+            one = re.search(r"(?:pread64|preadv2)\(\d+<([^>]*)>, .*, (\d+)(?:, RWF_NOWAIT)?\) = (\d+|-1 EAGAIN)", line)
             if one is not None and Path(one[1]) in files:
-                found.append((one[1], int(one[2]), int(one[3])))
+                found.append((one[1], int(one[2]), 0 if one[3].startswith("-") else int(one[3])))
             else:
                 assert not any(f"<{path}>" in line for path in files), line
     return sorted(found)

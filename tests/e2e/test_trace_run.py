@@ -196,5 +196,10 @@ def test_what_cannot_be_followed_is_said(tmp_path: Path, esd: Path) -> None:
     program = "import mmap, sys; f = open(sys.argv[1], 'rb'); mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)[5000]"
     found = followed(tmp_path / "t.parquet", sys.executable, "-c", program, str(esd))
     assert "mapped into memory 1 time" in " ".join(found.notes)
+    marks = ["-c", "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()", str(tmp_path / "ran")]
+    with_file = tmp_path / "t.parquet" / "below.parquet"
+    refused = run(with_file, sys.executable, *marks, code=1)
+    assert f"{with_file} could not be written" in refused.stderr
+    assert not (tmp_path / "ran").exists()
     with pytest.raises(OptionError, match="there is no command no-such-program"):
         follow(["no-such-program"])

@@ -15,6 +15,7 @@ from branchline.cli.failure import say, told
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.cli.terminal import output
 from branchline.report.quantities import count, counted, duration, percent, significant, size
+from branchline.report.whole_files import check_writable
 from branchline.tracing import follow, read_trace
 from branchline.tracing.comparing import TOTALS, compare, sentences, write_comparison
 from branchline.tracing.page import write_page
@@ -49,6 +50,8 @@ def run_command(
     It ends with the exit code of the program. Reads through io_uring and through mapped memory are not seen.
     """
     with told(debug=debug):
+        # Before the command runs, perhaps for hours.
+        check_writable(output)
         found = follow(command)
         found.write(output)
         for line in headline(summarise(found)):

@@ -43,6 +43,15 @@ def failed_writing(path: Path) -> Iterator[None]:
         raise _storage_error(path, error) from error
 
 
+def check_writable(path: Path) -> None:
+    """Raise StorageError, which names ``path``, if no file could be written there; leaves nothing behind."""
+    probe = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
+    with failed_writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path``, which appears only when it is whole. Raises StorageError."""
     with whole_file(path) as temporary:

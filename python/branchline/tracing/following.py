@@ -140,6 +140,8 @@ def _outcome(read: Read) -> str:
 
 def _notes(followed: Followed, reads: list[Read]) -> list[str]:
     """What strace could not see."""
+    if not reads and not followed.rings:
+        return []
     notes = ["What a program does with the bytes that it read is not seen: a basket counts as used when it was read."]
     if followed.rings:
         notes.append(

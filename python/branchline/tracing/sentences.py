@@ -24,6 +24,8 @@ def headline(found: dict[str, Any]) -> list[str]:
         f"({count(totals['read_bytes'])} bytes) of {counted(totals['files'], 'file')}, "
         f"{duration(totals['reading_s'])} of {duration(totals['wall_s'])} in them"
     )
+    if not totals["basket_read_calls"]:
+        return [f"{first}."]
     data = (
         f"{counted(totals['basket_read_calls'], 'call')} of these for baskets and pages, which got "
         f"{count(totals['basket_read_bytes'])} bytes; the others opened files and read trees"
@@ -48,7 +50,7 @@ def remarks(found: dict[str, Any]) -> list[str]:
     if totals["unwanted_bytes"] > UNWANTED_SHARE * read:
         said.append(
             f"{size(totals['unwanted_bytes'])}, {percent(totals['unwanted_bytes'], read)} of what came, was of no use: "
-            f"between what was wanted, or of baskets that were not read whole."
+            f"between what was wanted, or of baskets that nobody used or that were not read whole."
         )
     small = sum(row["read_calls"] for row in found["sizes"] if row["up_to_bytes"] <= SMALL_BYTES)
     if small > SMALL_SHARE * calls:
