@@ -74,6 +74,29 @@ def test_a_staged_train_reads_each_byte_once_and_leaves_nothing(kind: str, serve
     assert [path for path in (tmp_path / "stage").rglob("*") if path.is_file()] == []
 
 
+class Waits(Spectra):
+    """Goes on from the first events only when the next file has been copied, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.most = 0
+
+    def process(self, events: ak.Array) -> hist.Hist:
+        end_s = time.monotonic() + 20
+        while self.most < 2 and time.monotonic() < end_s:
+            self.most = max(self.most, len(list(self.folder.rglob("*.whole"))))
+            time.sleep(0.01)
+        return super().process(events)
+
+
+def test_the_next_file_is_staged_while_one_is_worked_on(served: Served, tmp_path: Path) -> None:
+    files = [f"{base(served, 'http')}{name}:events" for name in ("events.root", "small.root")]
+    wagon = Waits(tmp_path / "stage")
+    access = Access(mode="stage", stage_dir=str(tmp_path / "stage"))
+    branchline.run([wagon], files, tmp_path / "out", access=access, workers=1)
+    assert wagon.most == 2
+
+
 def test_a_file_that_has_changed_at_the_server_is_read_anew(served: Served, own_folder: Folder, tmp_path: Path) -> None:
     data = own_folder.below("data")
     server = Nginx(own_folder.below("nginx"), data, served.certificates)
@@ -178,6 +201,17 @@ print(store.remarks)
     assert ended.returncode == 0, ended.stderr
     assert {"cache": "no longer cached: ", "stage": "not staged: "}[how] in ended.stdout
     assert bytes_below(tmp_path) <= 300_000
+
+
+def test_a_secret_in_a_url_is_not_kept(served: Served, tmp_path: Path) -> None:
+    url = f"{base(served, 'http')}small.root?x=1&authz=Bearer%20very.secret"
+    size = (served.data / "small.root").stat().st_size
+    for moved in (size, 0):
+        assert Store(url, Access(cache_dir=tmp_path)).read([(0, size)])[2] == moved
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(kept) == 1
+    assert b"very.secret" not in kept[0].read_bytes()
+    assert kept[0].parent.parent.stat().st_mode & 0o077 == 0
 
 
 def test_folders_and_sizes_that_are_impossible_are_refused(tmp_path: Path) -> None:
