@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging")
+BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "access", "links")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Size:
     storage_megabytes: int
     storage_repeats: int
     storages: int
+    large_file_bytes: int
 
 
 FULL = Size(
@@ -51,6 +53,7 @@ FULL = Size(
     storage_megabytes=200,
     storage_repeats=5,
     storages=5,
+    large_file_bytes=500_000_000,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -64,6 +67,7 @@ QUICK = Size(
     storage_megabytes=2,
     storage_repeats=1,
     storages=3,
+    large_file_bytes=20_000_000,
 )
 
 
@@ -146,6 +150,23 @@ def main() -> None:
         write_results(results, "merging", page, cases, samples)
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
+    run_links(chosen, size, cache, results)
+
+
+def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path) -> None:
+    """The benchmarks over a real server, whose rows are of their own kind."""
+    pages = {}
+    if "access" in chosen:
+        from benches.access import access_page
+
+        pages["access"] = access_page(cache, size.split_files, results, say)
+    if "links" in chosen:
+        from benches.links import links_page
+
+        pages["links"] = links_page(cache, (size.split_files, size.large_file_bytes), results, say)
+    for name, (page, rows) in pages.items():
+        write_results(results, name, page, [], [])
+        (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

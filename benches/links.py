@@ -1,0 +1,182 @@
+"""`python -m benches links`: what a long way to the storage costs, for Branchline and for its peers at their best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benches.link_reader import CACHE_BYTES, measured
+from benches.places import LARGE_TREE, SMALL_TREE, Workload, large_file, served, small_files, some_branches, url_of
+from benches.tables import opening, table
+from branchline._core import Proxy
+
+ROUND_TRIPS_MS = (1, 10, 30, 63, 100)
+PEERS_AT_MS = (100,)
+NARROW = "latency=63ms,bandwidth=7.4MB/s"
+NARROW_MB_PER_S = 7.4
+BRANCHES = 5
+TIMEOUT_S = 120
+#: The peers are given up sooner: some of them take a minute for ten files.
+PEER_TIMEOUT_S = 40
+PEER_FILES = 10
+NARROW_FILES = 20
+READERS: dict[str, dict[str, Any]] = {
+    "Branchline": {"reader": "branchline", "how": {}},
+    "ROOT, TTreeCache and asynchronous prefetching": {
+        "reader": "root",
+        "how": {"cache": CACHE_BYTES, "asynchronous": True},
+    },
+    "uproot, vector reads": {"reader": "uproot", "how": {}},
+    "xrdcp, then Branchline locally": {"reader": "copied", "how": {}},
+}
+
+
+@contextmanager
+def link(port: int, throttle: str) -> Iterator[str]:
+    """A URL of the server's files over a slow link."""
+    proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{port}", throttle, None)
+    try:
+        yield url_of(proxy.port)
+    finally:
+        proxy.close()
+
+
+def row_of(workload: Workload, reader: str, base: str, way: str, timeout_s: float) -> dict[str, Any]:
+    done = measured({**READERS[reader], **workload.request(base)}, timeout_s)
+    about = {"read": workload.name, "reader": reader, "link": way, "files": len(workload.names)}
+    return about | (done or {"limit_s": timeout_s})
+
+
+def fewer(workload: Workload, count: int) -> Workload:
+    return Workload(workload.name, workload.names[:count], workload.tree, workload.branches)
+
+
+def slow_rows(
+    workloads: list[Workload], port: int, folder: Path, progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Branchline from the local disk and over every link, the peers over the longest."""
+    rows = []
+    for workload in workloads:
+        progress(f"{workload.name}: local")
+        row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S)  # warms the disk's cache
+        rows.append(row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S))
+        for round_trip_ms in (0, *ROUND_TRIPS_MS):
+            with link(port, f"latency={round_trip_ms}ms") as base:
+                way = f"{round_trip_ms} ms"
+                progress(f"{workload.name}: {way}")
+                rows.append(row_of(workload, "Branchline", base, way, TIMEOUT_S))
+                if round_trip_ms in PEERS_AT_MS:
+                    for reader in list(READERS)[1:]:
+                        progress(f"{workload.name}: {way}, {reader}")
+                        rows.append(row_of(fewer(workload, PEER_FILES), reader, base, way, PEER_TIMEOUT_S))
+    return rows
+
+
+def narrow_rows(workload: Workload, port: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    """All readers over a link of 63 ms and 7.4 MB/s."""
+    rows = []
+    for reader in READERS:
+        progress(f"{NARROW}: {reader}")
+        with link(port, NARROW) as base:
+            rows.append(row_of(workload, reader, base, "63 ms, 7.4 MB/s", PEER_TIMEOUT_S))
+    return rows
+
+
+def seconds_text(row: dict[str, Any] | None, files: int) -> str:
+    """Seconds for so many files."""
+    if row is None:
+        return ""
+    scale = files / row["files"]
+    if "seconds" not in row:
+        return f"> {row['limit_s'] * scale:.0f}"
+    return f"{row['seconds'] * scale:.2f}"
+
+
+def slow_table(rows: list[dict[str, Any]]) -> str:
+    """Seconds over each link, and how many times the local ones they are."""
+    ways = list(dict.fromkeys(row["link"] for row in rows))
+    lines = []
+    for name in dict.fromkeys(row["read"] for row in rows):
+        found = {(row["reader"], row["link"]): row for row in rows if row["read"] == name}
+        local = found["Branchline", "local"]
+        for reader in READERS:
+            cells = []
+            for way in ways:
+                row = found.get((reader, way))
+                text = seconds_text(row, local["files"])
+                if row and reader == "Branchline" and "seconds" in row and way != "local":
+                    text += f" ({row['seconds'] / local['seconds']:.2f}x)"
+                cells.append(text)
+            lines.append([name, reader, *cells])
+    return table(["read", "reader", *ways], lines)
+
+
+def narrow_table(rows: list[dict[str, Any]]) -> str:
+    lines = []
+    for row in rows:
+        if "seconds" not in row:
+            lines.append([row["reader"], f"> {row['limit_s']}", "", ""])
+            continue
+        rate = row["bytes"] / row["seconds"] / 1e6
+        share = f"{100 * rate / NARROW_MB_PER_S:.0f} %"
+        lines.append([row["reader"], f"{row['seconds']:.1f}", f"{row['bytes'] / 1e6:.1f}", share])
+    return table(["reader", "seconds", "MB moved", "of the link"], lines)
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Branchline's slowdown against the round trip."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for name in dict.fromkeys(row["read"] for row in rows):
+        mine = {row["link"]: row for row in rows if row["read"] == name and row["reader"] == "Branchline"}
+        known = [ms for ms in ROUND_TRIPS_MS if "seconds" in mine.get(f"{ms} ms", {})]
+        local_s = mine["local"]["seconds"]
+        axes.plot(known, [mine[f"{ms} ms"]["seconds"] / local_s for ms in known], marker="o", label=name)
+    axes.axhline(1.2, color="grey", linestyle=":", label="1.2 times local")
+    axes.set(xlabel="round trip [ms]", ylabel="times the seconds from the local disk", ylim=(0, None))
+    axes.legend(fontsize="small")
+    figure.savefig(path.with_suffix(".svg"))
+    figure.savefig(path.with_suffix(".png"), dpi=110)
+
+
+def links_page(
+    cache: Path, sizes: tuple[int, int], results: Path, progress: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Measures, draws, and gives the page with its rows; ``sizes``: the small files, and the bytes of the large one."""
+    small = small_files(cache, sizes[0], progress)
+    large = large_file(cache, sizes[1], progress)
+    names = tuple(small)
+    few = some_branches(next(iter(small.values())), SMALL_TREE, BRANCHES)
+    few_of_large = tuple(f"b{8 * number}" for number in range(BRANCHES))
+    large_text = f"one file of {large.stat().st_size / 1e6:.0f} MB"
+    workloads = [
+        Workload(f"{len(names)} small files, all branches", names, SMALL_TREE, None),
+        Workload(f"{len(names)} small files, {len(few)} branches", names, SMALL_TREE, few),
+        Workload(f"{large_text}, all branches", ("large.root",), LARGE_TREE, None),
+        Workload(f"{large_text}, {BRANCHES} branches", ("large.root",), LARGE_TREE, few_of_large),
+    ]
+    with served({**small, "large.root": large}) as place:
+        rows = slow_rows(workloads, place.port, place.folder, progress)
+        narrow = narrow_rows(fewer(workloads[0], NARROW_FILES), place.port, progress)
+    results.mkdir(parents=True, exist_ok=True)
+    draw(rows, results / "links")
+    lines = opening("What a long way to the storage costs", 1)
+    lines += [
+        "Seconds of a pass in a new process, its first connection to the server among them, over a TCP proxy that",
+        "delays what it hands on; in brackets how many times those from the local disk. The way to the server has all",
+        "the bandwidth of this machine but where it says otherwise. Peers read",
+        f"{PEER_FILES} of the small files, and their seconds are scaled up; a pass that takes too long is given up.",
+        "",
+        slow_table(rows),
+        "",
+        "![](links.svg)",
+        "",
+        f"## A link of 63 ms and 7.4 MB/s: {min(NARROW_FILES, len(names))} small files, all branches",
+        "",
+        narrow_table(narrow),
+    ]
+    return "\n".join(lines) + "\n", [*rows, *narrow]
