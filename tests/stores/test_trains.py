@@ -38,6 +38,11 @@ def test_results_are_the_same(kind: str, served: Served, tmp_path: Path) -> None
     assert found.outputs["spectra"] == expected.outputs["spectra"]
     job = json.loads((tmp_path / kind / "job.json").read_text())
     assert [one["name"] for one in job["storage_elements"]] == [base.rstrip("/")]
+    (link,) = [one for one in job["links"] if one["name"].startswith(base.rstrip("/"))]
+    assert link["round_trip_s"] > 0
+    assert link["bytes_per_second"] > 0
+    assert link["choices"] >= 1
+    assert "a round trip of" in (tmp_path / kind / "report.html").read_text()
 
 
 @pytest.mark.parametrize("kind", ["root", "http"])

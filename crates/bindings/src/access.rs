@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use branchline_storage::{Access, AccessMode, LocalWay};
+use branchline_storage::{links, Access, AccessMode, Choice, LocalWay};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 
 /// The fields of the Python class, which has checked them.
 #[derive(FromPyObject)]
@@ -49,4 +50,23 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
             fault: fields.fault,
         }))
     }
+}
+
+/// The way to every storage element that this process has read from, and what is chosen for it: `name`, `round_trip_s`,
+/// `bytes_per_second`, `gap_bytes`, `requests_in_flight` and `bytes_in_flight`.
+#[pyfunction]
+pub fn links_chosen<'py>(py: Python<'py>, access: PythonAccess) -> PyResult<Bound<'py, PyList>> {
+    let all = PyList::empty(py);
+    for (name, link, gap_bytes) in links() {
+        let choice = Choice::of(&access.0, Some(link), gap_bytes);
+        let about = PyDict::new(py);
+        about.set_item("name", name)?;
+        about.set_item("round_trip_s", link.round_trip.as_secs_f64())?;
+        about.set_item("bytes_per_second", link.bytes_per_second)?;
+        about.set_item("gap_bytes", choice.gap_bytes)?;
+        about.set_item("requests_in_flight", choice.requests_in_flight)?;
+        about.set_item("bytes_in_flight", choice.bytes_in_flight)?;
+        all.append(about)?;
+    }
+    Ok(all)
 }

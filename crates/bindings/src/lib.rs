@@ -20,6 +20,8 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
+    use super::access::links_chosen;
+    #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::files::{File, Tree};

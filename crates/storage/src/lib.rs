@@ -45,7 +45,7 @@ pub use coalesce::{coalesce, Placement, Plan};
 pub use counted::{Counted, Remarks};
 pub use error::{Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
-pub use links::{link_to, Link};
+pub use links::{link_to, links, Link};
 pub use local::{LocalFile, LocalWay};
 pub use memory::Memory;
 pub use open::open;

@@ -1,6 +1,7 @@
 //! What the way to each storage element is like: its round trip and its bandwidth, as reading finds them.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ pub struct Link {
 
 /// Measures the way to one storage element, for all of its files that are open.
 #[derive(Debug, Default)]
-pub(crate) struct Meter(Mutex<State>);
+pub(crate) struct Meter(Mutex<State>, AtomicU64);
 
 #[derive(Debug, Default)]
 struct State {
@@ -47,6 +48,17 @@ pub(crate) fn meter_of(name: &str) -> Arc<Meter> {
 /// The way to a storage element, if something was read from there.
 pub fn link_to(name: &str) -> Option<Link> {
     meter_of(name).link()
+}
+
+/// The ways to all storage elements that this process has read from: name, way, and the gap that files there have.
+pub fn links() -> Vec<(String, Link, u64)> {
+    let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = meters.iter().flatten();
+    let mut links: Vec<(String, Link, u64)> = known
+        .filter_map(|(name, meter)| Some((name.clone(), meter.link()?, meter.1.load(Ordering::Relaxed))))
+        .collect();
+    links.sort_by(|one, other| one.0.cmp(&other.0));
+    links
 }
 
 impl Meter {
@@ -117,6 +129,7 @@ impl Measured {
         let inner = open()?;
         let meter = meter_of(inner.name());
         meter.took(began.elapsed());
+        meter.1.store(inner.gap_bytes(), Ordering::Relaxed);
         Ok(Self { inner, meter })
     }
 }

@@ -434,7 +434,19 @@ def _access(job: Job) -> str:
     chosen = dict(job.get("access") or {})
     mode = str(chosen.pop("mode", ""))
     settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in chosen.items()]
-    return ", ".join([mode, *settings])
+    return ". ".join([", ".join([mode, *settings]), *map(_chosen, job.get("links") or [])])
+
+
+def _chosen(link: Mapping[str, Any]) -> str:
+    """What reading chose for a storage element, and by what."""
+    found = f"{link['name']}: a round trip of {duration(link['round_trip_s'])}, {size(link['bytes_per_second'])}/s"
+    requests = int(link["requests_in_flight"])
+    if not requests:
+        return f"{found}, so nothing was asked for early"
+    return (
+        f"{found}, so up to {counted(requests, 'request')} and {size(link['bytes_in_flight'])} ahead, "
+        f"joined over gaps of {size(link['gap_bytes'])}"
+    )
 
 
 def _setting(value: Any) -> str:

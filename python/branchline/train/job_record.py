@@ -11,7 +11,16 @@ from typing import Any
 import branchline
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
-from branchline.sensors import added_troubles, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes, take_troubles
+from branchline.sensors import (
+    added_troubles,
+    cpu_count,
+    cpu_s,
+    host,
+    joined_links,
+    machine_cpu_s,
+    memory_peak_bytes,
+    take_troubles,
+)
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
@@ -86,6 +95,7 @@ class JobRecord:
             "branches": merged.branches.as_list(),
             "storage_elements": storage_elements(files),
             "storage_remarks": storage_remarks(files),
+            "links": joined_links(merged.links),
             "troubles": added_troubles([*merged.troubles, *take_troubles()]),
             "skipped": skipped,
             "companions_missing": companions_missing(merged.companions_missing),

@@ -25,6 +25,7 @@ class Merged:
     companions_missing: list[dict[str, Any]] = field(default_factory=list)
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[dict[str, Any]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
     error: JobError | None = None
@@ -70,6 +71,7 @@ class Merger:
         merged.companions_missing += result.companions_missing
         merged.recovered |= result.recovered
         merged.troubles += result.troubles
+        merged.links += result.links
         merged.events += result.events
         merged.subjobs_done += result.is_whole
         merged.error = merged.error or result.error

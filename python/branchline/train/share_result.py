@@ -75,6 +75,7 @@ class ShareResult:
     # Files that were never closed, with how many keys were found again.
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[dict[str, Any]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
     events: int = 0
     is_whole: bool = True
     interrupted: bool = False

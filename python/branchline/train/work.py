@@ -12,7 +12,7 @@ from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError
 from branchline.jobs import Context, Finished, Message, Note, SubJob, Wait
 from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S
-from branchline.sensors import cpu_s, host, memory_peak_bytes
+from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.plan import Share, entry_range, open_tree, step_entries
@@ -170,6 +170,7 @@ class Worker:
                 companions = self._coupling.companions
                 records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
+            result.links = links_chosen(self._work.access)
 
     def _work_through(
         self, opened: Opened, stream: ChunkStream, result: ShareResult, records: ShareRecords

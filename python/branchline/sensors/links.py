@@ -1,0 +1,29 @@
+"""What the ways to storage elements are like, and what reading chose for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from branchline import _core
+from branchline.access import Access
+
+_CHOSEN = ("gap_bytes", "requests_in_flight", "bytes_in_flight")
+
+
+def links_chosen(access: Access) -> list[dict[str, Any]]:
+    """The ways that this process has measured, one entry for each storage element: ``name``, ``round_trip_s``,
+    ``bytes_per_second``, and what is chosen for it now: ``gap_bytes``, ``requests_in_flight``, ``bytes_in_flight``.
+    """
+    return _core.links_chosen(access)
+
+
+def joined_links(links: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each storage element: what was found and chosen last, and ``choices``, how many there were."""
+    joined: dict[str, dict[str, Any]] = {}
+    chosen: dict[str, set[tuple[Any, ...]]] = {}
+    for one in links:
+        name = str(one["name"])
+        chosen.setdefault(name, set()).add(tuple(one[field] for field in _CHOSEN))
+        joined[name] = dict(one) | {"choices": len(chosen[name])}
+    return list(joined.values())
