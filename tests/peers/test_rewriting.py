@@ -12,10 +12,12 @@ import awkward as ak
 import pytest
 import uproot
 from tests.peers.peers import missing
+from typer.testing import CliRunner
 
 import branchline
-from branchline.errors import OptionError
-from branchline.layout import merge
+from branchline.cli.app import app
+from branchline.errors import ExpressionError, NoSuchKeyError, OptionError
+from branchline.layout import merge, skim, slim
 
 ENTRIES = (700, 0, 1, 1300)
 #: Codecs as they are asked for, with what ROOT calls them.
@@ -255,6 +257,97 @@ def test_options_of_new_baskets_that_do_not_go_are_refused(inputs: list[str], tm
         with pytest.raises(OptionError):
             merge(inputs, tmp_path / "merged.root", **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_skim_has_the_entries_that_root_copies(root: Any, inputs: list[str], expected: Any, tmp_path: Path) -> None:
+    output, beside = tmp_path / "skim.root", tmp_path / "root.root"
+    made = skim(inputs, output, where="(n > 3) & (x < 3.5)", verify=True)
+    wanted = expected[(expected["n"] > 3) & (expected["x"] < 3.5)]
+    assert made.entries == len(wanted) > 100
+    check(root, output, wanted)
+    chain = root.TChain("events")
+    for path in inputs:
+        chain.Add(path)
+    file = root.TFile.Open(str(beside), "RECREATE")
+    copied = chain.CopyTree("n > 3 && x < 3.5")
+    copied.Write()
+    file.Close()
+    with branchline.open(beside) as file:
+        ours = branchline.open(output)["events"].arrays()
+        for name in ("n", "x", "letters", "values", "text", "lists", "objects"):
+            assert ak.to_list(file["events"][name].array()) == ak.to_list(ours[name]), name
+
+
+def test_a_function_selects_entries_and_none_may_be_left(
+    root: Any, inputs: list[str], expected: Any, tmp_path: Path
+) -> None:
+    output = tmp_path / "skim.root"
+    skim(inputs, output, where=lambda events: ak.sum(events["values"], axis=1) > 50, codec="zstd:1", cluster_events=20)
+    check(root, output, expected[ak.sum(expected["values"], axis=1) > 50])
+    assert skim(inputs, output, where="n < 0", force=True).entries == 0
+    assert len(uproot.open(output)["events"]["n"].array()) == 0
+    with pytest.raises(ExpressionError, match="one number for each"):
+        skim(inputs, output, where="values > 3", force=True)
+
+
+@pytest.mark.parametrize("way", [{}, {"codec": "lz4:1"}, {"cluster_events": 100}], ids=("fast", "recompress", "slow"))
+def test_a_slimmed_tree_has_the_branches_that_are_wanted_and_those_that_count_them(
+    root: Any, inputs: list[str], expected: Any, tmp_path: Path, way: dict[str, Any]
+) -> None:
+    output = tmp_path / "slim.root"
+    for options, names in (
+        ({"branches": ["values", "text", "clones"]}, {"n", "values", "text", "clones"}),
+        ({"drop": ["n", "l*", "objects", "clones"]}, {"n", "x", "flag", "pair", "values", "text", "vector"}),
+    ):
+        slim(inputs, output, verify=True, force=True, **options, **way)
+        tree = uproot.open(output)["events"]
+        assert {branch.name for branch in tree.branches} == names
+        with branchline.open(output) as file:
+            found = file["events"].arrays()
+        for name in found.fields:
+            assert ak.to_list(found[name]) == ak.to_list(expected[name]), name
+        for name in names & {"n", "x", "values", "text", "pair"}:
+            assert ak.to_list(tree[name].array()) == ak.to_list(expected[name]), name
+        file = root.TFile.Open(str(output))
+        tree = file.Get("events")
+        assert {leaf.GetBranch().GetName().split(".")[0] for leaf in tree.GetListOfLeaves()} >= names - {"vector"}
+        for entry in range(0, len(expected), 7):
+            assert tree.GetEntry(entry) > 0
+            assert list(tree.values) == ak.to_list(expected["values"][entry])
+            assert str(tree.text) == expected["text"][entry]
+        assert tree.GetZipBytes() == sum(branch.GetZipBytes("*") for branch in tree.GetListOfBranches())
+        assert root.RDataFrame("events", str(output)).Sum("n").GetValue() == ak.sum(expected["n"])
+        file.Close()
+
+
+def test_names_that_no_branch_has_are_refused(inputs: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "slim.root"
+    with pytest.raises(NoSuchKeyError, match="no branch of tree events is like 'nothing'"):
+        slim(inputs, output, branches=["n", "nothing"])
+    with pytest.raises(OptionError, match="no branch"):
+        slim(inputs, output, drop=["*"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_make_what_the_functions_make(inputs: list[str], expected: Any, tmp_path: Path) -> None:
+    output = tmp_path / "out.root"
+    wagons = tmp_path / "wagons.py"
+    wagons.write_text("class Many:\n    def process(self, events):\n        return events.n > 3\n")
+    for arguments, entries in (
+        (["reorder", "--order", "branch"], len(expected)),
+        (["recompress", "--codec", "lz4:4"], len(expected)),
+        (["slim", "--branches", "n,val*"], len(expected)),
+        (["skim", "--where", "n > 3"], int(ak.sum(expected["n"] > 3))),
+        (["skim", "--wagon", f"{wagons}:Many", "--cluster-events", "50"], int(ak.sum(expected["n"] > 3))),
+    ):
+        command = [*arguments, *inputs, "-o", str(output), "--force", "--verify"]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, (command, result.output)
+        tree = uproot.open(output)["events"]
+        assert tree.num_entries == entries, command
+        wanted = expected if entries == len(expected) else expected[expected["n"] > 3]
+        assert ak.to_list(tree["values"].array()) == ak.to_list(wanted["values"]), command
+    assert CliRunner().invoke(app, ["skim", *inputs, "-o", str(output), "--force"]).exit_code != 0
 
 
 def test_a_codec_that_there_is_not_is_refused(inputs: list[str], tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 //! Fast merge for Python.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ struct Wanted {
     tree: Option<String>,
     order: String,
     codec: Option<String>,
+    branches: HashMap<String, HashSet<String>>,
     rewrites: bool,
     basket_size: Option<u32>,
     cluster_events: Option<u64>,
@@ -71,6 +72,7 @@ impl Merge {
             access: wanted.access.unwrap_or_default().0,
             output: wanted.output,
             tree: wanted.tree,
+            branches: wanted.branches,
             order,
             codec,
             rewriting,

@@ -10,7 +10,7 @@ mod schema;
 mod tree_input;
 mod volume;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -39,6 +39,9 @@ pub enum Order {
     Entry,
 }
 
+/// By the path of a tree which of its branches are kept, with those that they need; all of trees that are not named.
+pub type Branches = HashMap<String, HashSet<String>>;
+
 /// What is to be merged.
 #[derive(Debug, Clone)]
 pub struct MergeOptions {
@@ -50,6 +53,8 @@ pub struct MergeOptions {
     pub output: PathBuf,
     /// Path of the only tree that is wanted; everything if it is not given.
     pub tree: Option<String>,
+    /// Which branches of trees are wanted.
+    pub branches: Branches,
     /// The order of the baskets.
     pub order: Order,
     /// Whether a file that is there already is replaced.

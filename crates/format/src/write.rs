@@ -12,6 +12,7 @@ mod new_basket;
 mod numbers;
 pub mod record;
 mod record_class;
+mod slim;
 mod sum;
 
 pub use basket::BasketTools;
@@ -24,4 +25,5 @@ pub use infos::{join_infos, InfoList};
 pub use key::{move_record, NewKey, NewPlace};
 pub use new_basket::{BasketForm, BasketFrame, BasketMaker, Bounds, Entries, NewBasket, References};
 pub use record::{Kept, KeptKind, Owner, Recording};
+pub use slim::slim;
 pub use sum::{Addend, Sum};

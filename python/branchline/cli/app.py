@@ -17,6 +17,7 @@ from branchline.cli.merging import merge
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.proxying import proxy
 from branchline.cli.reading_options import Reading, with_reading_options
+from branchline.cli.rewriting import recompress, reorder, skim, slim
 from branchline.cli.tables import print_forecast
 from branchline.cli.terminal import output
 from branchline.cli.tracing import trace
@@ -172,6 +173,8 @@ def show(
 app.command()(inspect)
 app.command()(merge)
 app.command()(verify)
+for command in (reorder, recompress, skim, slim):
+    app.command()(command)
 app.command()(proxy)
 app.add_typer(trace)
 app.command("demo-data")(demo_data)

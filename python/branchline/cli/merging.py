@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -59,8 +60,9 @@ def merge(
 ) -> None:
     """Merges files: trees by copying baskets or making new ones, histograms and the like by adding them up."""
     with told(debug=debug):
-        with _progress_bar() as progress:
-            merged = merge_files(
+        tell_of(
+            partial(
+                merge_files,
                 inputs,
                 output,
                 tree=tree,
@@ -75,11 +77,17 @@ def merge(
                 memory_limit=memory,
                 access=access(),
                 force=force,
-                progress=progress,
             )
-        _tell(merged)
-        if merged.skipped:
-            raise typer.Exit(EXIT_INCOMPLETE)
+        )
+
+
+def tell_of(job: Callable[..., MergeResult]) -> None:
+    """Does what takes a ``progress``, shows it, and tells what was made."""
+    with _progress_bar() as progress:
+        merged = job(progress=progress)
+    _tell(merged)
+    if merged.skipped:
+        raise typer.Exit(EXIT_INCOMPLETE)
 
 
 def _tell(merged: MergeResult) -> None:

@@ -7,6 +7,7 @@ from branchline.lazily import lazily
 if TYPE_CHECKING:
     from branchline.layout.datasets import DatasetLayout, inspect_dataset
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
+    from branchline.layout.keeping import skim, slim
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
     from branchline.layout.places import Places
     from branchline.layout.verifying import Verification, VerifiedTree, verify
@@ -24,6 +25,8 @@ __all__ = [
     "inspect_dataset",
     "inspect_file",
     "merge",
+    "skim",
+    "slim",
     "verify",
 ]
 
@@ -32,6 +35,7 @@ __getattr__ = lazily(
     {
         "branchline.layout.datasets": ("DatasetLayout", "inspect_dataset"),
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
+        "branchline.layout.keeping": ("skim", "slim"),
         "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),
         "branchline.layout.places": ("Places",),
         "branchline.layout.verifying": ("Verification", "VerifiedTree", "verify"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,6 +28,16 @@ class MergeProgress:
     files_done: int
     files_count: int
     bytes_done: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of trees: by the path of a tree its branches, with those that they need; by the path of a file its
+    entries, as one bit for each and their number. What is not named is kept whole.
+    """
+
+    branches: Mapping[str, Collection[str]] = field(default_factory=dict)
+    entries: Mapping[str, tuple[bytes, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,7 @@ def merge(
     access: Access | None = None,
     force: bool = False,
     progress: Callable[[MergeProgress], None] | None = None,
+    kept: Kept | None = None,
 ) -> MergeResult:
     """Merges what many files hold into one, without decompressing baskets unless ``codec`` is given.
 
@@ -91,13 +102,15 @@ def merge(
     without inputs that cannot be merged; ``verify`` reads what was written again and compares every basket with what
     was copied, before it has its name. Inputs that are open and what is copied take at most ``memory_limit``, beside
     the tables of the output; ``access`` says how inputs are read. The outputs appear under their names when all of
-    them are whole; ``force`` replaces files that are there. ``progress`` is called a few times a second.
+    them are whole; ``force`` replaces files that are there. ``progress`` is called a few times a second;
+    `skim` and `slim` say what is ``kept``.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
     `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
     there are not.
     """
-    rewrites = _check_layout(order, basket_size, cluster_events, cluster_bytes)
+    kept = kept or Kept()
+    rewrites = _check_layout(order, basket_size, cluster_events, cluster_bytes, kept)
     paths, tree = _inputs(inputs, tree)
     wanted: dict[str, Any] = {
         "inputs": paths,
@@ -110,7 +123,8 @@ def merge(
         "basket_size": None if basket_size is None else parse_bytes(basket_size),
         "cluster_events": cluster_events,
         "cluster_bytes": None if cluster_bytes is None else parse_bytes(cluster_bytes),
-        "selections": {},
+        "selections": dict(kept.entries),
+        "branches": {path: set(names) for path, names in kept.branches.items()},
         "replace": force,
         "max_size": None if max_size is None else parse_bytes(max_size),
         "skip_bad_files": skip_bad_files,
@@ -135,12 +149,16 @@ def run_merge(wanted: dict[str, Any], progress: Callable[[MergeProgress], None] 
 
 
 def _check_layout(
-    order: Order, basket_size: int | str | None, cluster_events: int | None, cluster_bytes: int | str | None
+    order: Order,
+    basket_size: int | str | None,
+    cluster_events: int | None,
+    cluster_bytes: int | str | None,
+    kept: Kept,
 ) -> bool:
     """Whether entries come to new baskets. Raises `OptionError` for options that do not go together."""
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
-    rewrites = not (basket_size is None and cluster_events is None and cluster_bytes is None)
+    rewrites = bool(kept.entries) or not (basket_size is None and cluster_events is None and cluster_bytes is None)
     if rewrites and order != "entry":
         raise OptionError(
             f"new baskets are laid down by entry, not by {order}", hint="branchline reorder does it in a second step"

@@ -64,7 +64,7 @@ impl<'a> Ahead<'a> {
         while let Some(index) = self.next() {
             let path = &self.options.inputs[index];
             let mistake = || Err(ReadError::new(ReadErrorKind::Internal, path, MISTAKE));
-            let open = || Input::open(path, self.options.tree.as_deref(), &self.options.access);
+            let open = || Input::open(path, self.options.tree.as_deref(), &self.options.branches, &self.options.access);
             let input = guarded(open).unwrap_or_else(mistake);
             let bytes = input.as_ref().map_or(0, Input::memory_bytes);
             let mut state = self.lock();

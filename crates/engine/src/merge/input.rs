@@ -20,6 +20,7 @@ use crate::new_file::{mark_uuid, ObjectName};
 
 use super::tree_input::TreeInput;
 use super::volume::digest_of_key;
+use super::Branches;
 
 /// The class by which objects know others (TRef).
 const PROCESS_ID: &str = "TProcessID";
@@ -94,7 +95,7 @@ impl Item {
 
 impl Input {
     /// Opens a file and reads all of it but baskets: everything, or only the tree with this path.
-    pub(super) fn open(path: &str, tree: Option<&str>, access: &Access) -> Result<Self> {
+    pub(super) fn open(path: &str, tree: Option<&str>, branches: &Branches, access: &Access) -> Result<Self> {
         let file = File::open(path, access)?;
         if file.recovered_count() > 0 {
             let message = "the file was never closed: what was written to it last is missing";
@@ -112,7 +113,7 @@ impl Input {
                 input.add_process_id(&entry, &mut reader)?;
                 continue;
             }
-            let content = content_of(&file, &entry, &mut reader)?;
+            let content = content_of(&file, &entry, branches, &mut reader)?;
             input.items.push(Item { path: entry.path, key: entry.key, content });
         }
         Ok(input)
@@ -229,7 +230,12 @@ impl Input {
     }
 }
 
-fn content_of(file: &Arc<File>, entry: &Entry, reader: &mut MetadataReader<'_>) -> Result<Content> {
+fn content_of(
+    file: &Arc<File>,
+    entry: &Entry,
+    branches: &Branches,
+    reader: &mut MetadataReader<'_>,
+) -> Result<Content> {
     let key = &entry.key;
     let named = |error: &branchline_format::error::FormatError| {
         ReadError::from_format(file.path(), &error.clone().in_object(format!("{} {}", key.class_name, entry.path)))
@@ -247,7 +253,8 @@ fn content_of(file: &Arc<File>, entry: &Entry, reader: &mut MetadataReader<'_>) 
     let mut decompressor = Decompressor::new();
     let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
     if is_tree {
-        return TreeInput::new(file, &entry.path, key, plain).map(|tree| Content::Tree(Box::new(tree)));
+        let wanted = branches.get(&entry.path);
+        return TreeInput::new(file, &entry.path, key, plain, wanted).map(|tree| Content::Tree(Box::new(tree)));
     }
     let addend =
         Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()).map_err(|error| named(&error))?;

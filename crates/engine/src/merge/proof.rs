@@ -11,7 +11,7 @@ use super::input::{Content, Input};
 use super::record::Totals;
 use super::tree_input::TreeInput;
 use super::volume::Finished;
-use super::Order;
+use super::{Branches, Order};
 
 /// Refuses an output that differs from what was to be written.
 pub(super) fn check(finished: &mut Finished, mut go_on: impl FnMut() -> Result<()>) -> Result<()> {
@@ -22,7 +22,7 @@ pub(super) fn check(finished: &mut Finished, mut go_on: impl FnMut() -> Result<(
         error.path.clone_from(&path);
         error
     };
-    let written = Input::open(&temporary, None, &Access::default()).map_err(renamed)?;
+    let written = Input::open(&temporary, None, &Branches::new(), &Access::default()).map_err(renamed)?;
     for (name, totals) in finished.trees() {
         let item = written.items.iter().find(|item| item.path == name);
         let Some(Content::Tree(tree)) = item.map(|item| &item.content) else {

@@ -205,6 +205,7 @@ impl Totals {
 
     fn changes(&self, recording: &Recording<'_>) -> std::result::Result<Changes, FormatError> {
         let mut changes = Changes::new();
+        changes.without(&self.first.dropped);
         self.change_tree(recording, &mut changes)?;
         let by_id: HashMap<u64, usize> =
             recording.owners.iter().enumerate().map(|(owner, about)| (about.id, owner)).collect();

@@ -1,11 +1,11 @@
 //! A tree of a file that is merged, and the facts of its record that add up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{OwnerKind, Recording, TreeIndex};
+use branchline_format::write::{slim, OwnerKind, Recording, TreeIndex};
 
 use crate::error::{ReadError, Result};
 use crate::file::File;
@@ -22,6 +22,8 @@ pub(super) struct TreeInput {
     /// Without what its baskets hold.
     pub(super) tree: TTree,
     pub(super) facts: TreeFacts,
+    /// Branches of its record that are left out of it, as objects.
+    pub(super) dropped: HashSet<u64>,
     /// Its record, not compressed, and the size of the key in front.
     pub(super) plain: Vec<u8>,
     pub(super) key_size: u64,
@@ -45,15 +47,22 @@ pub(super) struct TreeFacts {
 
 impl TreeInput {
     /// Takes a tree apart and checks that it can be merged.
-    pub(super) fn new(file: &File, path: &str, key: &TKey, plain: Vec<u8>) -> Result<Self> {
+    pub(super) fn new(
+        file: &File,
+        path: &str,
+        key: &TKey,
+        plain: Vec<u8>,
+        branches: Option<&HashSet<String>>,
+    ) -> Result<Self> {
         let infos = file.class_infos();
         let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
-        let tree = read_tree(&plain, key.key_size, &key.class_name, infos).map_err(named)?;
+        let mut tree = read_tree(&plain, key.key_size, &key.class_name, infos).map_err(named)?;
+        let dropped = branches.map(|branches| slim(&mut tree, &|path| branches.contains(path))).unwrap_or_default();
         check_baskets(file, &tree)?;
         let facts = Recording::of_tree(&plain, key.key_size, &key.class_name, infos)
             .and_then(|recording| TreeFacts::of(&recording))
             .map_err(named)?;
-        Ok(Self { tree, facts, plain, key_size: key.key_size })
+        Ok(Self { tree, facts, dropped, plain, key_size: key.key_size })
     }
 
     /// A tree without anything, which stands for one that is elsewhere for a moment.
@@ -65,7 +74,7 @@ impl TreeInput {
             has_relatives: false,
             branches: Vec::new(),
         };
-        Self { tree, facts: TreeFacts::default(), plain: Vec::new(), key_size: 0 }
+        Self { tree, facts: TreeFacts::default(), dropped: HashSet::new(), plain: Vec::new(), key_size: 0 }
     }
 
     fn baskets_count(&self) -> u64 {

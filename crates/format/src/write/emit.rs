@@ -1,6 +1,7 @@
 //! An object that was taken apart, put together again at another place and with some of its members replaced.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::error::{FormatError, Result};
@@ -23,6 +24,7 @@ const OUTERMOST: u64 = 1;
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     bytes: HashMap<usize, Vec<u8>>,
+    dropped: HashSet<u64>,
 }
 
 impl Changes {
@@ -51,6 +53,11 @@ impl Changes {
         }
         self.bytes.insert(index, bytes);
         Ok(())
+    }
+
+    /// Leaves out objects that arrays point to, and what nobody else points to with them.
+    pub fn without(&mut self, ids: &HashSet<u64>) {
+        self.dropped.extend(ids);
     }
 
     /// Replaces the bytes of a member.
@@ -121,19 +128,96 @@ impl Recording<'_> {
         let mut emitter = Emitter::new(key_size);
         emitter.old_key_size = self.key_size;
         emitter.out.reserve(self.bytes.len());
-        let mut next = 0;
-        while let Some(token) = self.tokens.get(next) {
-            next += 1;
-            if let Token::Kept(number) = token {
-                if let Some(bytes) = changes.bytes.get(number) {
-                    emitter.out.extend_from_slice(bytes);
-                    next = self.kept[*number].tokens.end;
-                }
-            } else {
-                emitter.token(token, self.bytes)?;
+        let whole = 0..self.tokens.len();
+        Emission { recording: self, changes, leaves: self.leaves_of_tree(changes) }.range(whole, &mut emitter)?;
+        Ok(emitter.out)
+    }
+
+    /// The array of all leaves of a tree, some of which go with their branches.
+    fn leaves_of_tree(&self, changes: &Changes) -> Option<Range<usize>> {
+        let (_, kept) = self.find(0, "fLeaves").filter(|_| !changes.dropped.is_empty())?;
+        Some(kept.tokens.clone())
+    }
+
+    /// The tokens of an object.
+    fn tokens_of(&self, wanted: u64) -> Option<Range<usize>> {
+        let start = self.tokens.iter().position(|token| matches!(token, Token::Object { id, .. } if *id == wanted))?;
+        let mut depth = 0;
+        for (index, token) in self.tokens.iter().enumerate().skip(start) {
+            match token {
+                Token::Object { .. } | Token::Begin => depth += 1,
+                Token::End => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return Some(start..index + 1);
             }
         }
-        Ok(emitter.out)
+        None
+    }
+}
+
+/// The walk over what was taken apart.
+struct Emission<'a, 'r> {
+    recording: &'a Recording<'r>,
+    changes: &'a Changes,
+    /// Where the array of all leaves of the tree is, if it becomes shorter.
+    leaves: Option<Range<usize>>,
+}
+
+impl Emission<'_, '_> {
+    fn range(&self, range: Range<usize>, emitter: &mut Emitter) -> Result<()> {
+        let recording = self.recording;
+        let mut next = range.start;
+        while let Some(token) = recording.tokens.get(next).filter(|_| next < range.end) {
+            next += 1;
+            match token {
+                Token::Kept(number) => {
+                    if let Some(bytes) = self.changes.bytes.get(number) {
+                        emitter.out.extend_from_slice(bytes);
+                        next = recording.kept[*number].tokens.end;
+                    }
+                }
+                Token::Array { head, ends } if !self.changes.dropped.is_empty() => {
+                    self.array((next, head, ends), emitter)?;
+                    next = ends.last().copied().unwrap_or(next);
+                }
+                Token::Seen { id, .. } if !self.changes.dropped.is_empty() && !emitter.knows(*id) => {
+                    // What it was first met in may be dropped.
+                    match recording.tokens_of(*id).filter(|_| !self.changes.dropped.contains(id)) {
+                        Some(tokens) => self.range(tokens, emitter)?,
+                        None => emitter.out.extend([0; 4]),
+                    }
+                }
+                token => emitter.token(token, recording.bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The pointers of an array that are kept.
+    fn array(&self, (first, head, ends): (usize, &Range<usize>, &[usize]), emitter: &mut Emitter) -> Result<()> {
+        let count_at = emitter.out.len();
+        emitter.out.extend_from_slice(&self.recording.bytes[head.clone()]);
+        let are_leaves = self.leaves.as_ref().is_some_and(|leaves| leaves.contains(&first));
+        let mut kept_count = 0u32;
+        let mut start = first;
+        for end in ends {
+            let is_dropped = match self.recording.tokens.get(start) {
+                Some(Token::Object { id, .. }) => self.changes.dropped.contains(id),
+                Some(Token::Seen { id, .. }) => {
+                    self.changes.dropped.contains(id) || (are_leaves && !emitter.knows(*id))
+                }
+                _ => false,
+            };
+            if !is_dropped {
+                self.range(start..*end, emitter)?;
+                kept_count += 1;
+            }
+            start = *end;
+        }
+        emitter.out[count_at..count_at + 4].copy_from_slice(&kept_count.to_be_bytes());
+        Ok(())
     }
 }
 
@@ -167,7 +251,9 @@ impl Emitter {
     fn token(&mut self, token: &Token, bytes: &[u8]) -> Result<()> {
         match token {
             Token::Kept(_) => {}
-            Token::Bytes(range) => self.out.extend_from_slice(&bytes[range.clone()]),
+            Token::Bytes(range) | Token::Array { head: range, .. } => {
+                self.out.extend_from_slice(&bytes[range.clone()]);
+            }
             Token::Fixed(range) => {
                 if self.out.len() as u64 + self.key_size != range.start as u64 + self.old_key_size {
                     let message = "an object of a class that the file does not describe cannot be moved";
@@ -216,6 +302,11 @@ impl Emitter {
         self.out.extend_from_slice(class_name.as_bytes());
         self.out.push(0);
         Ok(())
+    }
+
+    /// Whether something that was emitted is referred to by this.
+    fn knows(&self, id: u64) -> bool {
+        id == OUTERMOST || self.references.contains_key(&id)
     }
 
     pub(super) fn end(&mut self) -> Result<()> {

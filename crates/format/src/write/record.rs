@@ -39,6 +39,8 @@ pub(super) enum Token {
     End,
     /// A pointer to an object that came before, which some writers count the bytes of.
     Seen { id: u64, is_counted: bool },
+    /// The number of pointers and the lower bound of a TObjArray, whose pointers follow: of each the token behind it.
+    Array { head: Range<usize>, ends: Vec<usize> },
     /// What may be replaced begins here: its number among [`Recording::kept`].
     Kept(usize),
 }

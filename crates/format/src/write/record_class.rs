@@ -9,7 +9,7 @@ use crate::streamer::{ClassInfo, Element};
 use crate::tree::{builtin, Basic};
 
 use super::family::OwnerKind;
-use super::record::{KeptKind, Recorder};
+use super::record::{KeptKind, Recorder, Token};
 
 /// Type codes of TVirtualStreamerInfo::EReadWrite.
 mod code {
@@ -83,10 +83,21 @@ impl Recorder<'_, '_> {
     /// TObjArray::Streamer.
     fn pointer_array(&mut self) -> Result<()> {
         let header = self.collection_head()?;
+        self.copy_up_to(self.position());
+        let start = self.position();
         let count = i64::from(self.buffer.cursor.i32()?);
         let _lower_bound = self.buffer.cursor.i32()?;
+        let head = start..self.position();
+        self.skip_copying();
+        let array = self.tokens.len();
+        self.tokens.push(Token::Array { head, ends: Vec::new() });
         for _ in 0..self.buffer.cursor.checked_count(count, 4)? {
             self.pointer()?;
+            self.copy_up_to(self.position());
+            let end = self.tokens.len();
+            if let Some(Token::Array { ends, .. }) = self.tokens.get_mut(array) {
+                ends.push(end);
+            }
         }
         self.end(header, false)
     }
