@@ -13,7 +13,7 @@ use super::copy::{digest_of, Copying};
 use super::input::{Content, Input};
 use super::tree_input::TreeInput;
 use super::volume::digest_of_key;
-use super::Order;
+use super::{Branches, Order};
 
 /// What is compared.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl Contents {
     fn of(paths: &[String], options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
         let mut all = Self::default();
         for path in paths {
-            let input = Input::open(path, options.tree.as_deref(), &options.access)?;
+            let input = Input::open(path, options.tree.as_deref(), &Branches::new(), &options.access)?;
             all.add(input, go_on)?;
         }
         Ok(all)
