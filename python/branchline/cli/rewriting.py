@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
@@ -10,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from branchline.access import Access
 from branchline.cli.failure import told
 from branchline.cli.merging import merge as merge_command
 from branchline.cli.merging import tell_of
+from branchline.cli.reading_options import with_reading_options
 from branchline.errors import OptionError, WagonError
 from branchline.layout.keeping import Select
 from branchline.layout.keeping import skim as skim_files
@@ -30,19 +29,18 @@ def _with_merge_options(*without: str) -> Callable[[Callable[..., Any]], Callabl
         own = inspect.signature(choose, eval_str=True).parameters
         shared = {
             name: one
-            for name, one in inspect.signature(merge_command).parameters.items()
+            for name, one in inspect.signature(inspect.unwrap(merge_command), eval_str=True).parameters.items()
             if name not in own and name not in without
         }
 
         @functools.wraps(choose)
         def command(**given: Any) -> None:
-            debug = given.pop("debug")
-            fields = {one.name: given.pop(f"access_{one.name}") for one in dataclasses.fields(Access)}
+            debug, access = given.pop("debug"), given.pop("access")
             with told(debug=debug):
                 make, options = choose(**{name: given.pop(name) for name in own})
                 given["memory_limit"] = given.pop("memory")
                 inputs, output = given.pop("inputs"), given.pop("output")
-                tell_of(functools.partial(make, inputs, output, access=Access(**fields), **given, **options))
+                tell_of(functools.partial(make, inputs, output, access=access(), **given, **options))
 
         places = [shared.pop("inputs"), shared.pop("output")]
         parameters = [
@@ -50,7 +48,7 @@ def _with_merge_options(*without: str) -> Callable[[Callable[..., Any]], Callabl
         ]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
-        return command
+        return with_reading_options(command)
 
     return made
 

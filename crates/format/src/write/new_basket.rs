@@ -100,7 +100,9 @@ impl Entries {
         }
         let bounds = match plain.bounds()? {
             Some(bounds) => Bounds::Stored(bounds),
-            None => Bounds::Fixed(plain.fixed_size()?),
+            None => Bounds::Fixed(plain.fixed_size().map_err(|_| {
+                FormatError::unsupported("its baskets do not say where entries of different sizes begin")
+            })?),
         };
         let references = match (kind, &bounds) {
             (Kind::Data(layout), Bounds::Stored(bounds)) => References::At(layout.references(plain, bounds)?),
