@@ -154,8 +154,8 @@ pub(crate) const STAGE_RANGES: u64 = 4;
 pub(crate) const STAGE_LANES: usize = 2;
 /// How often one looks whether another job has copied the file.
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// Another job that copies a file and does not get on is waited for so long.
-pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(30);
+/// Another job that copies a file and does not get on is waited for so long: a round of its requests at 500 kB/s.
+pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Local reads at a time, on threads. Network mounts answer them side by side; a disk of our own has as many by advice.
 pub(crate) const LOCAL_LANES: usize = 8;
