@@ -165,17 +165,20 @@ def merging_page(
 ) -> tuple[str, list[Case], list[Sample]]:
     """Makes the inputs, merges them in all ways, and gives the page with its cases and samples."""
     cases, arms, samples = cases_of(cache, files, events, progress), mergers(), []
+    if repeats == 1:
+        cases = [case for case in cases if case.name.endswith("warm")]
     folder = cache / "merging"
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "merged.root"
-    for number in range(repeats + 1):
+    warmups = min(1, repeats - 1)
+    for number in range(1 - warmups, repeats + 1):
         order = random.Random(number).sample(arms, len(arms))
         for case in cases:
             progress(f"merging {case.name}: round {number} of {repeats}")
             for arm in order:
                 seconds, peak, entries = measure(arm, case, output, is_cold=case.name.endswith("cold"))
                 extra = {"peak_bytes": float(peak), "size_bytes": float(output.stat().st_size)}
-                if number > 0:  # the first round warms programs and caches
+                if number > 0:  # a round before warms programs and caches
                     samples.append(Sample(case.name, arm.key, number, seconds, entries, None, extra))
     output.unlink(missing_ok=True)
     for case in cases:

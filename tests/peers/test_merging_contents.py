@@ -239,14 +239,19 @@ def test_trees_of_all_directories_are_those_of_hadd(root: Any, merged: tuple[str
 
 @pytest.mark.parametrize("records_at", [2_000_000_000 - 40_000, 2_100_000_000])
 def test_places_behind_two_gigabytes_are_written_as_root_reads_them(
-    root: Any, inputs: list[str], merged: tuple[str, str], tmp_path: Path, records_at: int
+    root: Any,
+    inputs: list[str],
+    merged: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    records_at: int,
 ) -> None:
     """The output has a hole in front, so that its records lie around the place where numbers become larger."""
     output = str(tmp_path / "large.root")
-    wanted = {"inputs": inputs, "access": None, "output": output, "tree": None, "order": "entry", "codec": None}
-    limits = {"max_size": None, "skip_bad_files": False, "verify": True, "memory": 2**30, "records_at": records_at}
-    made = _core.Merge({**wanted, **limits, "replace": False}).run()
-    assert made["size_bytes"] == Path(output).stat().st_size > 2_000_000_000
+    whole = _core.Merge
+    monkeypatch.setattr(_core, "Merge", lambda wanted: whole({**wanted, "records_at": records_at}))
+    made = merge(inputs, output, verify=True)
+    assert made.size_bytes == Path(output).stat().st_size > 2_000_000_000
     ours, small = uproot.open(output), uproot.open(merged[1])
     assert ours.classnames() == small.classnames()
     for name in ("events", "deep/er/small", "empty"):
@@ -278,3 +283,24 @@ def test_hadd_adds_what_was_merged_on(inputs: list[str], merged: tuple[str, str]
     file, parts = uproot.open(twice), [uproot.open(path) for path in (merged[1], inputs[0])]
     assert np.array_equal(file["d"].values(), sum(part["d"].values() for part in parts))
     assert file["events"].num_entries == sum(part["events"].num_entries for part in parts)
+
+
+def test_damaged_inputs_are_told_or_merged_and_never_panic(inputs: list[str], tmp_path: Path) -> None:
+    seed = 20261121
+    rng = np.random.default_rng(seed)
+    content = np.frombuffer(Path(inputs[1]).read_bytes(), np.uint8)
+    damaged, output = tmp_path / "damaged.root", tmp_path / "output.root"
+    told: list[str] = []
+    for _ in range(40):
+        changed = content.copy()
+        places = rng.integers(len(changed), size=rng.choice([1, 2, 20]))
+        changed[places] = rng.choice([0, 1, 0x40, 0x7F, 0x80, 0xFF], size=len(places))
+        damaged.write_bytes(changed[: rng.integers(len(changed)) if rng.random() < 0.1 else None].tobytes())
+        try:
+            merge([inputs[0], str(damaged)], output, force=True)
+        except branchline.BranchlineError as error:
+            told.append(str(error))
+        else:
+            assert uproot.open(output)["events"].num_entries > 0
+    assert told, seed
+    assert [error for error in told if "mistake" in error or "damaged.root" not in error] == [], seed
