@@ -1,0 +1,59 @@
+"""Read basket by basket, the file of the ALICE study takes the calls of its table, and those beyond have names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.peers.peers import missing, shared_data
+
+from branchline import Access
+from branchline.layout import inspect_file
+from branchline.tracing import Trace, read_trace
+from branchline.tracing.recording import recording
+from branchline.tracing.summary import summarise
+from branchline.tree import ChunkStream, Source
+
+
+def test_plain_reads_are_those_of_the_study_and_a_few_baskets_twice(tmp_path: Path) -> None:
+    folder = shared_data()
+    if folder is None:
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+    path = str(folder / "root" / "AliESDs-0.root")
+    every = inspect_file(f"{path}:esdTree").wanted
+    here = [name for name in every if not name.startswith(("ESDfriend.", "AliESDFMD.", "CaloClusters"))]
+    with (
+        recording(tmp_path / "t.parquet", "a test"),
+        ChunkStream([Source(path, "esdTree")], here, access=Access(mode="plain")) as stream,
+    ):
+        for chunk in stream:
+            del chunk
+    trace = read_trace(tmp_path / "t.parquet")
+    for_baskets = calls_for_baskets(trace)
+    seen: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in trace.rows_of("part").to_pylist():
+        if row["request"] in for_baskets and row["size_bytes"] == row["extent_bytes"]:
+            seen.setdefault((row["branch"], row["basket"]), []).append(row)
+    found = list(seen.values())
+    # Its table 3: 483 calls for 1 377 525 bytes, a call for each basket.
+    assert len(found) == 483
+    assert sum(rows[0]["size_bytes"] for rows in found) == 1_377_525
+    # Beyond these there are baskets that were read again: counts of elements, for each basket that they count for.
+    again = {rows[0]["branch"]: len(rows) - 1 for rows in found if len(rows) > 1}
+    totals = summarise(trace)["totals"]
+    assert totals["basket_read_calls"] == 483 + sum(again.values())
+    assert set(again) <= {
+        "Tracks/Tracks.fTRDnSlices",
+        "Tracks/Tracks.fTPCClusterMap.fNbytes",
+        "Tracks/Tracks.fTPCSharedMap.fNbytes",
+    }
+    assert sum(again.values()) <= 10
+
+
+def calls_for_baskets(trace: Trace) -> set[int]:
+    """The requests that begin with a basket: those before opened the file."""
+    first: dict[int, dict[str, Any]] = {}
+    for row in trace.rows_of("part").to_pylist():
+        if row["request"] not in first or row["offset"] < first[row["request"]]["offset"]:
+            first[row["request"]] = row
+    return {number for number, row in first.items() if row["what"] == "basket"}
