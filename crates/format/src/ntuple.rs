@@ -14,3 +14,4 @@ pub mod number;
 pub mod page_list;
 mod reader;
 pub mod schema;
+pub mod write;

@@ -232,14 +232,7 @@ impl ColumnReader<'_> {
             Need::Nothing(error) => error,
             Need::Bytes { .. } => FormatError::damaged(page.locator.offset, "the page was not fetched"),
         })?;
-        if !page.has_checksum {
-            return Ok(stored);
-        }
-        let size = stored.len() - PAGE_CHECKSUM_SIZE as usize;
-        let checksum = stored[size..].first_chunk::<8>().map(|raw| u64::from_le_bytes(*raw));
-        if checksum != Some(xxh3_64(&stored[..size])) {
-            return Err(FormatError::damaged(page.locator.offset, "the page does not agree with its checksum"));
-        }
+        let size = verified(&stored, page)?.len();
         Ok(match stored {
             Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..size]),
             Cow::Owned(mut bytes) => {
@@ -252,8 +245,7 @@ impl ColumnReader<'_> {
     /// Bytes of a page after decompression, before memory is taken for them.
     fn plain_size(&self, page: &Page) -> Result<usize> {
         let size = self.encoding.page_size(page.elements_count);
-        let most = page.locator.size.saturating_mul(COMPRESSION_FACTOR_MAX).min(PAGE_SIZE_MAX);
-        if size > most {
+        if size > plain_size_max(page) {
             let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
             return Err(FormatError::damaged(page.locator.offset, message));
         }
@@ -382,6 +374,25 @@ impl ColumnReader<'_> {
         })?;
         Ok(out)
     }
+}
+
+/// The compressed bytes of a page, which agree with its checksum if it has one.
+pub(super) fn verified<'a>(stored: &'a [u8], page: &Page) -> Result<&'a [u8]> {
+    if !page.has_checksum {
+        return Ok(stored);
+    }
+    let damaged = |what: &str| FormatError::damaged(page.locator.offset, what);
+    let split = stored.split_last_chunk::<{ PAGE_CHECKSUM_SIZE as usize }>();
+    let (compressed, checksum) = split.ok_or_else(|| damaged("the page is shorter than its checksum"))?;
+    if u64::from_le_bytes(*checksum) != xxh3_64(compressed) {
+        return Err(damaged("the page does not agree with its checksum"));
+    }
+    Ok(compressed)
+}
+
+/// Bytes that a page can have after decompression.
+pub(super) fn plain_size_max(page: &Page) -> u64 {
+    page.locator.size.saturating_mul(COMPRESSION_FACTOR_MAX).min(PAGE_SIZE_MAX)
 }
 
 fn unpack(decompress: &mut Decompress<'_>, stored: &[u8], room: &mut [u8]) -> Result<Codec> {

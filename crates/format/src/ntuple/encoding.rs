@@ -262,7 +262,7 @@ fn to_native(size: usize, values: &mut [u8]) {
 }
 
 /// A number of so many bits among others without gaps, the lowest bit first.
-fn packed(plain: &[u8], index: usize, bits: usize) -> u32 {
+pub(super) fn packed(plain: &[u8], index: usize, bits: usize) -> u32 {
     let start = index * bits;
     let last = (start + bits).div_ceil(8);
     let mut wide = 0u64;

@@ -12,8 +12,8 @@ use crate::held::{Held, Need};
 use super::reader::Reader;
 
 /// Bytes in front of the payload of an envelope, and of the checksum behind it.
-const HEAD_SIZE: usize = 8;
-const CHECKSUM_SIZE: usize = 8;
+pub(super) const HEAD_SIZE: usize = 8;
+pub(super) const CHECKSUM_SIZE: usize = 8;
 /// Bytes of the place of a further key of a blob.
 const KEY_OFFSET_SIZE: u64 = 8;
 /// No envelope of a file that people have is near this.
@@ -21,7 +21,7 @@ const ENVELOPE_SIZE_MAX: u64 = 4 << 30;
 /// No codec of ROOT's shrinks data by more than this.
 const COMPRESSION_FACTOR_MAX: u64 = 40_000;
 /// A non-standard locator with a 64-bit size.
-const LARGE_LOCATOR: u32 = 1;
+pub(super) const LARGE_LOCATOR: u32 = 1;
 
 /// A range of bytes of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -334,8 +334,7 @@ pub(super) fn optional(content: Column) -> Column {
 
 #[cfg(test)]
 mod tests {
-    use super::super::encoding::Encoding;
-    use super::super::schema::{Column, Field};
+    use super::super::schema::{Column, ColumnType, Field};
     use super::*;
 
     fn field(name: &str, parent: Option<usize>, array_size: Option<u64>) -> Field {
@@ -363,9 +362,10 @@ mod tests {
         schema.fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
         schema.fields[0].children = vec![1];
         schema.fields[1].columns = vec![vec![0]];
-        let encoding = Encoding::new(0x0c, 32, None);
+        let kind = ColumnType { number: 0x0c, bits: 32, range: None };
+        let encoding = kind.encoding();
         schema.columns =
-            vec![Column { encoding, field: 1, representation: 0, first_element: 0, suppressed_before: false }];
+            vec![Column { kind, encoding, field: 1, representation: 0, first_element: 0, suppressed_before: false }];
         let classes = Arc::new(Classes::new(Arc::default()));
         for one in [0, 1] {
             let reason = standalone_form(&schema, &classes, one).unwrap_err();

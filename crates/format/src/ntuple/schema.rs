@@ -16,12 +16,12 @@ const COLUMN_SIZE_MIN: usize = 8 + 12;
 const ALIAS_SIZE_MIN: usize = 8 + 8;
 const EXTRA_SIZE_MIN: usize = 8 + 12;
 /// Flags of a field.
-const REPETITIVE: u16 = 1;
-const PROJECTED: u16 = 2;
-const HAS_TYPE_CHECKSUM: u16 = 4;
+pub(super) const REPETITIVE: u16 = 1;
+pub(super) const PROJECTED: u16 = 2;
+pub(super) const HAS_TYPE_CHECKSUM: u16 = 4;
 /// Flags of a column.
 const DEFERRED: u16 = 1;
-const HAS_RANGE: u16 = 2;
+pub(super) const HAS_RANGE: u16 = 2;
 /// Extra type information that is a list of streamer infos.
 const STREAMER_INFO: u32 = 0;
 
@@ -73,9 +73,42 @@ pub struct Field {
     pub columns: Vec<Vec<usize>>,
 }
 
+/// The type of a column's elements, as it stands on disk.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ColumnType {
+    /// Number of the type.
+    pub number: u16,
+    /// Bits of an element.
+    pub bits: u16,
+    /// Lowest and highest value, if they are told.
+    pub range: Option<(f64, f64)>,
+}
+
+impl ColumnType {
+    /// How such elements are stored; an error tells of a type of a later version.
+    pub fn encoding(&self) -> std::result::Result<Encoding, String> {
+        Encoding::new(self.number, self.bits, self.range)
+    }
+}
+
+/// What is said about a type beside its fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeInfo {
+    /// What it is: 0 for a list of streamer infos.
+    pub content: u32,
+    /// Version of the type.
+    pub type_version: u32,
+    /// Name of the type.
+    pub type_name: Vec<u8>,
+    /// The information.
+    pub bytes: Vec<u8>,
+}
+
 /// A column; its number is its place in the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
+    /// The type of its elements.
+    pub kind: ColumnType,
     /// How its elements are stored; an error tells of one of a later version.
     pub encoding: std::result::Result<Encoding, String>,
     /// The field that it belongs to.
@@ -97,10 +130,10 @@ pub struct Schema {
     pub columns: Vec<Column>,
     /// Fields at the top, in order.
     pub top: Vec<usize>,
-    /// Lists of streamer infos of the classes of streamed objects, as ROOT writes them.
-    streamer_infos: Vec<Vec<u8>>,
+    /// What is said about types, such as the streamer infos of the classes of streamed objects.
+    pub type_infos: Vec<TypeInfo>,
     /// Physical column and field of each alias.
-    aliases: Vec<(usize, usize)>,
+    pub aliases: Vec<(usize, usize)>,
 }
 
 /// The header envelope.
@@ -154,11 +187,9 @@ impl Schema {
         let (mut extras, count) = reader.list(EXTRA_SIZE_MIN)?;
         for _ in 0..count {
             let mut extra = extras.record()?;
-            let (content, _type_version) = (extra.u32()?, extra.u32()?);
-            extra.string_bytes()?;
-            if content == STREAMER_INFO {
-                self.streamer_infos.push(extra.string_bytes()?.to_vec());
-            }
+            let (content, type_version) = (extra.u32()?, extra.u32()?);
+            let (type_name, bytes) = (extra.string_bytes()?.to_vec(), extra.string_bytes()?.to_vec());
+            self.type_infos.push(TypeInfo { content, type_version, type_name, bytes });
         }
         Ok(())
     }
@@ -181,7 +212,7 @@ impl Schema {
             let (field, representation) = (self.columns[number].field, self.columns[number].representation);
             self.attach(number, field, representation)?;
         }
-        for (physical, field) in std::mem::take(&mut self.aliases) {
+        for (physical, field) in self.aliases.clone() {
             let Some(column) = self.columns.get(physical) else {
                 return Err(FormatError::damaged(0, format!("an alias of column {physical}, which is not there")));
             };
@@ -210,12 +241,13 @@ impl Schema {
 
     /// The classes of objects that streamers wrote: those that the schema describes, and those of the file.
     pub fn classes(&self, of_file: &Arc<Classes>) -> Result<Arc<Classes>> {
-        if self.streamer_infos.is_empty() {
+        let mut lists = self.type_infos.iter().filter(|one| one.content == STREAMER_INFO).peekable();
+        if lists.peek().is_none() {
             return Ok(Arc::clone(of_file));
         }
         let mut infos = ClassInfos::default();
-        for list in &self.streamer_infos {
-            infos.add_pointed(list).map_err(|error| error.in_object("streamer infos of the schema"))?;
+        for list in lists {
+            infos.add_pointed(&list.bytes).map_err(|error| error.in_object("streamer infos of the schema"))?;
         }
         infos.add_missing(of_file.infos());
         Ok(Arc::new(Classes::new(Arc::new(infos))))
@@ -269,13 +301,15 @@ fn read_field(reader: &mut Reader<'_>, number: usize) -> Result<Field> {
 }
 
 fn read_column(reader: &mut Reader<'_>) -> Result<Column> {
-    let (kind, bits) = (reader.u16()?, reader.u16()?);
+    let (number, bits) = (reader.u16()?, reader.u16()?);
     let field = reader.u32()? as usize;
     let (flags, representation) = (reader.u16()?, reader.u16()?);
     let first_element = if flags & DEFERRED != 0 { reader.i64()? } else { 0 };
     let range = if flags & HAS_RANGE != 0 { Some((reader.f64()?, reader.f64()?)) } else { None };
+    let kind = ColumnType { number, bits, range };
     Ok(Column {
-        encoding: Encoding::new(kind, bits, range),
+        kind,
+        encoding: kind.encoding(),
         field,
         representation,
         first_element: first_element.unsigned_abs(),

@@ -1,0 +1,242 @@
+//! Elements of columns outside pages, as native numbers: those that pages are decoded to and encoded from.
+//!
+//! Ends of collections are numbers of 64 bits, variants an index of 64 and a tag of 32, truncated floats are floats,
+//! and quantized ones the number of their step, so that nothing is lost on the way from one page to another.
+
+use std::ops::Range;
+
+use crate::error::{FormatError, Result};
+
+use super::super::encoding::{packed, Encoding, Kind};
+use super::super::number::Number;
+
+/// Bytes of an element.
+pub fn element_size(encoding: &Encoding) -> usize {
+    match encoding.kind {
+        Kind::Bit => 1,
+        Kind::Plain(number) | Kind::Split(number) => number.size(),
+        Kind::Index(_) | Kind::SplitIndex(_) => 8,
+        Kind::Switch => 12,
+        Kind::Truncated | Kind::Quantized { .. } => 4,
+    }
+}
+
+/// Adds some elements of a page of `count` to `out`.
+pub fn decode(encoding: &Encoding, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut Vec<u8>) -> Result<()> {
+    let filled = out.len();
+    match encoding.kind {
+        Kind::Index(_) | Kind::SplitIndex(_) => {
+            let mut ends = Vec::with_capacity(wanted.len());
+            encoding.indexes(plain, count, wanted, &mut Vec::new(), &mut ends)?;
+            ends.iter().for_each(|end| out.extend_from_slice(&end.to_ne_bytes()));
+        }
+        Kind::Switch => {
+            let mut switches = Vec::with_capacity(wanted.len());
+            encoding.switches(plain, wanted, &mut switches)?;
+            push_switches(&switches, out);
+        }
+        Kind::Quantized { .. } => {
+            wanted.for_each(|index| out.extend_from_slice(&packed(plain, index, encoding.bits).to_ne_bytes()));
+        }
+        Kind::Truncated => {
+            out.resize(filled + 4 * wanted.len(), 0);
+            encoding.numbers(plain, count, wanted, Number::F32, &mut out[filled..])?;
+        }
+        Kind::Bit => {
+            out.resize(filled + wanted.len(), 0);
+            encoding.numbers(plain, count, wanted, Number::Bool, &mut out[filled..])?;
+        }
+        Kind::Plain(number) | Kind::Split(number) => {
+            out.resize(filled + number.size() * wanted.len(), 0);
+            encoding.numbers(plain, count, wanted, number, &mut out[filled..])?;
+        }
+    }
+    Ok(())
+}
+
+/// Variants as elements.
+pub fn push_switches(switches: &[(u64, u32)], out: &mut Vec<u8>) {
+    for (index, tag) in switches {
+        out.extend_from_slice(&index.to_ne_bytes());
+        out.extend_from_slice(&tag.to_ne_bytes());
+    }
+}
+
+/// Indexes and tags of variants.
+pub fn switches(elements: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
+    elements.as_chunks::<12>().0.iter().map(|raw| {
+        let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;
+        (u64::from_ne_bytes([i0, i1, i2, i3, i4, i5, i6, i7]), u32::from_ne_bytes(tag))
+    })
+}
+
+/// The plain bytes of a page of these elements.
+pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
+    Ok(match encoding.kind {
+        Kind::Bit => pack(elements.iter().map(|bit| u32::from(*bit != 0)), elements.len(), 1),
+        Kind::Plain(number) => little_endian(number.size(), elements),
+        Kind::Split(number) => {
+            let mut together = little_endian(number.size(), elements);
+            if number.is_signed() {
+                zigzag(number.size(), &mut together);
+            }
+            split(number.size(), &together)
+        }
+        Kind::Index(number) => ends(number, elements, false)?,
+        Kind::SplitIndex(number) => split(number.size(), &ends(number, elements, true)?),
+        Kind::Switch => switches(elements)
+            .flat_map(|(index, tag)| index.to_le_bytes().into_iter().chain(tag.to_le_bytes()))
+            .collect(),
+        Kind::Truncated => {
+            let values = elements.as_chunks::<4>().0;
+            pack(values.iter().map(|raw| u32::from_ne_bytes(*raw) >> (32 - encoding.bits)), values.len(), encoding.bits)
+        }
+        Kind::Quantized { .. } => {
+            let values = elements.as_chunks::<4>().0;
+            pack(values.iter().map(|raw| u32::from_ne_bytes(*raw)), values.len(), encoding.bits)
+        }
+    })
+}
+
+fn little_endian(size: usize, elements: &[u8]) -> Vec<u8> {
+    let mut bytes = elements.to_vec();
+    if cfg!(target_endian = "big") {
+        bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+    bytes
+}
+
+/// Ends of collections, as differences if that is wanted.
+fn ends(number: Number, elements: &[u8], as_differences: bool) -> Result<Vec<u8>> {
+    let size = number.size();
+    let mut bytes = Vec::with_capacity(elements.len() / 8 * size);
+    let mut before = 0u64;
+    for raw in elements.as_chunks::<8>().0 {
+        let end = u64::from_ne_bytes(*raw);
+        if size == 4 && end > u64::from(u32::MAX) {
+            let message = format!("collections with {end} elements in a cluster, of which 32 bits cannot tell");
+            return Err(FormatError::unsupported(message));
+        }
+        let stored = if as_differences { end.wrapping_sub(before) } else { end };
+        bytes.extend_from_slice(&stored.to_le_bytes()[..size]);
+        before = end;
+    }
+    Ok(bytes)
+}
+
+/// Numbers of so many bits without gaps, the lowest bit first.
+fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity((count * bits).div_ceil(8));
+    let (mut waiting, mut waiting_bits) = (0u64, 0);
+    for value in values {
+        waiting |= u64::from(value) << waiting_bits;
+        waiting_bits += bits;
+        while waiting_bits >= 8 {
+            bytes.push(waiting as u8);
+            waiting >>= 8;
+            waiting_bits -= 8;
+        }
+    }
+    if waiting_bits > 0 {
+        bytes.push(waiting as u8);
+    }
+    bytes
+}
+
+/// All first bytes first, then all second ones and so on.
+fn split(size: usize, together: &[u8]) -> Vec<u8> {
+    match size {
+        2 => split_of::<2>(together),
+        4 => split_of::<4>(together),
+        8 => split_of::<8>(together),
+        _ => together.to_vec(),
+    }
+}
+
+fn split_of<const SIZE: usize>(together: &[u8]) -> Vec<u8> {
+    let (elements, _) = together.as_chunks::<SIZE>();
+    let mut bytes = Vec::with_capacity(together.len());
+    for plane in 0..SIZE {
+        bytes.extend(elements.iter().map(|element| element[plane]));
+    }
+    bytes
+}
+
+/// Puts the sign into the lowest bit; the numbers are little-endian.
+fn zigzag(size: usize, values: &mut [u8]) {
+    macro_rules! of {
+        ($signed:ty, $size:literal) => {
+            for raw in values.as_chunks_mut::<$size>().0 {
+                let value = <$signed>::from_le_bytes(*raw);
+                *raw = ((value << 1) ^ (value >> ($size * 8 - 1))).to_le_bytes();
+            }
+        };
+    }
+    match size {
+        2 => of!(i16, 2),
+        4 => of!(i32, 4),
+        8 => of!(i64, 8),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that are all different.
+    fn noise(size: usize) -> Vec<u8> {
+        (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+    }
+
+    fn check(encoding: &Encoding, elements: &[u8], count: usize) {
+        let plain = encode(encoding, elements).unwrap();
+        assert_eq!(plain.len() as u64, encoding.page_size(count as u64), "{encoding:?}");
+        for start in [0, 1, count / 2, count] {
+            let mut back = Vec::new();
+            decode(encoding, &plain, count, start..count, &mut back).unwrap();
+            assert_eq!(back, elements[element_size(encoding) * start..], "{encoding:?} from {start}");
+        }
+    }
+
+    #[test]
+    fn numbers_come_back_from_pages_of_any_encoding() {
+        let bits_of = |number: u16| match number {
+            0x01..=0x04 => 8,
+            0x05 | 0x06 | 0x0b | 0x11 | 0x12 | 0x17 => 16,
+            0x07 | 0x08 | 0x0c | 0x13 | 0x14 | 0x18 => 32,
+            _ => 64,
+        };
+        for number in (0x01..=0x0d).chain(0x11..=0x19) {
+            let encoding = Encoding::new(number, bits_of(number), None).unwrap();
+            check(&encoding, &noise(57 * element_size(&encoding)), 57);
+        }
+        check(&Encoding::new(0, 1, None).unwrap(), &noise(57).iter().map(|byte| byte & 1).collect::<Vec<u8>>(), 57);
+        check(&Encoding::new(0x10, 96, None).unwrap(), &noise(12 * 57), 57);
+    }
+
+    #[test]
+    fn packed_numbers_keep_their_bits() {
+        for bits in 10..=31u16 {
+            let cut = |raw: &[u8; 4]| (u32::from_ne_bytes(*raw) & !(u32::MAX >> bits)).to_ne_bytes();
+            let elements: Vec<u8> = noise(4 * 57).as_chunks::<4>().0.iter().flat_map(cut).collect();
+            check(&Encoding::new(0x1c, bits, None).unwrap(), &elements, 57);
+        }
+        for bits in 1..=32u16 {
+            let cut = |raw: &[u8; 4]| (u32::from_ne_bytes(*raw) & (u32::MAX >> (32 - bits))).to_ne_bytes();
+            let elements: Vec<u8> = noise(4 * 57).as_chunks::<4>().0.iter().flat_map(cut).collect();
+            check(&Encoding::new(0x1d, bits, Some((0.0, 1.0))).unwrap(), &elements, 57);
+        }
+    }
+
+    #[test]
+    fn ends_of_collections_must_fit() {
+        let elements: Vec<u8> = (0..57u64).flat_map(|index| (index * index * 1000).to_ne_bytes()).collect();
+        for (number, bits) in [(0x0e, 32), (0x0f, 64), (0x1a, 32), (0x1b, 64)] {
+            check(&Encoding::new(number, bits, None).unwrap(), &elements, 57);
+        }
+        let large = (1u64 << 32).to_ne_bytes();
+        assert!(encode(&Encoding::new(0x1a, 32, None).unwrap(), &large).is_err());
+        check(&Encoding::new(0x1b, 64, None).unwrap(), &large, 1);
+    }
+}

@@ -1,0 +1,54 @@
+//! Pages with their checksums: opened as they are, decompressed, and made (section "Page Locations").
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::compress::{check_promise, Compressor, Decompressor, Setting};
+use crate::error::{FormatError, Result};
+
+use super::super::column_read::{plain_size_max, verified};
+use super::super::encoding::Encoding;
+use super::super::page_list::Page;
+
+/// The compressed bytes of a page, which agree with its checksum if it has one.
+pub fn checked<'a>(stored: &'a [u8], page: &Page) -> Result<&'a [u8]> {
+    verified(stored, page)
+}
+
+/// The plain bytes of a page.
+pub fn unpacked(
+    compressed: &[u8],
+    page: &Page,
+    encoding: &Encoding,
+    decompressor: &mut Decompressor,
+) -> Result<Vec<u8>> {
+    let size = encoding.page_size(page.elements_count);
+    if size > plain_size_max(page) {
+        let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
+        return Err(FormatError::damaged(page.locator.offset, message));
+    }
+    let size = size as usize;
+    if size == compressed.len() {
+        return Ok(compressed.to_vec());
+    }
+    let damaged = |error: &dyn std::fmt::Display| FormatError::damaged(page.locator.offset, error.to_string());
+    check_promise(compressed, size).map_err(|error| damaged(&error))?;
+    let mut plain = vec![0; size];
+    decompressor.decompress_into(compressed, &mut plain).map_err(|error| damaged(&error))?;
+    Ok(plain)
+}
+
+/// Compresses a page, unless that makes it longer, and adds its checksum.
+pub fn sealed(plain: &[u8], setting: Setting, compressor: &mut Compressor) -> Vec<u8> {
+    let mut stored = Vec::new();
+    if !compressor.compress(setting, plain, &mut stored) {
+        stored.extend_from_slice(plain);
+    }
+    add_checksum(&mut stored);
+    stored
+}
+
+/// Adds the checksum of a page behind its compressed bytes.
+pub fn add_checksum(stored: &mut Vec<u8>) {
+    let checksum = xxh3_64(stored);
+    stored.extend_from_slice(&checksum.to_le_bytes());
+}

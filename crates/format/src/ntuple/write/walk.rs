@@ -1,0 +1,132 @@
+//! Which elements of each column belong to some entries of a cluster: down the tree of fields, from collections to what
+//! they hold (section "Mapping of C++ Types to Fields and Columns").
+
+use std::ops::Range;
+
+use crate::error::{FormatError, Result};
+
+use super::super::schema::{Role, Schema};
+
+/// Fields within fields deeper than this do not exist in C++ code that compiles.
+const DEPTH_MAX: usize = 64;
+
+/// Answers what the elements of a cluster hold.
+pub trait Elements {
+    /// The column of a field's representations that is there, for its place in the representation; none for a field that
+    /// this cluster has no pages of.
+    fn active(&self, field: usize) -> Option<&[usize]>;
+    /// The end of a collection; 0 before the first.
+    fn end(&mut self, column: usize, element: u64) -> Result<u64>;
+    /// Indexes and tags of variants.
+    fn switches(&mut self, column: usize, elements: Range<u64>) -> Result<Vec<(u64, u32)>>;
+}
+
+/// The elements of each column that these entries of a cluster have; none of columns that are not there.
+pub fn element_ranges(
+    schema: &Schema,
+    entries: Range<u64>,
+    elements: &mut dyn Elements,
+) -> Result<Vec<Option<Range<u64>>>> {
+    let mut ranges = vec![None; schema.columns.len()];
+    for field in &schema.top {
+        walk(schema, *field, entries.clone(), elements, &mut ranges, 0)?;
+    }
+    Ok(ranges)
+}
+
+fn walk(
+    schema: &Schema,
+    number: usize,
+    range: Range<u64>,
+    elements: &mut dyn Elements,
+    ranges: &mut [Option<Range<u64>>],
+    depth: usize,
+) -> Result<()> {
+    let field = &schema.fields[number];
+    if field.source.is_some() {
+        return Ok(()); // shows what another field holds
+    }
+    if depth > DEPTH_MAX {
+        return Err(FormatError::unsupported(format!("{} is nested too deeply", schema.path_of(number))));
+    }
+    let range = match field.array_size {
+        Some(size) => times(&range, size)?,
+        None => range,
+    };
+    let columns = elements.active(number).map(<[usize]>::to_vec).unwrap_or_default();
+    if let Some(first) = columns.first() {
+        ranges[*first] = Some(range.clone());
+    }
+    let mut child = |child: usize, range| walk(schema, child, range, elements, ranges, depth + 1);
+    match (field.role, columns.as_slice()) {
+        (Role::Collection, [ends]) => {
+            let inner = content(*ends, &range, elements)?;
+            for one in &field.children {
+                walk(schema, *one, inner.clone(), elements, ranges, depth + 1)?;
+            }
+        }
+        (Role::Collection, []) => {
+            for one in &field.children {
+                child(*one, 0..0)?;
+            }
+        }
+        (Role::Plain | Role::Streamer, [ends, bytes]) => ranges[*bytes] = Some(content(*ends, &range, elements)?),
+        (Role::Plain | Role::Record, [] | [_]) => {
+            for one in &field.children {
+                child(*one, range.clone())?;
+            }
+        }
+        (Role::Variant, [switch]) => {
+            let switches = elements.switches(*switch, range)?;
+            let inner = alternatives(&switches, field.children.len())?;
+            for (one, range) in field.children.iter().zip(inner) {
+                walk(schema, *one, range, elements, ranges, depth + 1)?;
+            }
+        }
+        (Role::Variant | Role::Streamer, []) => {
+            for one in &field.children {
+                child(*one, 0..0)?;
+            }
+        }
+        _ => {
+            let message = format!("{} is of a structure that is not known", schema.path_of(number));
+            return Err(FormatError::unsupported(message));
+        }
+    }
+    Ok(())
+}
+
+fn times(range: &Range<u64>, size: u64) -> Result<Range<u64>> {
+    let product = |number: u64| number.checked_mul(size).filter(|product| *product <= i64::MAX as u64);
+    match (product(range.start), product(range.end)) {
+        (Some(start), Some(end)) => Ok(start..end),
+        _ => Err(FormatError::damaged(0, format!("arrays of {size} elements are more than any file holds"))),
+    }
+}
+
+fn content(ends: usize, range: &Range<u64>, elements: &mut dyn Elements) -> Result<Range<u64>> {
+    let mut end = |count: u64| if count == 0 { Ok(0) } else { elements.end(ends, count - 1) };
+    let (first, last) = (end(range.start)?, end(range.end)?);
+    if first > last {
+        let message = format!("a collection ends at element {last}, where {first} are before it");
+        return Err(FormatError::damaged(0, message));
+    }
+    Ok(first..last)
+}
+
+/// The elements of each alternative, which follow each other.
+pub fn alternatives(switches: &[(u64, u32)], count: usize) -> Result<Vec<Range<u64>>> {
+    let mut ranges: Vec<Option<Range<u64>>> = vec![None; count];
+    for (index, tag) in switches {
+        let Some(place) = (*tag as usize).checked_sub(1) else { continue };
+        let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
+        let range = ranges.get_mut(place).ok_or_else(|| damaged(format!("with tag {tag} of {count} alternatives")))?;
+        let next = index.checked_add(1).ok_or_else(|| damaged(format!("with element {index}")))?;
+        match range {
+            Some(range) if range.end == *index => range.end = next,
+            Some(range) => return Err(damaged(format!("with element {index} where {} follows", range.end))),
+            none => *none = Some(*index..next),
+        }
+    }
+    Ok(ranges.into_iter().map(|range| range.unwrap_or(0..0)).collect())
+}

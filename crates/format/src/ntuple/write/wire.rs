@@ -1,0 +1,76 @@
+//! The payload of an envelope: little-endian numbers, strings and frames (sections "Basic Types" and "Frames").
+
+use crate::error::{FormatError, Result};
+
+/// Bytes that grow.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    pub(super) bytes: Vec<u8>,
+}
+
+macro_rules! numbers {
+    ($($name:ident: $type:ty;)*) => {$(
+        pub(super) fn $name(&mut self, value: $type) {
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        }
+    )*};
+}
+
+impl Wire {
+    numbers! {
+        u16: u16;
+        u32: u32;
+        i32: i32;
+        u64: u64;
+        i64: i64;
+        f64: f64;
+    }
+
+    /// A number of things that has 32 bits on disk.
+    pub(super) fn count(&mut self, count: usize) -> Result<()> {
+        let short = u32::try_from(count);
+        self.u32(short.map_err(|_| FormatError::unsupported(format!("{count} is more than an RNTuple has room for")))?);
+        Ok(())
+    }
+
+    pub(super) fn string(&mut self, text: &[u8]) -> Result<()> {
+        self.count(text.len())?;
+        self.bytes.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// A record frame around what `fill` adds.
+    pub(super) fn record(&mut self, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let start = self.bytes.len();
+        self.i64(0);
+        fill(self)?;
+        let size = (self.bytes.len() - start) as i64;
+        self.bytes[start..start + 8].copy_from_slice(&size.to_le_bytes());
+        Ok(())
+    }
+
+    /// A list frame around these items.
+    pub(super) fn list<T>(
+        &mut self,
+        items: impl ExactSizeIterator<Item = T>,
+        mut add: impl FnMut(&mut Self, T) -> Result<()>,
+    ) -> Result<()> {
+        self.list_with(items.len(), |wire| {
+            for item in items {
+                add(wire, item)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A list frame of so many items, which `fill` adds, with what else belongs into the frame.
+    pub(super) fn list_with(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let start = self.bytes.len();
+        self.i64(0);
+        self.count(count)?;
+        fill(self)?;
+        let size = (self.bytes.len() - start) as i64;
+        self.bytes[start..start + 8].copy_from_slice(&(-size).to_le_bytes());
+        Ok(())
+    }
+}
