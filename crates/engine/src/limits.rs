@@ -101,3 +101,10 @@ pub(crate) fn decoder_stuck_after() -> std::time::Duration {
     let seconds = set.filter(|seconds| (0.001..1e6).contains(seconds)).unwrap_or(DECODER_STUCK_AFTER_S);
     std::time::Duration::from_secs_f64(seconds)
 }
+/// A page list of the RNTuples that are written is closed when it has about so many bytes: read in one request, and
+/// little beside the pages that it tells of.
+pub const PAGE_LIST_BYTES: usize = 1 << 20;
+/// Zeros for elements from before a column was added take at most so many times the bytes of the file.
+pub const ZEROS_FACTOR_MAX: u64 = 1024;
+/// Bytes of a page of an RNTuple before compression, as ROOT writes them at most.
+pub const PAGE_BYTES: u64 = 1 << 20;

@@ -100,6 +100,10 @@ impl Ntuple {
         })
     }
 
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     pub(crate) fn description(&self) -> &str {
         &self.description
     }

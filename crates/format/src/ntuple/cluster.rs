@@ -450,27 +450,25 @@ fn validity(ends: &[u64]) -> Result<Vec<u8>> {
     ends.windows(2).enumerate().map(one).collect()
 }
 
-/// The tags of variants, and the elements of each alternative, which follow each other.
-fn tags_and_ranges(switches: &[(u64, u32)], alternatives: usize) -> Result<(Vec<u8>, Vec<Range<u64>>)> {
-    let mut tags = Vec::with_capacity(switches.len());
-    let mut ranges: Vec<Option<Range<u64>>> = vec![None; alternatives];
+/// The tags of variants, and the elements of each alternative.
+fn tags_and_ranges(switches: &[(u64, u32)], count: usize) -> Result<(Vec<u8>, Vec<Range<u64>>)> {
+    let ranges = alternatives(switches, count)?;
+    Ok((switches.iter().map(|(_, tag)| *tag as u8).collect(), ranges))
+}
+
+/// The elements of each alternative, which follow each other.
+pub(super) fn alternatives(switches: &[(u64, u32)], count: usize) -> Result<Vec<Range<u64>>> {
+    let mut ranges: Vec<Option<Range<u64>>> = vec![None; count];
     for (index, tag) in switches {
+        let Some(place) = (*tag as usize).checked_sub(1) else { continue };
         let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
-        let alternative = match (*tag as usize).checked_sub(1) {
-            None => {
-                tags.push(0);
-                continue;
-            }
-            Some(alternative) if alternative < alternatives => alternative,
-            Some(_) => return Err(damaged(format!("with tag {tag} of {alternatives} alternatives"))),
-        };
-        tags.push(*tag as u8);
+        let range = ranges.get_mut(place).ok_or_else(|| damaged(format!("with tag {tag} of {count} alternatives")))?;
         let next = index.checked_add(1).ok_or_else(|| damaged(format!("with element {index}")))?;
-        match &mut ranges[alternative] {
+        match range {
             Some(range) if range.end == *index => range.end = next,
             Some(range) => return Err(damaged(format!("with element {index} where {} follows", range.end))),
             none => *none = Some(*index..next),
         }
     }
-    Ok((tags, ranges.into_iter().map(|range| range.unwrap_or(0..0)).collect()))
+    Ok(ranges.into_iter().map(|range| range.unwrap_or(0..0)).collect())
 }

@@ -158,7 +158,7 @@ fn verified(bytes: Vec<u8>, kind: EnvelopeKind) -> Result<Envelope> {
 
 /// The bytes of a blob, which lie in one piece unless they are more than a key may hold: then the first key holds as
 /// many as fit and, at its end, the places of the others.
-pub(super) fn blob<'a>(
+pub fn blob<'a>(
     get: impl Fn(u64, u64) -> std::result::Result<&'a [u8], Need>,
     locator: Locator,
     max_key_size: u64,

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::error::{FormatError, Result};
 
+use super::super::cluster::alternatives;
 use super::super::schema::{Role, Schema};
 
 /// Fields within fields deeper than this do not exist in C++ code that compiles.
@@ -57,43 +58,26 @@ fn walk(
     if let Some(first) = columns.first() {
         ranges[*first] = Some(range.clone());
     }
-    let mut child = |child: usize, range| walk(schema, child, range, elements, ranges, depth + 1);
-    match (field.role, columns.as_slice()) {
-        (Role::Collection, [ends]) => {
-            let inner = content(*ends, &range, elements)?;
-            for one in &field.children {
-                walk(schema, *one, inner.clone(), elements, ranges, depth + 1)?;
-            }
+    let inner = match (field.role, columns.as_slice()) {
+        (Role::Plain | Role::Streamer, [ends, bytes]) => {
+            ranges[*bytes] = Some(content(*ends, &range, elements)?);
+            Vec::new()
         }
-        (Role::Collection, []) => {
-            for one in &field.children {
-                child(*one, 0..0)?;
-            }
-        }
-        (Role::Plain | Role::Streamer, [ends, bytes]) => ranges[*bytes] = Some(content(*ends, &range, elements)?),
-        (Role::Plain | Role::Record, [] | [_]) => {
-            for one in &field.children {
-                child(*one, range.clone())?;
-            }
-        }
-        (Role::Variant, [switch]) => {
-            let switches = elements.switches(*switch, range)?;
-            let inner = alternatives(&switches, field.children.len())?;
-            for (one, range) in field.children.iter().zip(inner) {
-                walk(schema, *one, range, elements, ranges, depth + 1)?;
-            }
-        }
-        (Role::Variant | Role::Streamer, []) => {
-            for one in &field.children {
-                child(*one, 0..0)?;
-            }
-        }
+        (Role::Collection, [ends]) => vec![content(*ends, &range, elements)?; field.children.len()],
+        (Role::Variant, [switch]) => alternatives(&elements.switches(*switch, range)?, field.children.len())?,
+        (Role::Plain | Role::Record, [] | [_]) => vec![range; field.children.len()],
+        // Written before the field was added.
+        (Role::Collection | Role::Variant | Role::Streamer, []) => vec![0..0; field.children.len()],
         _ => {
             let message = format!("{} is of a structure that is not known", schema.path_of(number));
             return Err(FormatError::unsupported(message));
         }
-    }
-    Ok(())
+    };
+    field
+        .children
+        .iter()
+        .zip(inner)
+        .try_for_each(|(child, range)| walk(schema, *child, range, elements, ranges, depth + 1))
 }
 
 fn times(range: &Range<u64>, size: u64) -> Result<Range<u64>> {
@@ -112,21 +96,4 @@ fn content(ends: usize, range: &Range<u64>, elements: &mut dyn Elements) -> Resu
         return Err(FormatError::damaged(0, message));
     }
     Ok(first..last)
-}
-
-/// The elements of each alternative, which follow each other.
-pub fn alternatives(switches: &[(u64, u32)], count: usize) -> Result<Vec<Range<u64>>> {
-    let mut ranges: Vec<Option<Range<u64>>> = vec![None; count];
-    for (index, tag) in switches {
-        let Some(place) = (*tag as usize).checked_sub(1) else { continue };
-        let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
-        let range = ranges.get_mut(place).ok_or_else(|| damaged(format!("with tag {tag} of {count} alternatives")))?;
-        let next = index.checked_add(1).ok_or_else(|| damaged(format!("with element {index}")))?;
-        match range {
-            Some(range) if range.end == *index => range.end = next,
-            Some(range) => return Err(damaged(format!("with element {index} where {} follows", range.end))),
-            none => *none = Some(*index..next),
-        }
-    }
-    Ok(ranges.into_iter().map(|range| range.unwrap_or(0..0)).collect())
 }

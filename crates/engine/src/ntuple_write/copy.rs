@@ -1,0 +1,291 @@
+//! Copies the pages of an RNTuple behind what was written already: as they are, or compressed in another way.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use branchline_format::compress::{Compressor, Decompressor, Setting};
+use branchline_format::error::FormatError;
+use branchline_format::ntuple::envelope::{blob, Locator};
+use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
+use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpacked};
+use branchline_storage::ByteRange;
+use bytes::Bytes;
+
+use crate::error::{ReadError, Result};
+use crate::limits;
+use crate::merge::output::Output;
+use crate::merge::Order;
+
+use super::input::{fixed_counts, Input};
+use super::parallel::map_in_order;
+use super::schema::ColumnMap;
+use super::sink::{next_blob, write_blob, Sink};
+use super::zeros::Zeros;
+
+/// A page to copy.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    cluster: usize,
+    /// Its column in the input, and which of its pages it is.
+    column: usize,
+    index: usize,
+    page: Page,
+    /// About where in the cluster its elements are, of 2^32.
+    position: u64,
+    is_recompressed: bool,
+}
+
+/// By what it is told that pages have the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Shared {
+    offset: u64,
+    size: u64,
+    plain_size: u64,
+    is_recompressed: bool,
+}
+
+/// A cluster of the output, and how many entries it has.
+struct Made {
+    entries_count: u64,
+    columns: Vec<ColumnPages>,
+}
+
+/// How an input is copied.
+pub(super) struct Copying<'a> {
+    pub(super) input: &'a Input,
+    /// For each of its columns the one of the output.
+    pub(super) map: &'a ColumnMap,
+    /// Columns of the output.
+    pub(super) columns_count: usize,
+    pub(super) order: Order,
+    /// Another compression, if it is wanted.
+    pub(super) setting: Option<Setting>,
+}
+
+impl Copying<'_> {
+    /// Copies all clusters. `copied` is told how many bytes were, and may end the merge.
+    pub(super) fn run(
+        &self,
+        sink: &mut Sink,
+        zeros: &mut Zeros,
+        output: &mut Output,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<u64> {
+        let (mut made, mut wanted) = (Vec::new(), Vec::new());
+        for cluster in self.input.clusters()? {
+            let pages = self.input.pages(cluster)?;
+            let (columns, more) = self.cluster(made.len(), cluster.entries_count(), pages, zeros, output)?;
+            made.push(Made { entries_count: cluster.entries_count(), columns });
+            wanted.extend(more);
+        }
+        match self.order {
+            Order::Offset => wanted.sort_by_key(|one| one.page.locator.offset),
+            Order::Branch => wanted.sort_by_key(|one| (one.column, one.cluster, one.index)),
+            Order::Entry => wanted.sort_by_key(|one| (one.cluster, one.position, one.column, one.index)),
+        }
+        self.copy(&wanted, &mut made, sink.date(), output, copied)?;
+        for cluster in made {
+            sink.add(output, cluster.entries_count, cluster.columns)?;
+        }
+        Ok(wanted.len() as u64)
+    }
+
+    /// The columns of a cluster as they will be in the output, and the pages to copy for them.
+    fn cluster(
+        &self,
+        cluster: usize,
+        entries_count: u64,
+        pages: Vec<Option<ColumnPages>>,
+        zeros: &mut Zeros,
+        output: &mut Output,
+    ) -> Result<(Vec<ColumnPages>, Vec<Wanted>)> {
+        let schema = &self.input.ntuple.schema;
+        let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
+        let mut columns = vec![suppressed; self.columns_count];
+        let mut wanted = Vec::new();
+        let fixed = fixed_counts(&self.input.ntuple, entries_count);
+        for field in schema.fields.iter().filter(|field| field.source.is_none() && !field.columns.is_empty()) {
+            let Some(active) = self.input.active(&field.columns, &pages) else {
+                return Err(self.input.damaged(format!("field {} has no columns in a cluster", field.name)));
+            };
+            for column in active {
+                let there = pages[*column].clone().unwrap_or_default();
+                let made = &mut columns[self.map[*column]];
+                self.add_zeros(*column, &there, fixed.get(column).copied(), made, zeros, output)?;
+                self.add_pages(cluster, *column, &there, made, &mut wanted);
+            }
+        }
+        Ok((columns, wanted))
+    }
+
+    /// Pages of zeros for elements from before a column was added.
+    fn add_zeros(
+        &self,
+        column: usize,
+        there: &ColumnPages,
+        expected: Option<u64>,
+        made: &mut ColumnPages,
+        zeros: &mut Zeros,
+        output: &mut Output,
+    ) -> Result<()> {
+        *made = ColumnPages { pages: Vec::new(), is_suppressed: false, compression: there.compression };
+        let (count, schema) = (there.elements_count(), &self.input.ntuple.schema);
+        let Some(missing) = expected.map(|expected| expected as i128 - i128::from(count)).filter(|count| *count != 0)
+        else {
+            return Ok(());
+        };
+        let about = &schema.columns[column];
+        let path = schema.path_of(about.field);
+        if missing < 0 || !(about.first_element > 0 || about.suppressed_before) {
+            let wanted = i128::from(count) + missing;
+            return Err(self.input.damaged(format!("field {path} has {count} elements in a cluster of {wanted}")));
+        }
+        let named = |error: FormatError| ReadError::from_format(self.input.file.path(), &error.in_object(path.clone()));
+        let encoding = about.encoding.clone().map_err(|reason| named(FormatError::unsupported(reason)))?;
+        let most = self.input.file.size_bytes().saturating_mul(limits::ZEROS_FACTOR_MAX);
+        if encoding.page_size(1).saturating_mul(missing as u64) > most {
+            let message = format!("field {path} lacks {missing} elements from before it was added");
+            return Err(self.input.damaged(message));
+        }
+        made.pages = zeros.pages(&encoding, missing as u64, output)?;
+        Ok(())
+    }
+
+    fn add_pages(
+        &self,
+        cluster: usize,
+        column: usize,
+        there: &ColumnPages,
+        made: &mut ColumnPages,
+        wanted: &mut Vec<Wanted>,
+    ) {
+        let (before, all) = (made.elements_count(), there.elements_count().max(1));
+        let setting = self.setting.map(|setting| setting.as_root() as u32);
+        let is_recompressed = setting.is_some() && setting != there.compression;
+        if is_recompressed {
+            made.compression = setting;
+        }
+        for page in &there.pages {
+            let index = made.pages.len();
+            let position = (u128::from(page.first_element) << 32) / u128::from(all);
+            let position = position as u64;
+            wanted.push(Wanted { cluster, column, index, page: *page, position, is_recompressed });
+            made.pages.push(Page { first_element: before + page.first_element, ..*page });
+        }
+    }
+
+    /// Copies pages and says where they lie now. What several columns share is copied once.
+    fn copy(
+        &self,
+        wanted: &[Wanted],
+        made: &mut [Made],
+        date: u32,
+        output: &mut Output,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut known: HashMap<Shared, Locator> = HashMap::new();
+        let mut rest = wanted;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let bundle = rest.iter().take_while(|one| {
+                let is_first = bytes == 0;
+                bytes += one.page.stored().size;
+                is_first || bytes <= limits::COPIED_AT_ONCE_BYTES
+            });
+            let (bundle, after) = rest.split_at(bundle.count());
+            let mut seen: HashSet<Shared> = HashSet::new();
+            let is_new = |one: &&Wanted| !known.contains_key(&self.shared(one)) && seen.insert(self.shared(one));
+            let fresh: Vec<&Wanted> = bundle.iter().filter(is_new).collect();
+            let (parts, joined) = self.made_ready(&fresh)?;
+            let start = next_blob(output);
+            for (one, part) in fresh.iter().zip(parts) {
+                let size = (part.end - part.start) as u64 - PAGE_CHECKSUM_SIZE;
+                known.insert(self.shared(one), Locator { offset: start + part.start as u64, size });
+            }
+            if !joined.is_empty() {
+                write_blob(output, date, &joined)?;
+            }
+            for one in bundle {
+                let page = &mut made[one.cluster].columns[self.map[one.column]].pages[one.index];
+                (page.locator, page.has_checksum) = (known[&self.shared(one)], true);
+            }
+            copied(joined.len() as u64)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Pages as they are to be written, with their checksums, one behind the other.
+    fn made_ready(&self, pages: &[&Wanted]) -> Result<(Vec<Range<usize>>, Vec<u8>)> {
+        let stored = self.read(pages)?;
+        let both: Vec<(&Wanted, Bytes)> = pages.iter().copied().zip(stored).collect();
+        let workers = || (Decompressor::new(), Compressor::new());
+        let ready = map_in_order(&both, workers, |(decompressor, compressor), (one, stored)| {
+            self.ready(one, stored, decompressor, compressor).map_err(|error| {
+                let schema = &self.input.ntuple.schema;
+                let name = format!("field {}", schema.path_of(schema.columns[one.column].field));
+                ReadError::from_format(self.input.file.path(), &error.in_object(name))
+            })
+        });
+        let (mut parts, mut joined) = (Vec::with_capacity(ready.len()), Vec::new());
+        for page in ready {
+            let start = joined.len();
+            joined.extend_from_slice(&page?);
+            parts.push(start..joined.len());
+        }
+        Ok((parts, joined))
+    }
+
+    fn ready(
+        &self,
+        one: &Wanted,
+        stored: &Bytes,
+        decompressor: &mut Decompressor,
+        compressor: &mut Compressor,
+    ) -> std::result::Result<Bytes, FormatError> {
+        let compressed = checked(stored, &one.page)?;
+        match self.setting.filter(|_| one.is_recompressed) {
+            Some(setting) => {
+                let encoding = self.input.ntuple.schema.columns[one.column].encoding.as_ref();
+                let encoding = encoding.map_err(FormatError::unsupported)?;
+                let plain = unpacked(compressed, &one.page, encoding, decompressor)?;
+                Ok(sealed(&plain, setting, compressor).into())
+            }
+            None if one.page.has_checksum => Ok(stored.clone()),
+            None => {
+                let mut bytes = compressed.to_vec();
+                add_checksum(&mut bytes);
+                Ok(bytes.into())
+            }
+        }
+    }
+
+    /// The stored bytes of pages with their checksums. Those that were cut into several keys are joined.
+    fn read(&self, pages: &[&Wanted]) -> Result<Vec<Bytes>> {
+        let max_key_size = self.input.ntuple.max_key_size;
+        let is_cut = |one: &&Wanted| max_key_size > 0 && one.page.stored().size > max_key_size;
+        let range = |one: &&Wanted| {
+            let Locator { offset, size } = one.page.stored();
+            ByteRange::new(offset, if is_cut(one) { 0 } else { size })
+        };
+        let ranges: Vec<ByteRange> = pages.iter().map(range).collect();
+        let mut stored = self.input.read(&ranges)?;
+        for (one, bytes) in pages.iter().zip(&mut stored).filter(|(one, _)| is_cut(one)) {
+            let mut reader = self.input.file.metadata_reader();
+            let joined = reader.until_known(|held| {
+                blob(|offset, size| held.get(offset, size), one.page.stored(), max_key_size, held.file_size())
+                    .map(|bytes| bytes.into_owned())
+            })?;
+            *bytes = joined.into();
+        }
+        Ok(stored)
+    }
+
+    fn shared(&self, one: &Wanted) -> Shared {
+        let Locator { offset, size } = one.page.locator;
+        let encoding = self.input.ntuple.schema.columns[one.column].encoding.as_ref();
+        let count = one.page.elements_count;
+        let plain_size = encoding.map_or(count, |encoding| encoding.page_size(count));
+        Shared { offset, size, plain_size, is_recompressed: one.is_recompressed }
+    }
+}

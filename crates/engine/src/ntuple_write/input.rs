@@ -1,0 +1,117 @@
+//! An RNTuple that is merged: its schema and clusters, checked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use branchline_format::directory::Entry;
+use branchline_format::ntuple::page_list::{Cluster, ColumnPages};
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead};
+use bytes::Bytes;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::ntuple::Ntuple;
+use crate::read_buffers;
+
+/// An RNTuple of a file.
+pub(super) struct Input {
+    pub(super) file: Arc<File>,
+    pub(super) ntuple: Ntuple,
+    pub(super) date: u32,
+}
+
+impl Input {
+    /// Reads header and footer.
+    pub(super) fn open(file: &Arc<File>, entry: &Entry) -> Result<Self> {
+        let ntuple = Ntuple::open(&mut file.metadata_reader(), entry, file.whole_classes())?;
+        Ok(Self { file: Arc::clone(file), ntuple, date: entry.key.date })
+    }
+
+    /// Its clusters, each entry in one of them.
+    pub(super) fn clusters(&self) -> Result<&[Cluster]> {
+        let count = self.ntuple.entries_count;
+        match self.ntuple.clusters_of(&self.file, &(0..count))? {
+            Ok(_) => self.ntuple.clusters(&self.file),
+            Err(entry) => Err(self.damaged(format!("entry {entry} of {count} is not in one cluster"))),
+        }
+    }
+
+    /// The pages of all columns that the cluster knows of.
+    pub(super) fn pages(&self, cluster: &Cluster) -> Result<Vec<Option<ColumnPages>>> {
+        let of = |column| cluster.pages(column).map_err(|error| ReadError::from_format(self.file.path(), &error));
+        (0..self.ntuple.schema.columns.len()).map(of).collect()
+    }
+
+    /// The columns of the representation that a field has in a cluster with these pages.
+    pub(super) fn active<'a>(
+        &self,
+        representations: &'a [Vec<usize>],
+        pages: &[Option<ColumnPages>],
+    ) -> Option<&'a Vec<usize>> {
+        let is_there = |columns: &&&Vec<usize>| {
+            columns.first().is_some_and(|first| pages[*first].as_ref().is_some_and(|pages| !pages.is_suppressed))
+        };
+        // Added after the cluster was written.
+        let is_later = |columns: &&Vec<usize>| {
+            columns.first().is_some_and(|first| {
+                pages[*first].is_none() && !self.ntuple.schema.columns[*first].suppressed_before
+            })
+        };
+        representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
+    }
+
+    /// An error in what its metadata say.
+    pub(super) fn damaged(&self, message: String) -> ReadError {
+        let message = format!("{}: {message}", self.ntuple.path());
+        ReadError::new(ReadErrorKind::BadFile, self.file.path(), message)
+            .with_hint("copy the file again, or leave it out with --skip-bad-files")
+    }
+
+    /// The stored bytes of these parts of the file; near ones are read together.
+    pub(super) fn read(&self, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
+        let size = self.file.size_bytes();
+        if let Some(wrong) = wanted.iter().find(|range| range.end().is_none_or(|end| end > size)) {
+            let message = format!("{} bytes are said to lie at {}, of {size}", wrong.length, wrong.offset);
+            return Err(self.damaged(message));
+        }
+        let mut parts: Vec<Option<Bytes>> =
+            wanted.iter().map(|range| self.file.held(range.offset, range.length)).collect();
+        let missing: Vec<usize> = (0..wanted.len()).filter(|index| parts[*index].is_none()).collect();
+        let ranges: Vec<ByteRange> = missing.iter().map(|index| wanted[*index]).collect();
+        if !ranges.is_empty() {
+            let plan = coalesce(&ranges, self.file.gap_bytes(), MAX_JOINED_BYTES);
+            let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+            self.file.read_ranges(&mut reads)?;
+            let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+            for (index, place) in missing.into_iter().zip(&plan.placements) {
+                let start = place.offset as usize;
+                parts[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+            }
+        }
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+/// Elements that each column has in a cluster, where that is told by the number of entries alone: not within
+/// collections, where as many are there as there are.
+pub(super) fn fixed_counts(ntuple: &Ntuple, entries_count: u64) -> HashMap<usize, u64> {
+    let schema = &ntuple.schema;
+    let mut counts = HashMap::new();
+    let mut next: Vec<(usize, u64)> = schema.top.iter().map(|field| (*field, entries_count)).collect();
+    while let Some((number, count)) = next.pop() {
+        let field = &schema.fields[number];
+        if field.source.is_some() {
+            continue;
+        }
+        let count = count.saturating_mul(field.array_size.unwrap_or(1));
+        for column in field.columns.iter().filter_map(|columns| columns.first()) {
+            counts.insert(*column, count);
+        }
+        let has_ends = field.columns.iter().any(|columns| !columns.is_empty()) && !field.children.is_empty();
+        if !has_ends {
+            next.extend(field.children.iter().map(|child| (*child, count)));
+        }
+    }
+    counts
+}

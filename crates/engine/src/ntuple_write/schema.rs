@@ -1,0 +1,165 @@
+//! The schema of an RNTuple that is made of several: whose fields must be the same, while their columns may be stored in
+//! different ways, which then are representations of one field.
+
+use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema, TypeInfo};
+
+/// For each column of an input the one of the output.
+pub(super) type ColumnMap = Vec<usize>;
+
+/// What two fields differ in, as a part of a sentence.
+type Difference = String;
+
+/// The schema of the output when there is one input: as if no field had been added late.
+pub(super) fn of_first(schema: &Schema) -> Schema {
+    let mut own = schema.clone();
+    for column in &mut own.columns {
+        (column.first_element, column.suppressed_before) = (0, false);
+    }
+    own
+}
+
+/// Adds to the schema of the output the representations that it lacks of an input's fields, and tells where the columns
+/// of the input are in it. Refuses an input that has other fields.
+pub(super) fn join(output: &mut Schema, input: &Schema) -> Result<ColumnMap, Difference> {
+    let mut joiner = Joiner { output, input, columns: vec![usize::MAX; input.columns.len()] };
+    let (ours, theirs) = (joiner.output.top.clone(), input.top.clone());
+    joiner.fields(&ours, &theirs)?;
+    if let Some(lost) = joiner.columns.iter().position(|column| *column == usize::MAX) {
+        return Err(format!("column {lost} belongs to no field that holds data"));
+    }
+    let columns = joiner.columns;
+    join_type_infos(output, &input.type_infos)?;
+    Ok(columns)
+}
+
+fn join_type_infos(output: &mut Schema, infos: &[TypeInfo]) -> Result<(), Difference> {
+    for info in infos {
+        let key = |one: &TypeInfo| (one.content, one.type_version, one.type_name.clone());
+        match output.type_infos.iter().find(|one| key(one) == key(info)) {
+            None => output.type_infos.push(info.clone()),
+            Some(known) if known.bytes == info.bytes => {}
+            Some(_) => return Err("the classes of its streamed objects are described in another way".to_string()),
+        }
+    }
+    Ok(())
+}
+
+struct Joiner<'a> {
+    output: &'a mut Schema,
+    input: &'a Schema,
+    columns: ColumnMap,
+}
+
+impl Joiner<'_> {
+    fn fields(&mut self, ours: &[usize], theirs: &[usize]) -> Result<(), Difference> {
+        let mut rest = theirs.to_vec();
+        for own in ours {
+            let name = &self.output.fields[*own].name;
+            let Some(place) = rest.iter().position(|other| self.input.fields[*other].name == *name) else {
+                return Err(format!("field {} is missing", self.output.path_of(*own)));
+            };
+            self.field(*own, rest.remove(place))?;
+        }
+        match rest.first() {
+            Some(more) => Err(format!("there is a field {}", self.input.path_of(*more))),
+            None => Ok(()),
+        }
+    }
+
+    fn field(&mut self, own: usize, other: usize) -> Result<(), Difference> {
+        let (ours, theirs) = (&self.output.fields[own], &self.input.fields[other]);
+        let path = || self.input.path_of(other);
+        if let Some(what) = difference(ours, theirs) {
+            return Err(format!("field {} {what}", path()));
+        }
+        let source = |schema: &Schema, field: &Field| field.source.map(|source| schema.path_of(source));
+        let (shown, other_shown) = (source(self.output, ours), source(self.input, theirs));
+        if shown != other_shown {
+            let what = other_shown.map_or("holds data of its own".to_string(), |other| format!("shows field {other}"));
+            return Err(format!("field {} {what}", path()));
+        }
+        if theirs.source.is_none() {
+            self.representations(own, other)?;
+        }
+        let (ours, theirs) = (self.output.fields[own].children.clone(), self.input.fields[other].children.clone());
+        self.fields(&ours, &theirs)
+    }
+
+    fn representations(&mut self, own: usize, other: usize) -> Result<(), Difference> {
+        for columns in &self.input.fields[other].columns {
+            let kinds: Vec<ColumnType> = columns.iter().map(|column| self.input.columns[*column].kind).collect();
+            let is_known = |known: &&Vec<usize>| {
+                known.iter().map(|column| self.output.columns[*column].kind).eq(kinds.iter().copied())
+            };
+            let known = self.output.fields[own].columns.iter().find(is_known).cloned();
+            let known = match known {
+                Some(known) => known,
+                None => add_representation(self.output, own, &kinds)
+                    .ok_or_else(|| format!("field {} has columns of another kind", self.input.path_of(other)))?,
+            };
+            for (column, known) in columns.iter().zip(known) {
+                self.columns[*column] = known;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds columns to a field, and to those that show it.
+fn add_representation(schema: &mut Schema, field: usize, kinds: &[ColumnType]) -> Option<Vec<usize>> {
+    let first = schema.fields[field].columns.first().filter(|first| first.len() == kinds.len())?.clone();
+    let representation = u16::try_from(schema.fields[field].columns.len()).ok()?;
+    let start = schema.columns.len();
+    schema.columns.extend(kinds.iter().map(|kind| Column {
+        kind: *kind,
+        encoding: kind.encoding(),
+        field,
+        representation,
+        first_element: 0,
+        suppressed_before: false,
+    }));
+    let columns: Vec<usize> = (start..schema.columns.len()).collect();
+    schema.fields[field].columns.push(columns.clone());
+    for (physical, shown) in schema.aliases.clone() {
+        let Some(place) = first.iter().position(|column| *column == physical) else { continue };
+        schema.aliases.push((columns[place], shown));
+        let owner = &mut schema.fields[shown].columns;
+        if owner.len() <= usize::from(representation) {
+            owner.push(Vec::new());
+        }
+        owner[usize::from(representation)].push(columns[place]);
+    }
+    Some(columns)
+}
+
+/// In what two fields of one name differ.
+fn difference(one: &Field, two: &Field) -> Option<String> {
+    if one.type_name != two.type_name {
+        let name = if two.type_name.is_empty() { "no named type" } else { &two.type_name };
+        return Some(format!("is of {name}"));
+    }
+    if one.role != two.role {
+        return Some(format!("is stored as {}", role_name(two.role)));
+    }
+    if one.array_size != two.array_size {
+        return Some(two.array_size.map_or("is no array".to_string(), |size| format!("has arrays of {size} elements")));
+    }
+    if (one.field_version, one.type_version) != (two.field_version, two.type_version) {
+        return Some(format!("is of version {} ({})", two.type_version, two.field_version));
+    }
+    match (one.type_checksum, two.type_checksum) {
+        (Some(left), Some(right)) if left != right => Some(format!("has the checksum {right:#x}")),
+        _ => None,
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Plain => "a leaf",
+        Role::Collection => "a collection",
+        Role::Record => "a record",
+        Role::Variant => "a variant",
+        Role::Streamer => "objects of ROOT's streamers",
+        Role::Unknown(_) => "something of a later format",
+    }
+}
