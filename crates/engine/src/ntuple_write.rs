@@ -8,4 +8,4 @@ mod schema;
 mod sink;
 mod zeros;
 
-pub(crate) use merge::{NtupleMerge, NtupleOptions, NtuplePlan};
+pub(crate) use merge::{NtupleOptions, NtuplePlan};

@@ -7,6 +7,8 @@ use branchline_format::compress::{Compressor, Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::ntuple::envelope::{blob, Locator};
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
+use branchline_format::ntuple::schema::{Column, Schema};
+use branchline_format::ntuple::write::elements::{decode, encode};
 use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpacked};
 use branchline_storage::ByteRange;
 use bytes::Bytes;
@@ -32,7 +34,8 @@ struct Wanted {
     page: Page,
     /// About where in the cluster its elements are, of 2^32.
     position: u64,
-    is_recompressed: bool,
+    /// How it is compressed again, if it is.
+    remade: Option<Setting>,
 }
 
 /// By what it is told that pages have the same bytes.
@@ -41,7 +44,9 @@ struct Shared {
     offset: u64,
     size: u64,
     plain_size: u64,
-    is_recompressed: bool,
+    remade: Option<Setting>,
+    /// Column of the output, if the page is encoded anew.
+    column: Option<usize>,
 }
 
 /// A cluster of the output, and how many entries it has.
@@ -55,8 +60,8 @@ pub(super) struct Copying<'a> {
     pub(super) input: &'a Input,
     /// For each of its columns the one of the output.
     pub(super) map: &'a ColumnMap,
-    /// Columns of the output.
-    pub(super) columns_count: usize,
+    /// Schema of the output.
+    pub(super) schema: &'a Schema,
     pub(super) order: Order,
     /// Another compression, if it is wanted.
     pub(super) setting: Option<Setting>,
@@ -101,7 +106,7 @@ impl Copying<'_> {
     ) -> Result<(Vec<ColumnPages>, Vec<Wanted>)> {
         let schema = &self.input.ntuple.schema;
         let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
-        let mut columns = vec![suppressed; self.columns_count];
+        let mut columns = vec![suppressed; self.schema.columns.len()];
         let mut wanted = Vec::new();
         let fixed = fixed_counts(&self.input.ntuple, entries_count);
         for field in schema.fields.iter().filter(|field| field.source.is_none() && !field.columns.is_empty()) {
@@ -151,6 +156,21 @@ impl Copying<'_> {
         Ok(())
     }
 
+    /// How the pages of a column are compressed again: where that is wanted, or where they are encoded anew.
+    fn remade(&self, column: usize, there: &ColumnPages) -> Option<Setting> {
+        let known = there.compression.and_then(|number| Setting::of_root(i64::from(number)));
+        match self.setting {
+            Some(wanted) if known != Some(wanted) => Some(wanted),
+            _ if self.is_encoded_anew(column) => Some(known.unwrap_or(Setting::NONE)),
+            _ => None,
+        }
+    }
+
+    fn is_encoded_anew(&self, column: usize) -> bool {
+        let own = &self.schema.columns[self.map[column]].encoding;
+        *own != self.input.ntuple.schema.columns[column].encoding
+    }
+
     fn add_pages(
         &self,
         cluster: usize,
@@ -160,16 +180,15 @@ impl Copying<'_> {
         wanted: &mut Vec<Wanted>,
     ) {
         let (before, all) = (made.elements_count(), there.elements_count().max(1));
-        let setting = self.setting.map(|setting| setting.as_root() as u32);
-        let is_recompressed = setting.is_some() && setting != there.compression;
-        if is_recompressed {
-            made.compression = setting;
+        let remade = self.remade(column, there);
+        if let Some(setting) = remade {
+            made.compression = Some(setting.as_root() as u32);
         }
         for page in &there.pages {
             let index = made.pages.len();
             let position = (u128::from(page.first_element) << 32) / u128::from(all);
             let position = position as u64;
-            wanted.push(Wanted { cluster, column, index, page: *page, position, is_recompressed });
+            wanted.push(Wanted { cluster, column, index, page: *page, position, remade });
             made.pages.push(Page { first_element: before + page.first_element, ..*page });
         }
     }
@@ -244,11 +263,16 @@ impl Copying<'_> {
         compressor: &mut Compressor,
     ) -> std::result::Result<Bytes, FormatError> {
         let compressed = checked(stored, &one.page)?;
-        match self.setting.filter(|_| one.is_recompressed) {
+        match one.remade {
             Some(setting) => {
-                let encoding = self.input.ntuple.schema.columns[one.column].encoding.as_ref();
-                let encoding = encoding.map_err(FormatError::unsupported)?;
-                let plain = unpacked(compressed, &one.page, encoding, decompressor)?;
+                let known = |column: &Column| column.encoding.clone().map_err(FormatError::unsupported);
+                let encoding = known(&self.input.ntuple.schema.columns[one.column])?;
+                let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
+                if self.is_encoded_anew(one.column) {
+                    let (mut elements, count) = (Vec::new(), one.page.elements_count as usize);
+                    decode(&encoding, &plain, count, 0..count, &mut elements)?;
+                    plain = encode(&known(&self.schema.columns[self.map[one.column]])?, &elements)?;
+                }
                 Ok(sealed(&plain, setting, compressor).into())
             }
             None if one.page.has_checksum => Ok(stored.clone()),
@@ -286,6 +310,7 @@ impl Copying<'_> {
         let encoding = self.input.ntuple.schema.columns[one.column].encoding.as_ref();
         let count = one.page.elements_count;
         let plain_size = encoding.map_or(count, |encoding| encoding.page_size(count));
-        Shared { offset, size, plain_size, is_recompressed: one.is_recompressed }
+        let column = self.is_encoded_anew(one.column).then(|| self.map[one.column]);
+        Shared { offset, size, plain_size, remade: one.remade, column }
     }
 }

@@ -90,7 +90,7 @@ impl NtupleMerge {
         let copying = Copying {
             input: &input,
             map: &map,
-            columns_count: known,
+            schema: &self.plan.schema,
             order: self.options.order,
             setting: self.options.setting,
         };

@@ -1,6 +1,7 @@
 //! The schema of an RNTuple that is made of several: whose fields must be the same, while their columns may be stored in
 //! different ways, which then are representations of one field.
 
+use branchline_format::ntuple::encoding::Kind;
 use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema, TypeInfo};
 
 /// For each column of an input the one of the output.
@@ -91,8 +92,15 @@ impl Joiner<'_> {
             let is_known = |known: &&Vec<usize>| {
                 known.iter().map(|column| self.output.columns[*column].kind).eq(kinds.iter().copied())
             };
-            let known = self.output.fields[own].columns.iter().find(is_known).cloned();
-            let known = match known {
+            // Pages of the same elements are encoded anew rather than that readers have to know of two ways.
+            let is_like = |known: &&Vec<usize>| {
+                known.len() == columns.len()
+                    && known.iter().zip(columns).all(|(one, two)| {
+                        have_same_elements(&self.output.columns[*one], &self.input.columns[*two])
+                    })
+            };
+            let all = &self.output.fields[own].columns;
+            let known = match all.iter().find(is_known).or_else(|| all.iter().find(is_like)).cloned() {
                 Some(known) => known,
                 None => add_representation(self.output, own, &kinds)
                     .ok_or_else(|| format!("field {} has columns of another kind", self.input.path_of(other)))?,
@@ -102,6 +110,16 @@ impl Joiner<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether two columns differ in nothing but the order of bytes and bits in their pages.
+fn have_same_elements(one: &Column, two: &Column) -> bool {
+    let (Ok(one), Ok(two)) = (&one.encoding, &two.encoding) else { return false };
+    match (one.kind, two.kind) {
+        (Kind::Plain(one) | Kind::Split(one), Kind::Plain(two) | Kind::Split(two)) => one == two,
+        (Kind::Index(_) | Kind::SplitIndex(_), Kind::Index(_) | Kind::SplitIndex(_)) => true,
+        _ => one == two,
     }
 }
 
