@@ -8,7 +8,7 @@ use branchline_format::error::FormatError;
 use branchline_format::ntuple::envelope::{blob, Locator};
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::schema::{Column, Schema};
-use branchline_format::ntuple::write::elements::{decode, encode};
+use branchline_format::ntuple::write::elements::encoded_anew;
 use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpacked};
 use branchline_storage::ByteRange;
 use bytes::Bytes;
@@ -269,9 +269,8 @@ impl Copying<'_> {
                 let encoding = known(&self.input.ntuple.schema.columns[one.column])?;
                 let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
                 if self.is_encoded_anew(one.column) {
-                    let (mut elements, count) = (Vec::new(), one.page.elements_count as usize);
-                    decode(&encoding, &plain, count, 0..count, &mut elements)?;
-                    plain = encode(&known(&self.schema.columns[self.map[one.column]])?, &elements)?;
+                    let own = known(&self.schema.columns[self.map[one.column]])?;
+                    plain = encoded_anew(&encoding, &plain, one.page.elements_count as usize, &own)?;
                 }
                 Ok(sealed(&plain, setting, compressor).into())
             }

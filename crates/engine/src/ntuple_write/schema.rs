@@ -1,11 +1,14 @@
 //! The schema of an RNTuple that is made of several: whose fields must be the same, while their columns may be stored in
 //! different ways, which then are representations of one field.
 
-use branchline_format::ntuple::encoding::Kind;
+use branchline_format::ntuple::encoding::{Encoding, Kind};
 use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema, TypeInfo};
 
 /// For each column of an input the one of the output.
 pub(super) type ColumnMap = Vec<usize>;
+
+const SPLIT_REAL_32: ColumnType = ColumnType { number: 0x18, bits: 32, range: None };
+const SPLIT_REAL_64: ColumnType = ColumnType { number: 0x19, bits: 64, range: None };
 
 /// What two fields differ in, as a part of a sentence.
 type Difference = String;
@@ -88,22 +91,14 @@ impl Joiner<'_> {
 
     fn representations(&mut self, own: usize, other: usize) -> Result<(), Difference> {
         for columns in &self.input.fields[other].columns {
-            let kinds: Vec<ColumnType> = columns.iter().map(|column| self.input.columns[*column].kind).collect();
-            let is_known = |known: &&Vec<usize>| {
-                known.iter().map(|column| self.output.columns[*column].kind).eq(kinds.iter().copied())
-            };
-            // Pages of the same elements are encoded anew rather than that readers have to know of two ways.
-            let is_like = |known: &&Vec<usize>| {
-                known.len() == columns.len()
-                    && known.iter().zip(columns).all(|(one, two)| {
-                        have_same_elements(&self.output.columns[*one], &self.input.columns[*two])
-                    })
-            };
-            let all = &self.output.fields[own].columns;
-            let known = match all.iter().find(is_known).or_else(|| all.iter().find(is_like)).cloned() {
+            let theirs: Vec<&Column> = columns.iter().map(|column| &self.input.columns[*column]).collect();
+            let known = match self.known(own, &theirs) {
                 Some(known) => known,
-                None => add_representation(self.output, own, &kinds)
-                    .ok_or_else(|| format!("field {} has columns of another kind", self.input.path_of(other)))?,
+                None => {
+                    let kinds = self.new_kinds(own, &theirs);
+                    add_representation(self.output, own, &kinds)
+                        .ok_or_else(|| format!("field {} has columns of another kind", self.input.path_of(other)))?
+                }
             };
             for (column, known) in columns.iter().zip(known) {
                 self.columns[*column] = known;
@@ -111,15 +106,59 @@ impl Joiner<'_> {
         }
         Ok(())
     }
+
+    /// The representation of a field that pages of such columns can be brought into.
+    fn known(&mut self, own: usize, theirs: &[&Column]) -> Option<Vec<usize>> {
+        let all = &self.output.fields[own].columns;
+        let is = |columns: &&Vec<usize>, like: fn(&Column, &Column) -> bool| {
+            let ours = columns.iter().map(|column| &self.output.columns[*column]);
+            columns.len() == theirs.len() && ours.zip(theirs).all(|(one, two)| like(one, two))
+        };
+        let same = all.iter().find(|columns| is(columns, |one, two| one.kind == two.kind));
+        // Pages of the same elements are encoded anew rather than that readers have to know of two ways.
+        let found = same.or_else(|| all.iter().find(|columns| is(columns, have_same_elements)));
+        if let Some(found) = found {
+            return Some(found.clone());
+        }
+        // ROOT cannot tell apart representations that differ in bits alone. More bits hold what fewer do.
+        let wider = all.iter().find(|columns| is(columns, are_truncated)).cloned()?;
+        for (column, two) in wider.iter().zip(theirs) {
+            let column = &mut self.output.columns[*column];
+            column.kind.bits = column.kind.bits.max(two.kind.bits);
+            column.encoding = column.kind.encoding();
+        }
+        Some(wider)
+    }
+
+    /// How pages that no representation can take are stored: as they are, or, where steps of two ranges would have to be
+    /// told apart, as the numbers that they stand for.
+    fn new_kinds(&self, own: usize, theirs: &[&Column]) -> Vec<ColumnType> {
+        let field = &self.output.fields[own];
+        let has_steps = |columns: &Vec<usize>| columns.iter().any(|column| is_quantized(&self.output.columns[*column]));
+        if theirs.iter().any(|column| is_quantized(column)) && field.columns.iter().any(has_steps) {
+            let number = if field.type_name == "float" { SPLIT_REAL_32 } else { SPLIT_REAL_64 };
+            return vec![number; theirs.len()];
+        }
+        theirs.iter().map(|column| column.kind).collect()
+    }
+}
+
+fn is_quantized(column: &Column) -> bool {
+    matches!(column.encoding, Ok(Encoding { kind: Kind::Quantized { .. }, .. }))
+}
+
+fn are_truncated(one: &Column, two: &Column) -> bool {
+    [one, two].iter().all(|column| matches!(column.encoding, Ok(Encoding { kind: Kind::Truncated, .. })))
 }
 
 /// Whether two columns differ in nothing but the order of bytes and bits in their pages.
 fn have_same_elements(one: &Column, two: &Column) -> bool {
     let (Ok(one), Ok(two)) = (&one.encoding, &two.encoding) else { return false };
     match (one.kind, two.kind) {
+        _ if one == two => true,
         (Kind::Plain(one) | Kind::Split(one), Kind::Plain(two) | Kind::Split(two)) => one == two,
         (Kind::Index(_) | Kind::SplitIndex(_), Kind::Index(_) | Kind::SplitIndex(_)) => true,
-        _ => one == two,
+        _ => false,
     }
 }
 

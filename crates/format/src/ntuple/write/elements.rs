@@ -98,6 +98,19 @@ pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
+/// A page of `count` elements in another encoding, which has room for its values.
+pub fn encoded_anew(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> Result<Vec<u8>> {
+    let mut elements = Vec::new();
+    match (from.kind, to.natural()) {
+        (Kind::Quantized { .. }, Some(number)) if !matches!(to.kind, Kind::Quantized { .. }) => {
+            elements.resize(count * number.size(), 0);
+            from.numbers(plain, count, 0..count, number, &mut elements)?;
+        }
+        _ => decode(from, plain, count, 0..count, &mut elements)?,
+    }
+    encode(to, &elements)
+}
+
 fn little_endian(size: usize, elements: &[u8]) -> Vec<u8> {
     let mut bytes = elements.to_vec();
     if cfg!(target_endian = "big") {
