@@ -50,7 +50,7 @@ impl Merge {
         let tree = self.options.tree.as_deref();
         let mut output = Output::create(&self.options)?;
         let first = Input::open(&self.options.inputs[0], tree)?;
-        let mut plan = NtuplePlan::new(&first.file, &first.entry, None)?;
+        let mut plan = NtuplePlan::new(&first.file, &first.entry, self.options.codec)?;
         let mut lists = vec![info_list(&first.file)?];
         for path in &self.options.inputs[1..] {
             self.check_stopped()?;
@@ -64,9 +64,12 @@ impl Merge {
             }
         }
         let seed = stored_object(&first.file, &first.entry.key)?;
-        let frame = frame(&first.file, first.entry.key.date, &seed, &self.options.output);
+        let mut frame = frame(&first.file, first.entry.key.date, &seed, &self.options.output);
+        if let Some(codec) = self.options.codec {
+            frame.compress = codec.as_root();
+        }
         output.write_placeholder(BEGIN + frame.top_size())?;
-        let mut merge = plan.begin(NtupleOptions { order: self.options.order, setting: None }, &mut output)?;
+        let mut merge = plan.begin(NtupleOptions { order: self.options.order, setting: self.options.codec }, &mut output)?;
         for path in &self.options.inputs {
             let input = Input::open(path, tree)?;
             merge.add(&input.file, &input.entry, &mut output, &mut |bytes| {
