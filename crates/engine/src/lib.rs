@@ -23,7 +23,7 @@ pub mod merge;
 mod names;
 mod new_file;
 mod ntuple;
-mod ntuple_write;
+pub mod ntuple_write;
 pub mod object;
 mod opening;
 mod output;

@@ -108,3 +108,9 @@ pub const PAGE_LIST_BYTES: usize = 1 << 20;
 pub const ZEROS_FACTOR_MAX: u64 = 1024;
 /// Bytes of a page of an RNTuple before compression, as ROOT writes them at most.
 pub const PAGE_BYTES: u64 = 1 << 20;
+/// Elements of pages that wait until so many bytes can be compressed on all cores at once.
+pub const PAGES_AT_ONCE_BYTES: usize = 16 << 20;
+/// Elements of pages that are not full yet take at most so much; then the largest are taken as they are.
+pub const OPEN_PAGES_BYTES: usize = 256 << 20;
+/// Values are taken in portions of about so many bytes, between which a cluster may end.
+pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;

@@ -1,11 +1,18 @@
 //! RNTuples are written: merged from others, page by page or value by value, and made from columns.
 
+mod cluster;
 mod copy;
+mod fields;
+mod fill;
 mod input;
 mod merge;
 mod parallel;
 mod schema;
 mod sink;
+mod writer;
 mod zeros;
 
+pub use cluster::Layout;
+pub use fields::Shown;
 pub(crate) use merge::{NtupleOptions, NtuplePlan};
+pub use writer::{NewNtuple, NtupleWriter, Written};

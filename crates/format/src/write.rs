@@ -2,6 +2,7 @@
 
 mod basket;
 mod embedded;
+pub mod classes;
 pub mod emit;
 pub mod family;
 pub mod file;

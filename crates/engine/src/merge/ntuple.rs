@@ -48,7 +48,7 @@ impl Merge {
     /// Merges RNTuples. All are looked at before the first is copied.
     pub(super) fn run_ntuples(&self) -> Result<Merged> {
         let tree = self.options.tree.as_deref();
-        let mut output = Output::create(&self.options)?;
+        let mut output = Output::create(&self.options.output, &self.options.inputs, self.options.replace)?;
         let first = Input::open(&self.options.inputs[0], tree)?;
         let mut plan = NtuplePlan::new(&first.file, &first.entry, self.options.codec)?;
         let mut lists = vec![info_list(&first.file)?];

@@ -96,7 +96,12 @@ impl Joiner<'_> {
                 Some(known) => known,
                 None => {
                     let kinds = self.new_kinds(own, &theirs);
-                    add_representation(self.output, own, &kinds)
+                    let is_there = |known: &&Vec<usize>| {
+                        known.iter().map(|column| self.output.columns[*column].kind).eq(kinds.iter().copied())
+                    };
+                    let there = self.output.fields[own].columns.iter().find(is_there).cloned();
+                    there
+                        .or_else(|| add_representation(self.output, own, &kinds))
                         .ok_or_else(|| format!("field {} has columns of another kind", self.input.path_of(other)))?
                 }
             };

@@ -1,0 +1,153 @@
+//! An RNTuple in a file of its own, made from columns of values.
+
+use std::path::PathBuf;
+
+use branchline_format::column::Column as Values;
+use branchline_format::compress::Setting;
+use branchline_format::write::classes::ntuple_infos;
+use branchline_format::write::file::BEGIN;
+use branchline_format::write::FileFrame;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::limits;
+use crate::merge::close::close;
+use crate::merge::output::Output;
+
+use super::cluster::{Columns, Layout};
+use super::fields::{Maker, Shown, Taker};
+use super::fill::{each_column, Filler};
+use super::sink::{About, Sink};
+
+/// The version of ROOT that files from nothing are like.
+const ROOT_VERSION: i32 = 64000;
+
+/// What is made.
+#[derive(Debug, Clone)]
+pub struct NewNtuple {
+    /// The file.
+    pub output: PathBuf,
+    /// Whether a file that is there already is replaced.
+    pub replace: bool,
+    /// Files that are read for it, none of which may be the output.
+    pub inputs: Vec<String>,
+    /// Its name.
+    pub name: String,
+    /// What its author says about it.
+    pub description: String,
+    /// When it is made, as TDatime packs it.
+    pub date: u32,
+    /// How it is laid out.
+    pub layout: Layout,
+}
+
+/// What was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Entries.
+    pub entries_count: u64,
+    /// Clusters.
+    pub clusters_count: u64,
+    /// Bytes of the file.
+    pub size_bytes: u64,
+}
+
+/// An RNTuple that is being written.
+pub struct NtupleWriter {
+    about: NewNtuple,
+    output: Output,
+    sink: Sink,
+    columns: Columns,
+    takers: Vec<(String, Taker)>,
+    /// Entries of the cluster that is being filled.
+    open_entries: u64,
+    clusters_count: u64,
+}
+
+impl NtupleWriter {
+    /// Begins a file with fields for values like these.
+    pub fn create(about: NewNtuple, fields: &[(String, Values)], shown: &[Shown]) -> Result<Self> {
+        let name = about.output.display().to_string();
+        let refused = |reason: String| {
+            ReadError::new(ReadErrorKind::Unsupported, &name, reason).with_hint("leave it out with --drop")
+        };
+        let mut maker = Maker::new(about.layout.setting != Setting::NONE);
+        let mut takers = Vec::with_capacity(fields.len());
+        for (field, values) in fields {
+            takers.push((field.clone(), maker.add(field, values).map_err(refused)?));
+        }
+        for one in shown {
+            maker.show(one).map_err(refused)?;
+        }
+        let schema = maker.schema;
+        let mut output = Output::create(&about.output, &about.inputs, about.replace)?;
+        output.write_placeholder(BEGIN + frame(&about).top_size())?;
+        let (description, date, setting) = (about.description.clone(), about.date, about.layout.setting);
+        let of_ntuple = About { name: about.name.clone(), description, date, setting };
+        let sink = Sink::begin(&mut output, of_ntuple, &schema)?;
+        let columns = Columns::new(&schema, about.layout);
+        Ok(Self { about, output, sink, columns, takers, open_entries: 0, clusters_count: 0 })
+    }
+
+    /// Adds `count` entries, with the values of each field in the order of the fields.
+    pub fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+        if values.len() != self.takers.len() {
+            let message = format!("values of {} fields are given for {}", values.len(), self.takers.len());
+            return Err(ReadError::new(ReadErrorKind::Internal, &self.output.name(), message));
+        }
+        let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
+        let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
+        let mut start = 0;
+        while start < count {
+            let room = self.about.layout.cluster_entries.map_or(portion, |most| most - self.open_entries);
+            let end = start + room.min(portion).min((count - start) as u64) as usize;
+            let path = self.output.name();
+            let mut filler = Filler { columns: &mut self.columns, path: &path };
+            for ((name, taker), column) in self.takers.iter().zip(values) {
+                filler.add(taker, column, start..end, name)?;
+            }
+            self.open_entries += (end - start) as u64;
+            start = end;
+            let is_full = match self.about.layout.cluster_entries {
+                Some(most) => self.open_entries >= most,
+                None => self.columns.estimated_bytes() >= self.about.layout.cluster_bytes,
+            };
+            if is_full {
+                self.close_cluster()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close_cluster(&mut self) -> Result<()> {
+        if self.open_entries == 0 {
+            return Ok(());
+        }
+        for (_, taker) in &self.takers {
+            each_column(taker, &mut |column| self.columns.use_column(column));
+        }
+        self.columns.close(&mut self.sink, &mut self.output, self.open_entries)?;
+        self.open_entries = 0;
+        self.clusters_count += 1;
+        Ok(())
+    }
+
+    /// Writes what is open, and gives the file its name.
+    pub fn finish(mut self) -> Result<Written> {
+        self.close_cluster()?;
+        let entries_count = self.sink.entries_count();
+        let key = self.sink.finish(&mut self.output)?;
+        let size_bytes = close(self.output, &frame(&self.about), &[key], ntuple_infos)?;
+        Ok(Written { entries_count, clusters_count: self.clusters_count, size_bytes })
+    }
+}
+
+fn frame(about: &NewNtuple) -> FileFrame {
+    let name = about.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let seed = format!("{name} {} {} {:?}", about.name, about.date, about.inputs);
+    let mut uuid = xxh3_128(seed.as_bytes()).to_be_bytes();
+    uuid[6] = (uuid[6] & 0x0f) | 0x80; // version 8: of one's own making
+    uuid[8] = (uuid[8] & 0x3f) | 0x80;
+    let compress = about.layout.setting.as_root();
+    FileFrame { name, date: about.date, uuid, root_version: ROOT_VERSION, compress }
+}

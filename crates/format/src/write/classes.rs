@@ -1,0 +1,37 @@
+//! The streamer infos that go with what is written from nothing, as ROOT 6.40 writes them: the plain bytes of the list
+//! in a file with an RNTuple, and in one with a TTree that has a branch of every kind that is written here.
+//! `tests/peers/test_ntuples_converted.py` compares them with those of the ROOT that is installed.
+
+use crate::error::Result;
+
+use super::infos::join_infos;
+
+/// With the bytes of the key that each had in front of it.
+static OF_NTUPLES: (&[u8], u64) = (include_bytes!("classes/ntuple.infos"), 72);
+static OF_TREES: (&[u8], u64) = (include_bytes!("classes/tree.infos"), 64);
+
+/// The list of streamer infos of a file with RNTuples, for a key of so many bytes.
+pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {
+    join_infos(&[OF_NTUPLES], key_size)
+}
+
+/// The list of streamer infos of a file with TTrees, for a key of so many bytes.
+pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
+    join_infos(&[OF_TREES], key_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streamer::ClassInfos;
+
+    #[test]
+    fn the_lists_describe_the_classes_that_are_written() {
+        let infos = ClassInfos::read(&tree_infos(71).unwrap(), 71).unwrap();
+        for (class_name, version) in [("TTree", 20), ("TBranch", 13), ("TBranchElement", 10), ("TLeafC", 1)] {
+            assert!(infos.get(class_name, version).is_some(), "{class_name}");
+        }
+        let infos = ClassInfos::read(&ntuple_infos(64).unwrap(), 64).unwrap();
+        assert!(infos.get("ROOT::RNTuple", 2).is_some());
+    }
+}
