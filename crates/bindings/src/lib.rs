@@ -3,6 +3,7 @@
 mod access;
 mod bridge;
 mod buffer;
+mod convert;
 mod errors;
 mod files;
 mod journal;
@@ -23,6 +24,8 @@ mod _core {
     use super::access::links_chosen;
     #[pymodule_export]
     use super::buffer::Buffer;
+    #[pymodule_export]
+    use super::convert::NtupleWriter;
     #[pymodule_export]
     use super::files::{File, Tree};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 mod basket;
 mod embedded;
 pub mod classes;
+mod datime;
 pub mod emit;
 pub mod family;
 pub mod file;
@@ -18,6 +19,7 @@ mod sum;
 
 pub use basket::BasketTools;
 pub use embedded::embedded_record;
+pub use datime::datime;
 pub use emit::Changes;
 pub use family::{adds_up, OwnerKind};
 pub use file::{FileFrame, NewDirectory, RecordPlace};
