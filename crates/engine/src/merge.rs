@@ -20,6 +20,7 @@ use branchline_storage::Access;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+use crate::ntuple_write::NtupleTotals;
 use crate::output::Output;
 use crate::rewrite::{Recompressor, Rewriting, Selection};
 
@@ -103,7 +104,7 @@ pub struct Merged {
     pub trees_count: u64,
     /// Their entries.
     pub entries_count: u64,
-    /// Baskets that were copied.
+    /// Baskets or pages that were copied.
     pub baskets_count: u64,
     /// Their bytes.
     pub basket_bytes: u64,
@@ -127,6 +128,14 @@ impl Merged {
         self.baskets_count += baskets_count;
         self.basket_bytes += basket_bytes;
         self.left_out.extend(totals.left_out());
+    }
+
+    fn add_ntuple(&mut self, totals: &NtupleTotals) {
+        let (pages_count, page_bytes) = totals.pages();
+        self.trees_count += 1;
+        self.entries_count += totals.entries_count();
+        self.baskets_count += pages_count;
+        self.basket_bytes += page_bytes;
     }
 
     fn add(&mut self, other: &Self) {

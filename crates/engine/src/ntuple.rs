@@ -10,7 +10,7 @@ use branchline_format::file::read_object;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::cluster::FieldCluster;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind};
-use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
+use branchline_format::ntuple::footer::{linked_sets_count, read_footer, ClusterGroup};
 use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::{branches, Branch};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster, Page};
@@ -28,6 +28,8 @@ pub(crate) struct Ntuple {
     pub(crate) schema: Schema,
     pub(crate) branches: Vec<Branch>,
     pub(crate) max_key_size: u64,
+    /// Sets of attributes that are linked to it.
+    pub(crate) linked_sets_count: usize,
     pub(crate) entries_count: u64,
     forms: Vec<OnceLock<std::result::Result<Form, String>>>,
     groups: Vec<ClusterGroup>,
@@ -91,6 +93,7 @@ impl Ntuple {
             schema,
             branches,
             max_key_size: anchor.max_key_size,
+            linked_sets_count: linked_sets_count(&footer),
             entries_count: groups.last().map_or(0, |group| group.first_entry + group.entries_count),
             groups,
             header_checksum: header.checksum,

@@ -14,5 +14,5 @@ mod zeros;
 
 pub use cluster::Layout;
 pub use fields::Shown;
-pub(crate) use merge::{NtupleOptions, NtuplePlan};
+pub(crate) use merge::{NtupleCopy, NtupleInput, NtupleTotals, PageCopying};
 pub use writer::{NewNtuple, NtupleWriter, Written};

@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{File, MetadataReader};
 use crate::new_file::{mark_uuid, ObjectName};
+use crate::ntuple_write::NtupleInput;
 
 use super::tree_input::TreeInput;
 use super::volume::digest_of_key;
@@ -56,6 +57,7 @@ pub(super) struct Item {
 pub(super) enum Content {
     Directory,
     Tree(Box<TreeInput>),
+    Ntuple(Box<NtupleInput>),
     /// What adds up: its plain bytes and its numbers.
     Sum {
         plain: Vec<u8>,
@@ -114,6 +116,9 @@ impl Input {
                 continue;
             }
             let content = content_of(&file, &entry, branches, &mut reader)?;
+            if let Content::Ntuple(ntuple) = &content {
+                input.left_out.extend(ntuple.left_out());
+            }
             input.items.push(Item { path: entry.path, key: entry.key, content });
         }
         Ok(input)
@@ -212,6 +217,7 @@ impl Input {
     pub(super) fn size_bytes(&self) -> u64 {
         let of = |item: &Item| match &item.content {
             Content::Tree(tree) => tree.size_bytes(),
+            Content::Ntuple(ntuple) => ntuple.size_bytes(),
             Content::Directory => 100,
             Content::Sum { .. } | Content::Copy(_) => item.key.size,
         };
@@ -222,6 +228,7 @@ impl Input {
     pub(super) fn memory_bytes(&self) -> u64 {
         let of = |item: &Item| match &item.content {
             Content::Tree(tree) => tree.memory_bytes(),
+            Content::Ntuple(ntuple) => ntuple.memory_bytes(),
             Content::Sum { plain, .. } => 3 * plain.len() as u64,
             Content::Copy(stored) => stored.len() as u64,
             Content::Directory => 0,
@@ -244,7 +251,7 @@ fn content_of(
         return Ok(Content::Directory);
     }
     if key.class_name == anchor::CLASS_NAME {
-        return Err(refused(file.path(), format!("{} is an RNTuple, and only TTrees are merged", entry.path)));
+        return NtupleInput::open(file, entry).map(|ntuple| Content::Ntuple(Box::new(ntuple)));
     }
     let is_tree = file.is_tree(key);
     if !is_tree && !adds_up(&key.class_name, file.class_infos()) {

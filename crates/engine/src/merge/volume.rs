@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::new_file::{NewFile, ObjectName, SlotId, TOP};
+use crate::ntuple_write::{NtupleCopy, NtupleInput, NtupleTotals, PageCopying};
 use crate::output::Output;
 use crate::rewrite::{forms, Recompressor, Rewriter, Rewritten};
 
@@ -63,9 +64,18 @@ struct Thing {
 enum Making {
     Directory,
     Tree(SlotId, Box<Totals>),
+    Ntuple(SlotId, Box<NtupleTotals>),
     Sum(SlotId, Box<Sum>),
     /// Those that differ are cycles of one name.
     Copies(HashSet<u128>),
+}
+
+/// What of an input lies in the file, until it is taken over.
+enum Copied {
+    /// Where the baskets of each branch lie.
+    Baskets(Places),
+    Pages(Box<NtupleCopy>),
+    Nothing,
 }
 
 impl Making {
@@ -74,6 +84,7 @@ impl Making {
             (self, content),
             (Self::Directory, Content::Directory)
                 | (Self::Tree(..), Content::Tree(_))
+                | (Self::Ntuple(..), Content::Ntuple(_))
                 | (Self::Sum(..), Content::Sum { .. })
                 | (Self::Copies(_), Content::Copy(_))
         )
@@ -122,8 +133,8 @@ impl Volume {
         let mark = self.file.mark();
         let process_ids_count = self.process_ids.len();
         let written = self.write(&input, copier);
-        let places = match written {
-            Ok(places) => places,
+        let copies = match written {
+            Ok(copies) => copies,
             Err(error) => {
                 self.process_ids.truncate(process_ids_count);
                 self.file.go_back(&mark)?;
@@ -135,8 +146,8 @@ impl Volume {
         self.files_count += 1;
         self.rest_bytes += input.size_bytes() / 16;
         let infos = Arc::clone(input.file.class_infos());
-        for (item, places) in input.items.into_iter().zip(places) {
-            self.commit(item, places, input.file.path(), &infos)?;
+        for (item, copy) in input.items.into_iter().zip(copies) {
+            self.commit(item, copy, input.file.path(), &infos)?;
         }
         if let Some(seek) = self.records_at.take().filter(|seek| *seek > self.file.end()) {
             self.file.output().cut(seek)?;
@@ -160,6 +171,9 @@ impl Volume {
                 (Making::Tree(_, totals), Content::Tree(tree)) => {
                     check_same(&Place { file: &totals.first_path, tree: &totals.first }, &Place { file, tree })?;
                 }
+                (Making::Ntuple(_, totals), Content::Ntuple(ntuple)) => {
+                    ntuple.joined(Some(totals))?;
+                }
                 (Making::Sum(_, sum), Content::Sum { addend, .. }) => sum.check(addend).map_err(|error| {
                     let error = error.in_object(format!("{} {}", item.key.class_name, item.path));
                     let message = format!("{error}, so that it cannot be added to that of the files before");
@@ -171,13 +185,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes what of an input lies in the file as it is. Answers with where baskets lie.
-    fn write(&mut self, input: &Input, copier: &mut Copier<'_>) -> Result<Vec<Places>> {
+    /// Writes what of an input lies in the file as it is. Answers with where it lies.
+    fn write(&mut self, input: &Input, copier: &mut Copier<'_>) -> Result<Vec<Copied>> {
         let process_ids_before = self.write_process_ids(&input.process_ids)?;
         let mut all = Vec::with_capacity(input.items.len());
         for item in &input.items {
             let directory = self.file.directory(item.parent()).unwrap_or(TOP);
-            let mut places = Places::new();
+            let mut copy = Copied::Nothing;
             match &item.content {
                 Content::Directory if self.file.directory(&item.path).is_none() => {
                     self.file.add_directory(directory, &item.path, item.about())?;
@@ -195,14 +209,17 @@ impl Volume {
                         process_ids_before,
                         bundle_bytes: copier.bundle_bytes,
                     };
-                    places = match &mut copier.recompressor {
+                    copy = Copied::Baskets(match &mut copier.recompressor {
                         Some(recompressor) => recompressor.add(&copying, self.file.output(), copier.copied)?,
                         None => copying.run(self.file.output(), copier.copied)?,
-                    };
+                    });
+                }
+                Content::Ntuple(ntuple) => {
+                    copy = Copied::Pages(Box::new(self.copy_pages(&item.path, ntuple, copier)?));
                 }
                 Content::Directory | Content::Sum { .. } => {}
             }
-            all.push(places);
+            all.push(copy);
         }
         Ok(all)
     }
@@ -238,6 +255,15 @@ impl Volume {
         rewriter.add(&rewritten, self.file.output(), copier.copied)?;
         self.is_torn = false;
         Ok(())
+    }
+
+    fn copy_pages(&mut self, path: &str, ntuple: &NtupleInput, copier: &mut Copier<'_>) -> Result<NtupleCopy> {
+        let totals = match self.by_path.get(path).map(|index| &self.things[*index].making) {
+            Some(Making::Ntuple(_, totals)) => Some(&**totals),
+            _ => None,
+        };
+        let how = PageCopying { order: copier.options.order, setting: self.codec, bundle_bytes: copier.bundle_bytes };
+        ntuple.copy(totals, how, self.file.output(), copier.copied)
     }
 
     /// Process ids of an input come behind those of others, unless they are there in this order already. Answers with
@@ -281,32 +307,39 @@ impl Volume {
     }
 
     /// Takes over what was written, and adds up what adds up.
-    fn commit(&mut self, item: Item, places: Places, file: &str, infos: &Arc<ClassInfos>) -> Result<()> {
+    fn commit(&mut self, item: Item, copy: Copied, file: &str, infos: &Arc<ClassInfos>) -> Result<()> {
         let about = item.about();
         let known = self.by_path.get(&item.path).copied();
         let directory = self.file.directory(item.parent()).unwrap_or(TOP);
         if let Some(index) = known {
-            match (&mut self.things[index].making, item.content) {
-                (Making::Tree(_, totals), Content::Tree(mut tree)) => totals.add(&mut tree, &places),
-                (Making::Sum(_, sum), Content::Sum { addend, .. }) => sum.add(*addend),
-                (Making::Copies(known), Content::Copy(stored)) => {
+            match (&mut self.things[index].making, item.content, copy) {
+                (Making::Tree(_, totals), Content::Tree(mut tree), Copied::Baskets(places)) => {
+                    totals.add(&mut tree, &places);
+                }
+                (Making::Ntuple(_, totals), Content::Ntuple(_), Copied::Pages(copy)) => totals.add(*copy),
+                (Making::Sum(_, sum), Content::Sum { addend, .. }, _) => sum.add(*addend),
+                (Making::Copies(known), Content::Copy(stored), _) => {
                     known.insert(digest_of_key(&item.key.title, &item.key.class_name, &stored));
                 }
                 _ => {}
             }
             return Ok(());
         }
-        let making = match item.content {
-            Content::Directory => Making::Directory,
-            Content::Copy(stored) => {
+        let making = match (item.content, copy) {
+            (Content::Copy(stored), _) => {
                 Making::Copies(HashSet::from([digest_of_key(&item.key.title, &item.key.class_name, &stored)]))
             }
-            Content::Tree(tree) => {
+            (Content::Tree(tree), Copied::Baskets(places)) => {
                 let mut totals = Totals::new(*tree, (file, &item.key.class_name), infos, self.codec);
                 totals.add_first(&places);
                 Making::Tree(self.file.reserve(directory), Box::new(totals))
             }
-            Content::Sum { plain, addend } => {
+            (Content::Ntuple(ntuple), Copied::Pages(copy)) => {
+                let totals = NtupleTotals::new(&ntuple, &item.key.name, self.codec, *copy);
+                Making::Ntuple(self.file.reserve(directory), Box::new(totals))
+            }
+            (Content::Directory | Content::Tree(_) | Content::Ntuple(_), _) => Making::Directory,
+            (Content::Sum { plain, addend }, _) => {
                 let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, infos, *addend);
                 let place = self.file.reserve(directory);
                 if let Some(size) = sum.fixed_bytes() {
@@ -331,6 +364,11 @@ impl Volume {
                     }
                     self.file.write_object(*slot, &thing.about, |key_size| totals.record(key_size))?;
                     merged.add_tree(totals);
+                }
+                Making::Ntuple(slot, totals) => {
+                    let anchor = totals.write_metadata(self.file.output())?;
+                    self.file.write_object(*slot, &thing.about, |_| Ok(anchor))?;
+                    merged.add_ntuple(totals);
                 }
                 Making::Sum(slot, sum) => {
                     let told = |error: branchline_format::error::FormatError| {

@@ -11,10 +11,10 @@ use branchline_format::ntuple::write::page::sealed;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::merge::output::Output;
+use crate::output::Output;
 
 use super::parallel::map_in_order;
-use super::sink::{next_blob, write_blob, Sink};
+use super::sink::{next_blob, write_blob, Made};
 
 /// How values are laid out in clusters and pages.
 #[derive(Debug, Clone, Copy)]
@@ -197,8 +197,8 @@ impl Columns {
     }
 
     /// Writes the pages, and begins the next cluster.
-    pub(super) fn close(&mut self, sink: &mut Sink, output: &mut Output, entries_count: u64) -> Result<u64> {
-        let path = output.name();
+    pub(super) fn close(&mut self, output: &mut Output, date: u32, entries_count: u64) -> Result<Made> {
+        let path = output.path().display().to_string();
         (0..self.columns.len()).for_each(|column| self.take(column));
         self.seal(&path)?;
         let compression = Some(self.layout.setting.as_root() as u32);
@@ -227,11 +227,10 @@ impl Columns {
             made[column].pages[page].locator.offset += start;
         }
         if !joined.is_empty() {
-            write_blob(output, sink.date(), &joined)?;
+            write_blob(output, date, &joined)?;
         }
         self.ratio = (self.sealed_bytes.max(1), self.plain_bytes.max(1));
         (self.sealed_bytes, self.plain_bytes) = (0, 0);
-        sink.add(output, entries_count, made)?;
-        Ok(joined.len() as u64)
+        Ok(Made { entries_count, columns: made })
     }
 }

@@ -15,13 +15,13 @@ use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::merge::output::Output;
+use crate::output::Output;
 use crate::merge::Order;
 
 use super::input::{fixed_counts, Input};
 use super::parallel::map_in_order;
 use super::schema::ColumnMap;
-use super::sink::{next_blob, write_blob, Sink};
+use super::sink::{next_blob, write_blob, Made};
 use super::zeros::Zeros;
 
 /// A page to copy.
@@ -49,12 +49,6 @@ struct Shared {
     column: Option<usize>,
 }
 
-/// A cluster of the output, and how many entries it has.
-struct Made {
-    entries_count: u64,
-    columns: Vec<ColumnPages>,
-}
-
 /// How an input is copied.
 pub(super) struct Copying<'a> {
     pub(super) input: &'a Input,
@@ -63,23 +57,27 @@ pub(super) struct Copying<'a> {
     /// Schema of the output.
     pub(super) schema: &'a Schema,
     pub(super) order: Order,
+    /// Bytes of pages that are read at a time.
+    pub(super) bundle_bytes: u64,
     /// Another compression, if it is wanted.
     pub(super) setting: Option<Setting>,
 }
 
 impl Copying<'_> {
-    /// Copies all clusters. `copied` is told how many bytes were, and may end the merge.
+    /// Copies all clusters; answers with them, and with the number of their pages. `copied` is told how many bytes were
+    /// copied, and may end the merge.
     pub(super) fn run(
         &self,
-        sink: &mut Sink,
-        zeros: &mut Zeros,
         output: &mut Output,
+        date: u32,
         copied: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<(Vec<Made>, u64)> {
+        let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
+        let mut zeros = Zeros::new(self.setting.unwrap_or(setting), date);
         let (mut made, mut wanted) = (Vec::new(), Vec::new());
         for cluster in self.input.clusters()? {
             let pages = self.input.pages(cluster)?;
-            let (columns, more) = self.cluster(made.len(), cluster.entries_count(), pages, zeros, output)?;
+            let (columns, more) = self.cluster(made.len(), cluster.entries_count(), pages, &mut zeros, output)?;
             made.push(Made { entries_count: cluster.entries_count(), columns });
             wanted.extend(more);
         }
@@ -88,11 +86,8 @@ impl Copying<'_> {
             Order::Branch => wanted.sort_by_key(|one| (one.column, one.cluster, one.index)),
             Order::Entry => wanted.sort_by_key(|one| (one.cluster, one.position, one.column, one.index)),
         }
-        self.copy(&wanted, &mut made, sink.date(), output, copied)?;
-        for cluster in made {
-            sink.add(output, cluster.entries_count, cluster.columns)?;
-        }
-        Ok(wanted.len() as u64)
+        self.copy(&wanted, &mut made, date, output, copied)?;
+        Ok((made, wanted.len() as u64))
     }
 
     /// The columns of a cluster as they will be in the output, and the pages to copy for them.
@@ -209,7 +204,7 @@ impl Copying<'_> {
             let bundle = rest.iter().take_while(|one| {
                 let is_first = bytes == 0;
                 bytes += one.page.stored().size;
-                is_first || bytes <= limits::COPIED_AT_ONCE_BYTES
+                is_first || bytes <= self.bundle_bytes
             });
             let (bundle, after) = rest.split_at(bundle.count());
             let mut seen: HashSet<Shared> = HashSet::new();

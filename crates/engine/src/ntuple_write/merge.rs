@@ -4,107 +4,153 @@ use std::sync::Arc;
 
 use branchline_format::compress::Setting;
 use branchline_format::directory::Entry;
+use branchline_format::ntuple::page_list::Page;
 use branchline_format::ntuple::schema::Schema;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
-use crate::merge::output::Output;
 use crate::merge::Order;
+use crate::output::Output;
 
 use super::copy::Copying;
 use super::input::Input;
-use super::schema::{join, of_first};
-use super::sink::{About, Sink};
-use super::zeros::Zeros;
+use super::schema::{join, of_first, ColumnMap};
+use super::sink::{write_metadata, About, Made};
 
-/// How header, footer and page lists are compressed where the first file does not say.
-const USUAL_SETTING: &str = "zstd:5";
-
-/// How RNTuples are merged.
+/// How the pages of an input are copied.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NtupleOptions {
-    /// In which order the pages of an input are written.
+pub(crate) struct PageCopying {
+    /// In which order they are written.
     pub(crate) order: Order,
     /// Another compression, if it is wanted.
     pub(crate) setting: Option<Setting>,
+    /// Bytes of pages that are read at a time.
+    pub(crate) bundle_bytes: u64,
 }
 
-/// The schema of the output, which is known when all inputs were looked at.
-pub(crate) struct NtuplePlan {
+/// An RNTuple of an input.
+pub(crate) struct NtupleInput {
+    input: Input,
+    size_bytes: u64,
+    memory_bytes: u64,
+}
+
+/// What was copied of an input, until it is added.
+pub(crate) struct NtupleCopy {
     schema: Schema,
-    about: About,
-    first: String,
-}
-
-/// A merge that goes on.
-pub(crate) struct NtupleMerge {
-    plan: NtuplePlan,
-    options: NtupleOptions,
-    sink: Sink,
-    zeros: Zeros,
+    made: Vec<Made>,
     pages_count: u64,
     page_bytes: u64,
 }
 
-impl NtuplePlan {
-    /// The schema of the first input.
-    pub(crate) fn new(file: &Arc<File>, entry: &Entry, setting: Option<Setting>) -> Result<Self> {
+/// What has come together so far.
+pub(crate) struct NtupleTotals {
+    first: String,
+    about: About,
+    schema: Schema,
+    made: Vec<Made>,
+    entries_count: u64,
+    pages_count: u64,
+    page_bytes: u64,
+}
+
+impl NtupleInput {
+    /// Reads header, footer and page lists.
+    pub(crate) fn open(file: &Arc<File>, entry: &Entry) -> Result<Self> {
         let input = Input::open(file, entry)?;
-        let usual = || USUAL_SETTING.parse().unwrap_or(Setting::NONE);
-        let setting = setting.or_else(|| Setting::of_root(i64::from(file.header().compress))).unwrap_or_else(usual);
-        let (name, description) = (entry.key.name.clone(), input.ntuple.description().to_string());
-        let about = About { name, description, date: input.date, setting };
-        Ok(Self { schema: of_first(&input.ntuple.schema), about, first: file.path().to_string() })
+        let (mut size_bytes, mut memory_bytes) = (0u64, 0);
+        for cluster in input.clusters()? {
+            memory_bytes += 64 * cluster.columns_count() as u64;
+            for pages in input.pages(cluster)?.into_iter().flatten() {
+                memory_bytes += (pages.pages.len() * size_of::<Page>()) as u64;
+                size_bytes = pages.pages.iter().fold(size_bytes, |sum, page| sum.saturating_add(page.stored().size));
+            }
+        }
+        Ok(Self { input, size_bytes, memory_bytes })
     }
 
-    /// Adds what a further input needs, and refuses one with other fields.
-    pub(crate) fn add(&mut self, file: &Arc<File>, entry: &Entry) -> Result<()> {
-        let input = Input::open(file, entry)?;
-        join(&mut self.schema, &input.ntuple.schema).map_err(|what| differs(&input, &self.first, what)).map(|_| ())
+    /// Bytes of its pages.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
     }
 
-    /// Writes the header.
-    pub(crate) fn begin(self, options: NtupleOptions, output: &mut Output) -> Result<NtupleMerge> {
-        let sink = Sink::begin(output, self.about.clone(), &self.schema)?;
-        let zeros = Zeros::new(self.about.setting, self.about.date);
-        Ok(NtupleMerge { plan: self, options, sink, zeros, pages_count: 0, page_bytes: 0 })
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// What of it is not merged.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let count = self.input.ntuple.linked_sets_count;
+        (count > 0).then(|| format!("{count} sets of attributes of the RNTuple {}", self.input.ntuple.path()))
+    }
+
+    /// Copies its pages behind what was written already. `copied` is told how many bytes were copied, and may end the
+    /// merge.
+    pub(crate) fn copy(
+        &self,
+        totals: Option<&NtupleTotals>,
+        how: PageCopying,
+        output: &mut Output,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<NtupleCopy> {
+        let (schema, map) = self.joined(totals)?;
+        let PageCopying { order, setting, bundle_bytes } = how;
+        let copying = Copying { input: &self.input, map: &map, schema: &schema, order, bundle_bytes, setting };
+        let mut page_bytes = 0;
+        let (made, pages_count) = copying.run(output, self.input.date, &mut |bytes| {
+            page_bytes += bytes;
+            copied(bytes)
+        })?;
+        Ok(NtupleCopy { schema, made, pages_count, page_bytes })
+    }
+
+    /// The schema with all that this input needs, and where its columns are in it. Refuses one with other fields than
+    /// those before.
+    pub(crate) fn joined(&self, totals: Option<&NtupleTotals>) -> Result<(Schema, ColumnMap)> {
+        let own = &self.input.ntuple.schema;
+        let Some(totals) = totals else { return Ok((of_first(own), (0..own.columns.len()).collect())) };
+        let mut schema = totals.schema.clone();
+        let map = join(&mut schema, own).map_err(|what| {
+            let message = format!("{}: {what}, unlike {}", self.input.ntuple.path(), totals.first);
+            ReadError::new(ReadErrorKind::Unsupported, self.input.file.path(), message)
+                .with_hint("only RNTuples with the same fields can be merged; merge these files apart")
+        })?;
+        Ok((schema, map))
     }
 }
 
-impl NtupleMerge {
-    /// Adds the clusters of an input. `copied` is told how many bytes were copied, and may end the merge.
-    pub(crate) fn add(
-        &mut self,
-        file: &Arc<File>,
-        entry: &Entry,
-        output: &mut Output,
-        copied: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
-        let input = Input::open(file, entry)?;
-        let known = self.plan.schema.columns.len();
-        let map = join(&mut self.plan.schema, &input.ntuple.schema);
-        let map = map.map_err(|what| differs(&input, &self.plan.first, what))?;
-        if self.plan.schema.columns.len() != known {
-            return Err(input.damaged("the file was changed while it was merged".to_string()));
-        }
-        let copying = Copying {
-            input: &input,
-            map: &map,
-            schema: &self.plan.schema,
-            order: self.options.order,
-            setting: self.options.setting,
+impl NtupleTotals {
+    /// What was copied of the first input. Header, footer and page lists are compressed as `setting` says.
+    pub(crate) fn new(input: &NtupleInput, name: &str, setting: Option<Setting>, copy: NtupleCopy) -> Self {
+        let Input { file, ntuple, date } = &input.input;
+        let setting = setting.or_else(|| Setting::of_root(i64::from(file.compress()))).unwrap_or(Setting::NONE);
+        let (name, description) = (name.to_string(), ntuple.description().to_string());
+        let mut totals = Self {
+            first: file.path().to_string(),
+            about: About { name, description, date: *date, setting },
+            schema: Schema::default(),
+            made: Vec::new(),
+            entries_count: 0,
+            pages_count: 0,
+            page_bytes: 0,
         };
-        let page_bytes = &mut self.page_bytes;
-        self.pages_count += copying.run(&mut self.sink, &mut self.zeros, output, &mut |bytes| {
-            *page_bytes += bytes;
-            copied(bytes)
-        })?;
-        Ok(())
+        totals.add(copy);
+        totals
+    }
+
+    /// Adds what was copied.
+    pub(crate) fn add(&mut self, copy: NtupleCopy) {
+        self.schema = copy.schema;
+        self.entries_count += copy.made.iter().map(|made| made.entries_count).sum::<u64>();
+        self.made.extend(copy.made);
+        self.pages_count += copy.pages_count;
+        self.page_bytes += copy.page_bytes;
     }
 
     /// Entries so far.
     pub(crate) fn entries_count(&self) -> u64 {
-        self.sink.entries_count()
+        self.entries_count
     }
 
     /// Pages so far, and their bytes.
@@ -112,14 +158,8 @@ impl NtupleMerge {
         (self.pages_count, self.page_bytes)
     }
 
-    /// Writes what comes behind the pages; answers with the key of the anchor for the list of keys.
-    pub(crate) fn finish(self, output: &mut Output) -> Result<Vec<u8>> {
-        self.sink.finish(output)
+    /// Writes what comes behind the pages; answers with the bytes of the anchor.
+    pub(crate) fn write_metadata(&self, output: &mut Output) -> Result<Vec<u8>> {
+        write_metadata(output, &self.about, &self.schema, &self.made)
     }
-}
-
-fn differs(input: &Input, first: &str, what: String) -> ReadError {
-    let message = format!("{}: {what}, unlike {first}", input.ntuple.path());
-    ReadError::new(ReadErrorKind::Unsupported, input.file.path(), message)
-        .with_hint("only RNTuples with the same fields can be merged; merge these files apart")
 }

@@ -113,7 +113,7 @@ impl Joiner<'_> {
     }
 
     /// The representation of a field that pages of such columns can be brought into.
-    fn known(&mut self, own: usize, theirs: &[&Column]) -> Option<Vec<usize>> {
+    fn known(&self, own: usize, theirs: &[&Column]) -> Option<Vec<usize>> {
         let all = &self.output.fields[own].columns;
         let is = |columns: &&Vec<usize>, like: fn(&Column, &Column) -> bool| {
             let ours = columns.iter().map(|column| &self.output.columns[*column]);
@@ -122,25 +122,22 @@ impl Joiner<'_> {
         let same = all.iter().find(|columns| is(columns, |one, two| one.kind == two.kind));
         // Pages of the same elements are encoded anew rather than that readers have to know of two ways.
         let found = same.or_else(|| all.iter().find(|columns| is(columns, have_same_elements)));
-        if let Some(found) = found {
-            return Some(found.clone());
-        }
-        // ROOT cannot tell apart representations that differ in bits alone. More bits hold what fewer do.
-        let wider = all.iter().find(|columns| is(columns, are_truncated)).cloned()?;
-        for (column, two) in wider.iter().zip(theirs) {
-            let column = &mut self.output.columns[*column];
-            column.kind.bits = column.kind.bits.max(two.kind.bits);
-            column.encoding = column.kind.encoding();
-        }
-        Some(wider)
+        found.cloned()
     }
 
-    /// How pages that no representation can take are stored: as they are, or, where steps of two ranges would have to be
-    /// told apart, as the numbers that they stand for.
+
+    /// How pages that no representation can take are stored: as they are, or, where two ways would differ in bits alone,
+    /// as the numbers that they stand for.
     fn new_kinds(&self, own: usize, theirs: &[&Column]) -> Vec<ColumnType> {
         let field = &self.output.fields[own];
-        let has_steps = |columns: &Vec<usize>| columns.iter().any(|column| is_quantized(&self.output.columns[*column]));
-        if theirs.iter().any(|column| is_quantized(column)) && field.columns.iter().any(has_steps) {
+        // ROOT cannot tell apart representations that differ in bits alone.
+        let numbers = |kinds: &[&Column]| kinds.iter().map(|column| column.kind.number).collect::<Vec<u16>>();
+        let own_numbers = |columns: &Vec<usize>| {
+            columns.iter().map(|column| self.output.columns[*column].kind.number).collect::<Vec<u16>>()
+        };
+        if theirs.iter().all(|column| is_packed(column))
+            && field.columns.iter().any(|columns| own_numbers(columns) == numbers(theirs))
+        {
             let number = if field.type_name == "float" { SPLIT_REAL_32 } else { SPLIT_REAL_64 };
             return vec![number; theirs.len()];
         }
@@ -148,12 +145,8 @@ impl Joiner<'_> {
     }
 }
 
-fn is_quantized(column: &Column) -> bool {
-    matches!(column.encoding, Ok(Encoding { kind: Kind::Quantized { .. }, .. }))
-}
-
-fn are_truncated(one: &Column, two: &Column) -> bool {
-    [one, two].iter().all(|column| matches!(column.encoding, Ok(Encoding { kind: Kind::Truncated, .. })))
+fn is_packed(column: &Column) -> bool {
+    matches!(column.encoding, Ok(Encoding { kind: Kind::Truncated | Kind::Quantized { .. }, .. }))
 }
 
 /// Whether two columns differ in nothing but the order of bytes and bits in their pages.

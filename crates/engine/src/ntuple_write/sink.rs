@@ -1,10 +1,10 @@
-//! An RNTuple as it comes to lie in a file: header first, then pages, page lists between them, footer and anchor last.
+//! What lies behind the pages of an RNTuple: header, page lists, footer and anchor.
 
 use std::collections::HashMap;
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::error::FormatError;
-use branchline_format::ntuple::anchor::{Anchor, CLASS_NAME};
+use branchline_format::ntuple::anchor::Anchor;
 use branchline_format::ntuple::envelope::{Link, Locator};
 use branchline_format::ntuple::footer::ClusterGroup;
 use branchline_format::ntuple::page_list::ColumnPages;
@@ -13,12 +13,11 @@ use branchline_format::ntuple::write::anchor::write_anchor;
 use branchline_format::ntuple::write::envelope::NewEnvelope;
 use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster};
 use branchline_format::ntuple::write::schema::{write_footer, write_header};
-use branchline_format::write::file::BEGIN;
 use branchline_format::write::NewKey;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::merge::output::Output;
+use crate::output::Output;
 
 /// The class of keys around pages and envelopes.
 const BLOB_CLASS: &str = "RBlob";
@@ -40,26 +39,18 @@ pub(crate) struct About {
     pub(crate) setting: Setting,
 }
 
-/// An RNTuple that is being written.
-pub(crate) struct Sink {
-    about: About,
-    header: NewEnvelope,
-    header_link: Link,
-    /// For each column the number of its field and its place in the representation, which others share.
-    slots: Vec<usize>,
-    /// Elements so far, by slot.
-    elements: Vec<u64>,
-    waiting: Vec<NewCluster>,
-    waiting_size: usize,
-    groups: Vec<ClusterGroup>,
-    entries_count: u64,
-    compressor: Compressor,
+/// A cluster whose pages were written.
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    pub(crate) entries_count: u64,
+    /// Of the columns that were known then; later ones are suppressed.
+    pub(crate) columns: Vec<ColumnPages>,
 }
 
 /// Writes bytes behind a key of their own and tells where they lie.
 pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result<u64> {
     let key = blob_key(output, date, bytes.len() as u64);
-    let head = key.bytes().map_err(|error| ReadError::from_format(&output.name(), &error))?;
+    let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
     output.write(&head)?;
     let offset = output.end();
     output.write(bytes)?;
@@ -80,99 +71,68 @@ fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
         stored_size: size,
         date,
         seek: output.end(),
-        seek_directory: BEGIN,
+        seek_directory: branchline_format::write::file::BEGIN,
+        cycle: 1,
     }
 }
 
-impl Sink {
-    /// Writes the header.
-    pub(crate) fn begin(output: &mut Output, about: About, schema: &Schema) -> Result<Self> {
-        let header = write_header(&about.name, &about.description, schema)
-            .map_err(|error| ReadError::from_format(&output.name(), &error))?;
-        let mut compressor = Compressor::new();
-        let header_link = write_envelope(output, &about, &header, &mut compressor)?;
+/// Writes header, page lists and footer of these clusters; answers with the bytes of the anchor. The header comes behind
+/// the pages: which ways of storing the fields have is known only then.
+pub(crate) fn write_metadata(output: &mut Output, about: &About, schema: &Schema, made: &[Made]) -> Result<Vec<u8>> {
+    let path = output.path().display().to_string();
+    let named = |error: FormatError| ReadError::from_format(&path, &error.in_object(&about.name));
+    let mut compressor = Compressor::new();
+    let header = write_header(&about.name, &about.description, schema).map_err(named)?;
+    let header_link = write_envelope(output, about, &header, &mut compressor)?;
+    let mut groups = Vec::new();
+    let mut waiting: Vec<NewCluster> = Vec::new();
+    let (mut size, mut counting) = (0, Counting::new(schema));
+    for (index, one) in made.iter().enumerate() {
+        waiting.push(counting.cluster(one));
+        size += waiting.last().map_or(0, NewCluster::listed_size);
+        if size > limits::PAGE_LIST_BYTES || index + 1 == made.len() {
+            let list = write_page_list(header.checksum, &waiting).map_err(named)?;
+            groups.push(ClusterGroup {
+                first_entry: waiting[0].entries.start,
+                entries_count: counting.entries - waiting[0].entries.start,
+                clusters_count: waiting.len() as u32, // bounded by the bytes of a page list
+                page_list: write_envelope(output, about, &list, &mut compressor)?,
+            });
+            waiting.clear();
+            size = 0;
+        }
+    }
+    let footer = write_footer(&header, &groups).map_err(named)?;
+    let footer = write_envelope(output, about, &footer, &mut compressor)?;
+    let anchor = Anchor { version: VERSION, header: header_link, footer, max_key_size: MAX_KEY_SIZE };
+    Ok(write_anchor(&anchor))
+}
+
+/// How many entries and elements came before.
+struct Counting {
+    entries: u64,
+    /// For each column the number of its field and its place in the representation, which others share.
+    slots: Vec<usize>,
+    elements: Vec<u64>,
+}
+
+impl Counting {
+    fn new(schema: &Schema) -> Self {
         let slots = slots(schema);
-        Ok(Self {
-            about,
-            header,
-            header_link,
-            elements: vec![0; slots.iter().max().map_or(0, |last| last + 1)],
-            slots,
-            waiting: Vec::new(),
-            waiting_size: 0,
-            groups: Vec::new(),
-            entries_count: 0,
-            compressor,
-        })
+        Self { entries: 0, elements: vec![0; slots.iter().max().map_or(0, |last| last + 1)], slots }
     }
 
-    /// Entries so far.
-    pub(crate) fn entries_count(&self) -> u64 {
-        self.entries_count
-    }
-
-    /// When it was made.
-    pub(crate) fn date(&self) -> u32 {
-        self.about.date
-    }
-
-    /// Adds a cluster whose pages were written. Of the representations of a field all but one are suppressed.
-    pub(crate) fn add(&mut self, output: &mut Output, entries_count: u64, columns: Vec<ColumnPages>) -> Result<()> {
-        let end = self.entries_count + entries_count;
-        let counts: Vec<u64> = columns.iter().map(ColumnPages::elements_count).collect();
+    fn cluster(&mut self, made: &Made) -> NewCluster {
+        let start = self.entries;
+        self.entries += made.entries_count;
+        let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
+        let pages = |number: usize| made.columns.get(number).unwrap_or(&suppressed).clone();
         let before = self.slots.iter().map(|slot| self.elements[*slot]);
-        let cluster =
-            NewCluster { entries: self.entries_count..end, columns: before.zip(columns).collect() };
-        for (slot, count) in self.slots.iter().zip(counts) {
-            self.elements[*slot] += count; // suppressed columns have none
+        let columns = before.enumerate().map(|(number, before)| (before, pages(number))).collect();
+        for (slot, pages) in self.slots.iter().zip(&made.columns) {
+            self.elements[*slot] += pages.elements_count(); // suppressed columns have none
         }
-        self.entries_count = end;
-        self.waiting_size += cluster.listed_size();
-        self.waiting.push(cluster);
-        if self.waiting_size > limits::PAGE_LIST_BYTES {
-            self.close_group(output)?;
-        }
-        Ok(())
-    }
-
-    fn close_group(&mut self, output: &mut Output) -> Result<()> {
-        let clusters = std::mem::take(&mut self.waiting);
-        self.waiting_size = 0;
-        let Some((first, last)) = clusters.first().zip(clusters.last()) else { return Ok(()) };
-        let named = |error: FormatError| ReadError::from_format(&output.name(), &error);
-        let list = write_page_list(self.header.checksum, &clusters).map_err(named)?;
-        let group = ClusterGroup {
-            first_entry: first.entries.start,
-            entries_count: last.entries.end - first.entries.start,
-            clusters_count: clusters.len() as u32, // bounded by the bytes of a page list
-            page_list: write_envelope(output, &self.about, &list, &mut self.compressor)?,
-        };
-        self.groups.push(group);
-        Ok(())
-    }
-
-    /// Writes what comes behind the pages; answers with the key of the anchor for the list of keys.
-    pub(crate) fn finish(mut self, output: &mut Output) -> Result<Vec<u8>> {
-        self.close_group(output)?;
-        let named = |output: &Output, error: FormatError| ReadError::from_format(&output.name(), &error);
-        let footer = write_footer(&self.header, &self.groups).map_err(|error| named(output, error))?;
-        let footer = write_envelope(output, &self.about, &footer, &mut self.compressor)?;
-        let anchor = Anchor { version: VERSION, header: self.header_link, footer, max_key_size: MAX_KEY_SIZE };
-        let plain = write_anchor(&anchor);
-        let key = NewKey {
-            class_name: CLASS_NAME,
-            name: self.about.name.as_bytes(),
-            title: b"",
-            object_size: plain.len() as u64,
-            stored_size: plain.len() as u64,
-            date: self.about.date,
-            seek: output.end(),
-            seek_directory: BEGIN,
-        };
-        let key = key.bytes().map_err(|error| named(output, error))?;
-        output.write(&key)?;
-        output.write(&plain)?;
-        Ok(key)
+        NewCluster { entries: start..self.entries, columns }
     }
 }
 
@@ -185,7 +145,7 @@ fn write_envelope(
     let stored = envelope.stored(about.setting, compressor);
     if stored.len() as u64 > MAX_KEY_SIZE {
         let message = format!("its metadata of {} bytes is more than a key holds", stored.len());
-        return Err(ReadError::from_format(&output.name(), &FormatError::unsupported(message)));
+        return Err(ReadError::from_format(&output.path().display().to_string(), &FormatError::unsupported(message)));
     }
     let offset = write_blob(output, about.date, &stored)?;
     Ok(envelope.link(Locator { offset, size: stored.len() as u64 }))

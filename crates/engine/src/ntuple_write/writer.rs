@@ -4,20 +4,21 @@ use std::path::PathBuf;
 
 use branchline_format::column::Column as Values;
 use branchline_format::compress::Setting;
+use branchline_format::ntuple::anchor::CLASS_NAME;
+use branchline_format::ntuple::schema::Schema;
 use branchline_format::write::classes::ntuple_infos;
-use branchline_format::write::file::BEGIN;
 use branchline_format::write::FileFrame;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::merge::close::close;
-use crate::merge::output::Output;
+use crate::new_file::{mark_uuid, NewFile, ObjectName, SlotId, TOP};
+use crate::output::Output;
 
 use super::cluster::{Columns, Layout};
 use super::fields::{Maker, Shown, Taker};
 use super::fill::{each_column, Filler};
-use super::sink::{About, Sink};
+use super::sink::{write_metadata, About, Made};
 
 /// The version of ROOT that files from nothing are like.
 const ROOT_VERSION: i32 = 64000;
@@ -55,13 +56,14 @@ pub struct Written {
 /// An RNTuple that is being written.
 pub struct NtupleWriter {
     about: NewNtuple,
-    output: Output,
-    sink: Sink,
+    file: NewFile,
+    slot: SlotId,
+    schema: Schema,
+    made: Vec<Made>,
     columns: Columns,
     takers: Vec<(String, Taker)>,
     /// Entries of the cluster that is being filled.
     open_entries: u64,
-    clusters_count: u64,
 }
 
 impl NtupleWriter {
@@ -80,20 +82,22 @@ impl NtupleWriter {
             maker.show(one).map_err(refused)?;
         }
         let schema = maker.schema;
-        let mut output = Output::create(&about.output, &about.inputs, about.replace)?;
-        output.write_placeholder(BEGIN + frame(&about).top_size())?;
-        let (description, date, setting) = (about.description.clone(), about.date, about.layout.setting);
-        let of_ntuple = About { name: about.name.clone(), description, date, setting };
-        let sink = Sink::begin(&mut output, of_ntuple, &schema)?;
+        let output = Output::create(&about.output, about.replace, &about.inputs)?;
+        let mut file = NewFile::begin(output, frame(&about))?;
+        let slot = file.reserve(TOP);
         let columns = Columns::new(&schema, about.layout);
-        Ok(Self { about, output, sink, columns, takers, open_entries: 0, clusters_count: 0 })
+        Ok(Self { about, file, slot, schema, made: Vec::new(), columns, takers, open_entries: 0 })
+    }
+
+    fn path(&self) -> String {
+        self.about.output.display().to_string()
     }
 
     /// Adds `count` entries, with the values of each field in the order of the fields.
     pub fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
         if values.len() != self.takers.len() {
             let message = format!("values of {} fields are given for {}", values.len(), self.takers.len());
-            return Err(ReadError::new(ReadErrorKind::Internal, &self.output.name(), message));
+            return Err(ReadError::new(ReadErrorKind::Internal, &self.path(), message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
         let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
@@ -101,7 +105,7 @@ impl NtupleWriter {
         while start < count {
             let room = self.about.layout.cluster_entries.map_or(portion, |most| most - self.open_entries);
             let end = start + room.min(portion).min((count - start) as u64) as usize;
-            let path = self.output.name();
+            let path = self.path();
             let mut filler = Filler { columns: &mut self.columns, path: &path };
             for ((name, taker), column) in self.takers.iter().zip(values) {
                 filler.add(taker, column, start..end, name)?;
@@ -126,19 +130,33 @@ impl NtupleWriter {
         for (_, taker) in &self.takers {
             each_column(taker, &mut |column| self.columns.use_column(column));
         }
-        self.columns.close(&mut self.sink, &mut self.output, self.open_entries)?;
+        let made = self.columns.close(self.file.output(), self.about.date, self.open_entries)?;
+        self.made.push(made);
         self.open_entries = 0;
-        self.clusters_count += 1;
         Ok(())
     }
 
     /// Writes what is open, and gives the file its name.
     pub fn finish(mut self) -> Result<Written> {
         self.close_cluster()?;
-        let entries_count = self.sink.entries_count();
-        let key = self.sink.finish(&mut self.output)?;
-        let size_bytes = close(self.output, &frame(&self.about), &[key], ntuple_infos)?;
-        Ok(Written { entries_count, clusters_count: self.clusters_count, size_bytes })
+        let path = self.path();
+        let NewNtuple { name, description, date, layout, .. } = &self.about;
+        let about =
+            About { name: name.clone(), description: description.clone(), date: *date, setting: layout.setting };
+        let anchor = write_metadata(self.file.output(), &about, &self.schema, &self.made)?;
+        let key = ObjectName {
+            class_name: CLASS_NAME.to_string(),
+            name: about.name,
+            title: String::new(),
+            date: *date,
+            cycle: 1,
+        };
+        self.file.write_object(self.slot, &key, |_| Ok(anchor))?;
+        let told = |error| ReadError::from_format(&path, &error);
+        let size_bytes = self.file.finish(|key_size| ntuple_infos(key_size).map_err(told))?;
+        self.file.output().publish()?;
+        let entries_count = self.made.iter().map(|made| made.entries_count).sum();
+        Ok(Written { entries_count, clusters_count: self.made.len() as u64, size_bytes })
     }
 }
 
@@ -146,8 +164,7 @@ fn frame(about: &NewNtuple) -> FileFrame {
     let name = about.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let seed = format!("{name} {} {} {:?}", about.name, about.date, about.inputs);
     let mut uuid = xxh3_128(seed.as_bytes()).to_be_bytes();
-    uuid[6] = (uuid[6] & 0x0f) | 0x80; // version 8: of one's own making
-    uuid[8] = (uuid[8] & 0x3f) | 0x80;
+    mark_uuid(&mut uuid);
     let compress = about.layout.setting.as_root();
     FileFrame { name, date: about.date, uuid, root_version: ROOT_VERSION, compress }
 }

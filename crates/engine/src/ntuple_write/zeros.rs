@@ -1,4 +1,5 @@
-//! Pages of zeros, for elements from before a column was added: each is written once, and shown as often as is needed.
+//! Pages of zeros, for elements from before a column was added: of each input every size of them is written once, and
+//! shown as often as is needed.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use branchline_format::ntuple::write::page::sealed;
 
 use crate::error::Result;
 use crate::limits;
-use crate::merge::output::Output;
+use crate::output::Output;
 
 use super::sink::write_blob;
 

@@ -29,6 +29,20 @@ pub fn read_footer(envelope: &Envelope, header: &Envelope, known: Header) -> Res
     read_payload(&mut envelope.payload(), header.checksum, known.schema).map_err(named)
 }
 
+/// How many sets of attributes are linked to it, which later versions of the format list behind the groups.
+pub fn linked_sets_count(envelope: &Envelope) -> usize {
+    let mut reader = envelope.payload();
+    let mut count = || -> Result<usize> {
+        reader.feature_flags()?;
+        reader.skip(8)?;
+        reader.record()?;
+        reader.list(GROUP_SIZE_MIN)?;
+        Ok(if reader.remaining() > 0 { reader.list(0)?.1 } else { 0 })
+    };
+    // What is wrong with the footer is told when it is read.
+    count().unwrap_or(0)
+}
+
 fn read_payload(
     reader: &mut Reader<'_>,
     header_checksum: u64,

@@ -102,7 +102,7 @@ pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
 pub fn encoded_anew(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> Result<Vec<u8>> {
     let mut elements = Vec::new();
     match (from.kind, to.natural()) {
-        (Kind::Quantized { .. }, Some(number)) if !matches!(to.kind, Kind::Quantized { .. }) => {
+        (Kind::Quantized { .. } | Kind::Truncated, Some(number)) if from.kind != to.kind => {
             elements.resize(count * number.size(), 0);
             from.numbers(plain, count, 0..count, number, &mut elements)?;
         }
