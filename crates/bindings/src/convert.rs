@@ -16,8 +16,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::errors::to_python;
 
 /// NumPy's names of numbers.
-const DTYPES: [&str; 13] =
-    ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
+const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
 /// Columns in columns deeper than this do not come from files.
 const DEPTH_MAX: usize = 64;
 

@@ -1,9 +1,9 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
 mod basket;
-mod embedded;
 pub mod classes;
 mod datime;
+mod embedded;
 pub mod emit;
 pub mod family;
 pub mod file;
@@ -18,8 +18,8 @@ mod slim;
 mod sum;
 
 pub use basket::BasketTools;
-pub use embedded::embedded_record;
 pub use datime::datime;
+pub use embedded::embedded_record;
 pub use emit::Changes;
 pub use family::{adds_up, OwnerKind};
 pub use file::{FileFrame, NewDirectory, RecordPlace};

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import branchline
+from branchline.cli.converting import convert
 from branchline.cli.demo_data import demo_data
 from branchline.cli.failure import ended, say, say_stopping, told
 from branchline.cli.inspecting import inspect
@@ -175,6 +176,7 @@ app.command()(merge)
 app.command()(verify)
 for command in (reorder, recompress, skim, slim):
     app.command()(command)
+app.command()(convert)
 app.command()(proxy)
 app.add_typer(trace)
 app.command("demo-data")(demo_data)

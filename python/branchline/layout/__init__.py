@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from branchline.lazily import lazily
 
 if TYPE_CHECKING:
+    from branchline.layout.converting import ConvertProgress, ConvertResult, convert
     from branchline.layout.datasets import DatasetLayout, inspect_dataset
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
     from branchline.layout.keeping import skim, slim
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BranchLayout",
+    "ConvertProgress",
+    "ConvertResult",
     "DatasetLayout",
     "FileLayout",
     "MergeProgress",
@@ -22,6 +25,7 @@ __all__ = [
     "SkippedFile",
     "Verification",
     "VerifiedTree",
+    "convert",
     "inspect_dataset",
     "inspect_file",
     "merge",

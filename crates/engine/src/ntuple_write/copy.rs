@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::output::Output;
 use crate::merge::Order;
+use crate::output::Output;
 
 use super::input::{fixed_counts, Input};
 use super::parallel::map_in_order;

@@ -19,12 +19,27 @@ pub struct Shown {
 /// What takes the values of a field, with the columns that they go to.
 #[derive(Debug, Clone)]
 pub(super) enum Taker {
-    Number { column: usize, number: Number },
-    Text { ends: usize, bytes: usize },
-    Regular { size: usize, content: Box<Taker> },
+    Number {
+        column: usize,
+        number: Number,
+    },
+    Text {
+        ends: usize,
+        bytes: usize,
+    },
+    Regular {
+        size: usize,
+        content: Box<Taker>,
+    },
     /// A list, or what may be missing.
-    List { ends: usize, content: Box<Taker> },
-    Option { ends: usize, content: Box<Taker> },
+    List {
+        ends: usize,
+        content: Box<Taker>,
+    },
+    Option {
+        ends: usize,
+        content: Box<Taker>,
+    },
     Record(Vec<(String, Taker)>),
     Tuple(Vec<Taker>),
 }
@@ -182,6 +197,7 @@ impl Maker {
             array_size: None,
             source: None,
             type_checksum: None,
+            later: Default::default(),
             children: Vec::new(),
             columns: Vec::new(),
         });

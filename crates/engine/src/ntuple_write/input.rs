@@ -54,9 +54,9 @@ impl Input {
         };
         // Added after the cluster was written.
         let is_later = |columns: &&Vec<usize>| {
-            columns.first().is_some_and(|first| {
-                pages[*first].is_none() && !self.ntuple.schema.columns[*first].suppressed_before
-            })
+            columns
+                .first()
+                .is_some_and(|first| pages[*first].is_none() && !self.ntuple.schema.columns[*first].suppressed_before)
         };
         representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
     }

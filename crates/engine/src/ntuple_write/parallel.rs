@@ -41,10 +41,14 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..1000).collect();
-        let doubled = map_in_order(&items, || 0u64, |count, item| {
-            *count += 1;
-            item * 2
-        });
+        let doubled = map_in_order(
+            &items,
+            || 0u64,
+            |count, item| {
+                *count += 1;
+                item * 2
+            },
+        );
         assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<u64>>());
         assert!(map_in_order(&[] as &[u64], || (), |(), item| *item).is_empty());
     }

@@ -125,7 +125,6 @@ impl Joiner<'_> {
         found.cloned()
     }
 
-
     /// How pages that no representation can take are stored: as they are, or, where two ways would differ in bits alone,
     /// as the numbers that they stand for.
     fn new_kinds(&self, own: usize, theirs: &[&Column]) -> Vec<ColumnType> {
@@ -201,6 +200,9 @@ fn difference(one: &Field, two: &Field) -> Option<String> {
     }
     if (one.field_version, one.type_version) != (two.field_version, two.type_version) {
         return Some(format!("is of version {} ({})", two.type_version, two.field_version));
+    }
+    if one.later.0 != two.later.0 {
+        return Some("is stored in a later way".to_string());
     }
     match (one.type_checksum, two.type_checksum) {
         (Some(left), Some(right)) if left != right => Some(format!("has the checksum {right:#x}")),

@@ -350,6 +350,7 @@ mod tests {
             array_size,
             source: None,
             type_checksum: None,
+            later: Default::default(),
             children: Vec::new(),
             columns: Vec::new(),
         }

@@ -67,6 +67,8 @@ pub struct Field {
     pub source: Option<usize>,
     /// Checksum of its class.
     pub type_checksum: Option<u32>,
+    /// Flags of later versions of the format, and what stands behind all that is known.
+    pub later: (u16, Vec<u8>),
     /// Fields that belong to it, in order.
     pub children: Vec<usize>,
     /// Numbers of its columns, for each of its representations.
@@ -283,6 +285,8 @@ fn read_field(reader: &mut Reader<'_>, number: usize) -> Result<Field> {
     let array_size = (flags & REPETITIVE != 0).then(|| reader.u64()).transpose()?;
     let source = (flags & PROJECTED != 0).then(|| reader.u32()).transpose()?;
     let type_checksum = (flags & HAS_TYPE_CHECKSUM != 0).then(|| reader.u32()).transpose()?;
+    let later =
+        (flags & !(REPETITIVE | PROJECTED | HAS_TYPE_CHECKSUM), reader.take(reader.remaining() as u64)?.to_vec());
     Ok(Field {
         name,
         type_name,
@@ -295,6 +299,7 @@ fn read_field(reader: &mut Reader<'_>, number: usize) -> Result<Field> {
         array_size,
         source: source.map(|source| source as usize),
         type_checksum,
+        later,
         children: Vec::new(),
         columns: Vec::new(),
     })

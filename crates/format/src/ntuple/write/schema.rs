@@ -47,7 +47,7 @@ fn push_field(wire: &mut Wire, number: usize, field: &Field) -> Result<()> {
         Role::Streamer => 4,
         Role::Unknown(other) => other,
     });
-    let mut flags = 0;
+    let mut flags = field.later.0;
     for (flag, is_set) in [
         (REPETITIVE, field.array_size.is_some()),
         (PROJECTED, field.source.is_some()),
@@ -68,6 +68,7 @@ fn push_field(wire: &mut Wire, number: usize, field: &Field) -> Result<()> {
     if let Some(checksum) = field.type_checksum {
         wire.u32(checksum);
     }
+    wire.bytes.extend_from_slice(&field.later.1);
     Ok(())
 }
 

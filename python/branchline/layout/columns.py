@@ -1,0 +1,56 @@
+"""Awkward layouts as columns of the engine: the reverse of `branchline.tree.arrays`, which says what a column is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import UnsupportedBranchError
+
+NUMBERS = "biuf"
+
+
+def column_of(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
+    """A layout as nested tuples of buffers. ``name`` is said where it cannot be one."""
+    if layout.is_indexed and not layout.is_option:
+        return column_of(layout.project(), name)
+    if layout.is_unknown:
+        return ("flat", "unknown", b"")
+    if layout.is_option:
+        return ("option", _bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
+    if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
+        whole = layout.to_ListOffsetArray64(True)
+        return ("text", _bytes(whole.offsets.data), _bytes(whole.content.data[: whole.offsets[-1]]))
+    if layout.is_regular:
+        return ("regular", layout.size, column_of(layout.content[: layout.size * len(layout)], name))
+    if layout.is_list:
+        whole = layout.to_ListOffsetArray64(True)
+        return ("list", _bytes(whole.offsets.data), column_of(whole.content[: whole.offsets[-1]], name))
+    if layout.is_record:
+        contents = tuple(column_of(layout.content(index), name) for index in range(len(layout.contents)))
+        if layout.is_tuple:
+            return ("tuple", contents, len(layout))
+        return ("record", list(layout.fields), contents, len(layout), layout.parameter("__record__"))
+    if layout.is_numpy:
+        return _numbers(layout, name)
+    raise UnsupportedBranchError(f"branch {name}: values of several types cannot be converted", hint=HINT)
+
+
+HINT = "leave it out with --drop"
+
+
+def _numbers(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
+    if layout.data.ndim > 1:
+        return column_of(layout.to_RegularArray(), name)
+    values = np.asarray(layout.data)
+    if values.dtype.kind not in NUMBERS or values.dtype.itemsize > 8:
+        raise UnsupportedBranchError(f"branch {name}: numbers of type {values.dtype} cannot be converted", hint=HINT)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    return ("flat", f"{values.dtype.kind}{values.dtype.itemsize}", _bytes(values))
+
+
+def _bytes(values: Any) -> Any:
+    """The memory of an array."""
+    return np.ascontiguousarray(values).view("u1").data

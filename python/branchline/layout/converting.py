@@ -1,0 +1,179 @@
+"""TTrees become RNTuples, RNTuples TTrees, and both Parquet files: chunk by chunk, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import awkward as ak
+
+from branchline import _core
+from branchline.access import Access
+from branchline.dataset import DataFile, Dataset
+from branchline.errors import DatasetError, OptionError
+from branchline.layout.fields import FieldPlan, plan_fields
+from branchline.layout.parquet import ParquetFile
+from branchline.layout.targets import Layout, Target, Writer
+from branchline.limits import parse_bytes
+from branchline.tree import File, Tree
+
+#: What a file is converted to.
+Kind = Literal["rntuple", "ttree", "parquet"]
+CLUSTER_BYTES = "64 MiB"
+PAGE_BYTES = "1 MiB"
+# Values that are converted at a time take about so much; the memory limit of the reading holds several of them.
+STEP_BYTES_MAX = 32 * 2**20
+STEPS_IN_MEMORY = 16
+
+
+@dataclass(frozen=True)
+class ConvertProgress:
+    """How far a conversion is: files of how many, and entries."""
+
+    files_done: int
+    files_count: int
+    entries_done: int
+
+
+@dataclass(frozen=True)
+class ConvertResult:
+    """What a conversion made; ``renamed`` are branches whose fields have other names."""
+
+    path: str
+    kind: Kind
+    files: int
+    entries: int
+    clusters: int
+    fields: int
+    size_bytes: int
+    renamed: tuple[tuple[str, str], ...]
+
+
+def convert(
+    inputs: Any,
+    output: str | os.PathLike[str],
+    *,
+    to: Kind | None = None,
+    tree: str | None = None,
+    branches: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    codec: str = "zstd:5",
+    cluster_entries: int | None = None,
+    cluster_bytes: int | str = CLUSTER_BYTES,
+    page_bytes: int | str = PAGE_BYTES,
+    memory_limit: int | str = "1 GiB",
+    access: Access | None = None,
+    force: bool = False,
+    progress: Callable[[ConvertProgress], None] | None = None,
+) -> ConvertResult:
+    """Converts the trees of ``inputs``, which must have the same branches, to one file.
+
+    ``to`` is what the file is to be; by default a name that ends with ``.parquet`` asks for Parquet, and else a TTree
+    becomes an RNTuple and an RNTuple a TTree. ``branches`` and ``drop`` are names or patterns of branches to keep and
+    to leave out. ``cluster_entries``, ``cluster_bytes`` (compressed) and ``page_bytes`` (before compression; of a TTree
+    those of a basket) lay the file out.
+
+    Raises `UnsupportedBranchError` for branches that cannot be read or have no equivalent, `DatasetError`,
+    `StorageError` where the output cannot be written, and `OptionError`.
+    """
+    if to is not None and to not in get_args(Kind):
+        raise OptionError(f"nothing is converted to {to!r}", hint=f"one of {', '.join(get_args(Kind))}")
+    files = list(Dataset.of(inputs, tree=tree) if tree else Dataset.of(inputs))
+    if not files:
+        raise DatasetError("there is nothing to convert")
+    path = Path(output)
+    with_trees = [file.tree if file.tree is not None else tree for file in files]
+    first = _open_tree(files[0], with_trees[0], access)
+    kind = to or ("parquet" if path.suffix == ".parquet" else "ttree" if first.outline.nests else "rntuple")
+    plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
+    layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
+    target = Target(path, force, [file.path for file in files], first.name, first.title)
+    writer = WRITERS[kind](target, layout, plan, first)
+    try:
+        entries = 0
+        for done, chunk in _chunks(files, with_trees, plan, memory_limit, access):
+            writer.fill(plan, chunk)
+            entries += len(chunk)
+            if progress is not None:
+                progress(ConvertProgress(done, len(files), entries))
+            del chunk
+        clusters, size_bytes = writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+    return ConvertResult(
+        path=os.fspath(output),
+        kind=kind,
+        files=len(files),
+        entries=entries,
+        clusters=clusters,
+        fields=len(plan.fields) + len(plan.shown),
+        size_bytes=size_bytes,
+        renamed=plan.renamed,
+    )
+
+
+def _open_tree(file: DataFile, tree: str | None, access: Access | None) -> Tree:
+    return File(file.opens, access).tree(tree)
+
+
+def _chunks(
+    files: Sequence[DataFile],
+    trees: Sequence[str | None],
+    plan: FieldPlan,
+    memory_limit: int | str,
+    access: Access | None,
+) -> Iterator[tuple[int, ak.Array]]:
+    """Number of files that are done, and arrays of the branches of the plan."""
+    step = min(STEP_BYTES_MAX, parse_bytes(memory_limit) // STEPS_IN_MEMORY)
+    for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
+        opened = _open_tree(file, tree, access)
+        stop = file.entry_stop
+        for chunk in opened.iterate(
+            plan.paths(),
+            entry_start=file.entry_start,
+            entry_stop=stop,
+            step_size=f"{step} B",
+            memory_limit=memory_limit,
+        ):
+            yield number, chunk
+
+
+class NtupleFile:
+    """An RNTuple that is made."""
+
+    def __init__(self, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
+        columns = plan.columns(tree.arrays(plan.paths(), entry_stop=0))
+        names = [field.name for field in plan.fields]
+        try:
+            self._core = _core.NtupleWriter(
+                (target.path, target.inputs, target.force),
+                (target.name, target.title),
+                (layout.codec, layout.cluster_entries, layout.cluster_bytes, layout.page_bytes),
+                list(zip(names, columns, strict=True)),
+                list(plan.shown),
+            )
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+
+    def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
+        """Adds a chunk."""
+        self._core.fill(plan.columns(chunk), len(chunk))
+
+    def finish(self) -> tuple[int, int]:
+        """Ends the file; clusters and bytes that it has."""
+        made = self._core.finish()
+        return made["clusters"], made["size_bytes"]
+
+    def abandon(self) -> None:
+        """Leaves nothing of it."""
+        self._core.abandon()
+
+
+WRITERS: dict[str, Callable[[Target, Layout, FieldPlan, Any], Writer]] = {
+    "rntuple": NtupleFile,
+    "parquet": ParquetFile,
+}

@@ -1,0 +1,211 @@
+"""Which fields the branches of a tree become.
+
+A branch that only groups others becomes a record of them, and one that is a collection of objects a list of records.
+Arrays that the same branch counts come together as a collection ``_collection0``, ..., and are shown under their own
+names, as ROOT's importer of TTrees does (RNTupleImporter).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import BranchlineError, UnsupportedBranchError
+from branchline.layout.columns import column_of
+from branchline.tree.nesting import IMPORTED, imported_counts
+from branchline.tree.outline import Outline
+
+DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A field whose values are those of a branch."""
+
+    name: str
+    path: str
+
+    def paths(self) -> Iterator[str]:
+        """The branches that it is made of."""
+        yield self.path
+
+    def layout(self, chunk: Any) -> ak.contents.Content:
+        """Its values."""
+        return chunk[self.path]
+
+
+@dataclass(frozen=True)
+class Members:
+    """A field of several: one record for each entry, or a list of them."""
+
+    name: str
+    members: tuple[Leaf | Members, ...]
+    is_list: bool
+
+    def paths(self) -> Iterator[str]:
+        """The branches that it is made of."""
+        for member in self.members:
+            yield from member.paths()
+
+    def layout(self, chunk: Any) -> ak.contents.Content:
+        """Its values."""
+        names = [member.name for member in self.members]
+        layouts = [member.layout(chunk) for member in self.members]
+        if not self.is_list:
+            return ak.contents.RecordArray(layouts, names)
+        lists = [layout.to_ListOffsetArray64(True) for layout in layouts]
+        offsets = lists[0].offsets
+        for member, one in zip(self.members, lists, strict=True):
+            if not np.array_equal(one.offsets.data, offsets.data):
+                raise BranchlineError(f"{member.name} of {self.name} has other numbers of elements than its fellows")
+        stop = offsets[-1]
+        return ak.contents.ListOffsetArray(
+            offsets, ak.contents.RecordArray([one.content[:stop] for one in lists], names)
+        )
+
+
+Field = Leaf | Members
+#: A field that shows a member of the elements of a collection, or with None how many there are.
+Shown = tuple[str, str, str | None]
+
+
+@dataclass(frozen=True)
+class FieldPlan:
+    """The fields of an output, those that show parts of others, and names that had to be changed."""
+
+    fields: tuple[Field, ...]
+    shown: tuple[Shown, ...]
+    renamed: tuple[tuple[str, str], ...]
+
+    def paths(self) -> list[str]:
+        """The branches that are read."""
+        return list(dict.fromkeys(path for field in self.fields for path in field.paths()))
+
+    def layouts(self, chunk: ak.Array) -> list[ak.contents.Content]:
+        """The values of all fields, of the arrays of ``paths``."""
+        by_path = {name: chunk[name].layout for name in chunk.fields}
+        return [field.layout(by_path) for field in self.fields]
+
+    def columns(self, chunk: ak.Array) -> list[Any]:
+        """The same as the engine takes them."""
+        layouts = self.layouts(chunk)
+        return [column_of(layout, field.name) for field, layout in zip(self.fields, layouts, strict=True)]
+
+
+def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str], *, collect: bool) -> FieldPlan:
+    """The fields that the branches of a tree become: of the chosen ones, or of all, without the dropped ones.
+
+    With ``collect`` arrays with one counter become a collection. Raises `UnsupportedBranchError` for branches that
+    cannot be read.
+    """
+    outline: Outline = tree.outline
+    kept = _kept(tree, outline, chosen, dropped)
+    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] == "unsupported"]
+    if unreadable:
+        raise UnsupportedBranchError(
+            f"branches that cannot be read: {', '.join(unreadable[:10])}",
+            path=tree.file_path,
+            hint="leave them out with --drop",
+        )
+    if outline.nests:
+        is_imported = any(count is not None for count in imported_counts(outline))
+        tops = [index for index in outline.children(None) if index in kept]
+        fields: list[Field] = [
+            Leaf(outline.names[index], outline.paths[index])
+            for index in tops
+            if not (is_imported and outline.names[index].startswith(IMPORTED))
+        ]
+        return FieldPlan(tuple(fields), (), ())
+    made = _Maker(outline, kept)
+    fields = [field for top in outline.children(None) if (field := made.field(top, "")) is not None]
+    if not fields:
+        raise BranchlineError("no branch is left to convert", path=tree.file_path)
+    if not collect:
+        return FieldPlan(tuple(fields), (), tuple(made.renamed))
+    return _collected(tree, outline, fields, made)
+
+
+def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Sequence[str]) -> set[int]:
+    """The branches that are meant by these names or patterns, with all below them."""
+
+    def meant(patterns: Iterable[str]) -> set[int]:
+        found: set[int] = set()
+        for pattern in patterns:
+            some = set(tree.indices(pattern, None, None, recursive=True))
+            if not some:
+                some = {tree.index_of(pattern)}
+            found |= some | {below for index in some for below in outline.below(index)}
+        return found
+
+    kept = set(range(len(outline.paths))) if chosen is None else meant(chosen)
+    return kept - meant(dropped)
+
+
+class _Maker:
+    """Makes fields of branches."""
+
+    def __init__(self, outline: Outline, kept: set[int]) -> None:
+        self._outline = outline
+        self._kept = kept
+        self.renamed: list[tuple[str, str]] = []
+
+    def field(self, index: int, prefix: str) -> Field | None:
+        """What a branch becomes; None if nothing of it is kept."""
+        outline = self._outline
+        name = self._name(index, prefix)
+        if not outline.children(index):
+            return Leaf(name, outline.paths[index]) if index in self._kept else None
+        below = f"{outline.names[index].rstrip('.')}."
+        if outline.kinds[index] == "data":
+            leaves = [one for one in outline.below(index) if outline.kinds[one] == "data" and one in self._kept]
+            members: list[Field] = [Leaf(self._name(one, below), outline.paths[one]) for one in leaves]
+        else:
+            made = (self.field(child, below) for child in outline.children(index))
+            members = [field for field in made if field is not None]
+        if not members:
+            return None
+        return Members(name, tuple(members), is_list=outline.kinds[index] == "data")
+
+    def _name(self, index: int, prefix: str) -> str:
+        """The name of a field, which has no dots and no dimensions."""
+        own = self._outline.names[index]
+        name = DIMENSIONS.sub("", own.removeprefix(prefix)).rstrip(".")
+        clean = re.sub(r"[./\\]", "_", name)
+        if clean != name:
+            self.renamed.append((self._outline.paths[index], clean))
+        return clean
+
+
+def _collected(tree: Any, outline: Outline, fields: Sequence[Field], made: _Maker) -> FieldPlan:
+    """Brings arrays of numbers with one counter together."""
+    by_counter: dict[int, list[Leaf]] = {}
+    empty = tree.arrays([field.path for field in fields if isinstance(field, Leaf)] or None, entry_stop=0)
+    for field in fields:
+        if isinstance(field, Leaf):
+            counter = outline.counts[outline.index_by_path[field.path]]
+            layout = empty[field.path].layout if field.path in empty.fields else None
+            if counter is not None and layout is not None and layout.is_list and _is_flat(layout.content):
+                by_counter.setdefault(counter, []).append(field)
+    collections: dict[str, Members] = {}
+    shown: list[Shown] = []
+    gone: set[str] = set()
+    for number, (counter, members) in enumerate(by_counter.items()):
+        name = f"{IMPORTED}{number}"
+        collections[name] = Members(name, tuple(members), is_list=True)
+        shown += [(member.name, name, member.name) for member in members]
+        gone |= {member.path for member in members}
+        own = next((one for one in fields if isinstance(one, Leaf) and one.path == outline.paths[counter]), None)
+        if own is not None:
+            shown.append((own.name, name, None))
+            gone.add(own.path)
+    rest = [field for field in fields if not (isinstance(field, Leaf) and field.path in gone)]
+    return FieldPlan((*rest, *collections.values()), tuple(shown), tuple(made.renamed))
+
+
+def _is_flat(layout: ak.contents.Content) -> bool:
+    return bool(layout.is_numpy and layout.data.ndim == 1)
