@@ -1,5 +1,6 @@
 """Types of the compiled module."""
 
+from pathlib import Path
 from typing import Any
 
 from branchline.access import Access
@@ -99,6 +100,19 @@ def decompress_all(
     paths: list[str], tree: str | None = None, branches: list[str] | None = None, threads: int = 1
 ) -> dict[str, Any]: ...
 def compare(outputs: list[str], inputs: list[str], tree: str | None, access: Access | None) -> dict[str, Any]: ...
+
+class NtupleWriter:
+    def __init__(
+        self,
+        place: tuple[Path, list[str], bool],
+        about: tuple[str, str],
+        layout: tuple[str, int | None, int, int],
+        fields: list[tuple[str, Any]],
+        shown: list[tuple[str, str, str | None]],
+    ) -> None: ...
+    def fill(self, columns: list[Any], count: int) -> None: ...
+    def abandon(self) -> None: ...
+    def finish(self) -> dict[str, Any]: ...
 
 class Merge:
     def __init__(self, wanted: dict[str, Any]) -> None: ...

@@ -125,20 +125,12 @@ impl Joiner<'_> {
         found.cloned()
     }
 
-    /// How pages that no representation can take are stored: as they are, or, where two ways would differ in bits alone,
-    /// as the numbers that they stand for.
+    /// How pages that no representation can take are stored: as they are, but packed numbers as the numbers that they
+    /// stand for, as ROOT takes their bits from the first representation alone.
     fn new_kinds(&self, own: usize, theirs: &[&Column]) -> Vec<ColumnType> {
-        let field = &self.output.fields[own];
-        // ROOT cannot tell apart representations that differ in bits alone.
-        let numbers = |kinds: &[&Column]| kinds.iter().map(|column| column.kind.number).collect::<Vec<u16>>();
-        let own_numbers = |columns: &Vec<usize>| {
-            columns.iter().map(|column| self.output.columns[*column].kind.number).collect::<Vec<u16>>()
-        };
-        if theirs.iter().all(|column| is_packed(column))
-            && field.columns.iter().any(|columns| own_numbers(columns) == numbers(theirs))
-        {
-            let number = if field.type_name == "float" { SPLIT_REAL_32 } else { SPLIT_REAL_64 };
-            return vec![number; theirs.len()];
+        if theirs.iter().any(|column| is_packed(column)) {
+            let is_float = self.output.fields[own].type_name == "float";
+            return vec![if is_float { SPLIT_REAL_32 } else { SPLIT_REAL_64 }; theirs.len()];
         }
         theirs.iter().map(|column| column.kind).collect()
     }

@@ -1,0 +1,182 @@
+"""Converted trees beside ROOT, uproot and pyarrow: what was converted is read back with equal values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import uproot
+
+import branchline
+from branchline.errors import BranchlineError, StorageError, UnsupportedBranchError
+from branchline.layout import convert
+
+ENTRIES = 500
+FLAT = ("flag", "tiny", "short", "number", "long", "unsigned", "real", "double", "letters", "text")
+SHOWN = ("n", "px", "py")
+DEEP = ("matrix", "pairs", "words", "flags", "leaves")
+
+
+@pytest.fixture(scope="module")
+def tree(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A TTree of all kinds of branches that both have."""
+    root.gInterpreter.Declare(
+        """
+        #include <TFile.h>
+        #include <TTree.h>
+        #include <string>
+        #include <vector>
+        #ifndef BRANCHLINE_CONVERTING
+        #define BRANCHLINE_CONVERTING
+        struct ConvertedPoint { float x; int y; };
+        struct ConvertedEvent { int number; ConvertedPoint point; std::vector<ConvertedPoint> points; std::vector<float> list; };
+        struct ConvertedLeaves { int a; float b; double c; };
+        void branchline_write_all(const char *path, int entries) {
+           TFile file(path, "RECREATE");
+           TTree tree("events", "events of a test");
+           tree.SetAutoFlush(100);
+           bool flag; char tiny; short small; int number; long long large; unsigned natural; float real; double precise;
+           char letters[20]; std::string text; int n; float px[10]; double py[10]; float matrix[2][3]; int pairs[10][2];
+           std::vector<std::string> words; std::vector<bool> flags; ConvertedLeaves leaves; ConvertedEvent event;
+           tree.Branch("flag", &flag, "flag/O");      tree.Branch("tiny", &tiny, "tiny/B");
+           tree.Branch("short", &small, "short/S");   tree.Branch("number", &number, "number/I");
+           tree.Branch("long", &large, "long/L");     tree.Branch("unsigned", &natural, "unsigned/i");
+           tree.Branch("real", &real, "real/F");      tree.Branch("double", &precise, "double/D");
+           tree.Branch("letters", letters, "letters/C"); tree.Branch("text", &text);
+           tree.Branch("n", &n, "n/I"); tree.Branch("px", px, "px[n]/F"); tree.Branch("py", py, "py[n]/D");
+           tree.Branch("matrix", matrix, "matrix[2][3]/F"); tree.Branch("pairs", pairs, "pairs[n][2]/I");
+           tree.Branch("words", &words); tree.Branch("flags", &flags);
+           tree.Branch("leaves", &leaves, "a/I:b/F:c/D"); tree.Branch("event", &event);
+           for (int i = 0; i < entries; ++i) {
+              flag = i % 2; tiny = i; small = -i; number = i * 1000; large = i * 10000000000ll; natural = 4000000000u + i;
+              real = 0.5f * i; precise = 0.1 * i; snprintf(letters, 20, "no %d", i); text = std::string(i % 300, 'q');
+              n = i % 10;
+              for (int k = 0; k < n; ++k) { px[k] = i + k; py[k] = i - k; pairs[k][0] = k; pairs[k][1] = -k; }
+              for (int k = 0; k < 6; ++k) matrix[k / 3][k % 3] = i + k;
+              words.assign(i % 3, std::string(i % 4, 'w')); flags.assign(i % 4, i % 2);
+              leaves = {i, 2.f * i, 3. * i};
+              event.number = i; event.point = {0.5f * i, i}; event.points.clear(); event.list.assign(i % 3, i);
+              for (int k = 0; k < i % 4; ++k) event.points.push_back({1.f * i, k});
+              tree.Fill();
+           }
+           tree.Write();
+        }
+        #endif
+        """
+    )
+    path = tmp_path_factory.mktemp("trees") / "tree.root"
+    root.branchline_write_all(str(path), ENTRIES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(tree: Path) -> Any:
+    return uproot.open(tree)["events"].arrays([*FLAT, *SHOWN, *DEEP])
+
+
+@pytest.fixture(scope="module")
+def ntuple(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("converted") / "ntuple.root"
+    made = convert(tree, output, cluster_entries=200)
+    assert (made.kind, made.entries, made.clusters) == ("rntuple", ENTRIES, 3)
+    return output
+
+
+def test_an_rntuple_has_the_values_of_the_tree(ntuple: Path, expected: Any) -> None:
+    ours, uproots = branchline.open(ntuple)["events"], uproot.open(ntuple)["events"]
+    assert ours.title == "events of a test"
+    for name in expected.fields:
+        assert ak.to_list(ours[name].array()) == ak.to_list(expected[name]), name
+        assert ak.to_list(uproots[name].array()) == ak.to_list(expected[name]), name
+    first = ours["event"].array(entry_stop=4).to_list()
+    assert first[3]["points"] == [{"x": 3.0, "y": k} for k in range(3)]
+    assert first[3]["point"] == {"x": 1.5, "y": 3}
+
+
+def test_root_reads_every_field_of_it(root: Any, ntuple: Path, expected: Any) -> None:
+    frame = root.RDataFrame("events", str(ntuple))
+    numbers = [name for name in FLAT if name not in ("letters", "text", "flag", "tiny")]
+    columns = frame.AsNumpy([*numbers, "letters", "text", "n", "px", "event.number", "leaves.b"])
+    for name in (*numbers, "n"):
+        assert np.array_equal(columns[name], ak.to_numpy(expected[name])), name
+    for name in ("letters", "text"):
+        assert [str(one) for one in columns[name]] == ak.to_list(expected[name]), name
+    assert [list(one) for one in columns["px"]] == ak.to_list(expected["px"])
+    assert np.array_equal(columns["event.number"], np.arange(ENTRIES))
+    assert np.array_equal(columns["leaves.b"], 2 * np.arange(ENTRIES))
+    reader = root.RNTupleReader.Open("events", str(ntuple))
+    assert reader.GetNEntries() == ENTRIES
+    reader.LoadEntry(ENTRIES - 1)
+    view = reader.GetView["std::vector<std::vector<float>>" if False else "std::array<std::array<float,3>,2>"]("matrix")
+    assert [list(row) for row in view(7)] == ak.to_list(expected["matrix"][7])
+
+
+def test_names_of_the_importer_are_there(root: Any, tree: Path, ntuple: Path, tmp_path: Path) -> None:
+    """ROOT's importer makes the same of leaves and of arrays with a counter."""
+    output = tmp_path / "imported.root"
+    root.RDataFrame("events", str(tree)).Range(ENTRIES).Snapshot(
+        "events", str(tmp_path / "plain.root"), root.std.vector["std::string"](["number", "real", "n", "px", "py"])
+    )
+    importer = root.Experimental.RNTupleImporter.Create(str(tmp_path / "plain.root"), "events", str(output))
+    importer.SetIsQuiet(True)
+    importer.Import()
+    theirs, ours = branchline.open(output)["events"], branchline.open(ntuple)["events"]
+    for name in ("number", "real", "n", "px", "py"):
+        assert theirs[name].typename == ours[name].typename, name
+        assert ak.to_list(theirs[name].array()) == ak.to_list(ours[name].array()), name
+
+
+def test_parquet_has_the_values_of_the_tree(tree: Path, expected: Any, tmp_path: Path) -> None:
+    output = tmp_path / "events.parquet"
+    made = convert(tree, output)
+    table = pq.read_table(output)
+    assert (made.kind, made.entries, table.num_rows) == ("parquet", ENTRIES, ENTRIES)
+    for name in expected.fields:
+        assert table[name].to_pylist() == ak.to_list(expected[name]), name
+    assert table["event"][3].as_py()["points"] == [{"x": 3.0, "y": k} for k in range(3)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["events.parquet"]
+
+
+def test_several_inputs_become_one_and_rntuples_parquet(ntuple: Path, expected: Any, tmp_path: Path) -> None:
+    output = tmp_path / "events.parquet"
+    made = convert([ntuple, ntuple], output, branches=["number", "words", "px"], memory_limit="32 MiB")
+    table = pq.read_table(output)
+    assert (made.files, table.column_names) == (2, ["number", "words", "px"])
+    for name in table.column_names:
+        assert table[name].to_pylist() == 2 * ak.to_list(expected[name]), name
+
+
+@pytest.mark.parametrize(("codec", "setting"), [("zstd:3", 503), ("lz4:4", 404), ("none", 0)])
+def test_codec_and_sizes_are_as_wanted(root: Any, tree: Path, tmp_path: Path, codec: str, setting: int) -> None:
+    output = tmp_path / "ntuple.root"
+    convert(tree, output, codec=codec, page_bytes=512, branches=["number", "text", "px", "n"])
+    inspector = root.Experimental.RNTupleInspector.Create("events", str(output))
+    assert inspector.GetCompressionSettings() == setting
+    assert branchline.open(output)["events"]["text"].array()[299] == "q" * 299
+    assert inspector.GetColumnInspector(0).GetNPages() > 1
+
+
+def test_what_cannot_be_made_leaves_nothing(tree: Path, tmp_path: Path) -> None:
+    output = tmp_path / "ntuple.root"
+    for wrong in ({"codec": "gzip"}, {"branches": ["nothing"]}, {"branches": ["number"], "drop": ["number"]}):
+        with pytest.raises(BranchlineError):
+            convert(tree, output, **wrong)
+    convert(tree, output, branches=["number"])
+    with pytest.raises(StorageError, match="there is a file of this name already"):
+        convert(tree, output, branches=["real"])
+    with pytest.raises(StorageError, match="one of the inputs"):
+        convert(output, output, to="rntuple", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["ntuple.root"]
+
+
+def test_inputs_with_other_branches_are_refused(tree: Path, tmp_path: Path) -> None:
+    for name, value in (("one", np.arange(3)), ("two", np.arange(3) / 2)):
+        with uproot.recreate(tmp_path / f"{name}.root") as file:
+            file["events"] = {"number": value}
+    with pytest.raises(UnsupportedBranchError, match="field number has values of another type"):
+        convert([tmp_path / "one.root", tmp_path / "two.root"], tmp_path / "out.root")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.root", "two.root"]
