@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use branchline_engine::ntuple_write::{self, Layout, NewNtuple, Shown};
+use branchline_engine::ntuple_write::{self, Layout, NewNtuple, Shown, Written};
+use branchline_engine::tree_write;
 use branchline_format::column::Column;
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;
@@ -69,41 +70,65 @@ fn now() -> u32 {
     datime(seconds)
 }
 
+/// Output, inputs, and whether a file that is there is replaced.
+type Place = (PathBuf, Vec<String>, bool);
+/// Codec, entries and bytes of a cluster, and bytes of a page.
+type Sizes = (String, Option<u64>, u64, u64);
+
+fn new_output(place: Place, about: (String, String), sizes: Sizes) -> PyResult<NewNtuple> {
+    let (output, inputs, replace) = place;
+    let (codec, cluster_entries, cluster_bytes, page_bytes) = sizes;
+    let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
+    let layout = Layout { setting, cluster_entries, cluster_bytes, page_bytes };
+    Ok(NewNtuple { output, replace, inputs, name: about.0, description: about.1, date: now(), layout })
+}
+
+fn fields_of(fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Vec<(String, Column)>> {
+    fields.into_iter().map(|(name, column)| Ok((name, column_of(&column, 0)?))).collect()
+}
+
+fn columns_of(columns: &[Bound<'_, PyAny>]) -> PyResult<Vec<Column>> {
+    columns.iter().map(|column| column_of(column, 0)).collect()
+}
+
+fn told(py: Python<'_>, written: Written) -> PyResult<Bound<'_, PyDict>> {
+    let about = PyDict::new(py);
+    about.set_item("entries", written.entries_count)?;
+    about.set_item("clusters", written.clusters_count)?;
+    about.set_item("size_bytes", written.size_bytes)?;
+    Ok(about)
+}
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the file is closed")
+}
+
 /// An RNTuple that is being written.
 #[pyclass(frozen)]
 pub struct NtupleWriter(Mutex<Option<ntuple_write::NtupleWriter>>);
 
 #[pymethods]
 impl NtupleWriter {
-    /// Begins a file. `place` are output, inputs and whether a file that is there is replaced; `layout` codec, entries
-    /// and bytes of a cluster, and bytes of a page; `shown` names with a collection and one of its members.
+    /// Begins a file with fields for columns like these; `shown` are names with a collection and one of its members.
     #[new]
     fn new(
         py: Python<'_>,
-        place: (PathBuf, Vec<String>, bool),
+        place: Place,
         about: (String, String),
-        layout: (String, Option<u64>, u64, u64),
+        sizes: Sizes,
         fields: Vec<(String, Bound<'_, PyAny>)>,
         shown: Vec<(String, String, Option<String>)>,
     ) -> PyResult<Self> {
-        let (output, inputs, replace) = place;
-        let (codec, cluster_entries, cluster_bytes, page_bytes) = layout;
-        let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
-        let layout = Layout { setting, cluster_entries, cluster_bytes, page_bytes };
-        let fields: PyResult<Vec<(String, Column)>> =
-            fields.into_iter().map(|(name, column)| Ok((name, column_of(&column, 0)?))).collect();
-        let fields = fields?;
+        let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
         let shown = shown.into_iter().map(|(name, collection, member)| Shown { name, collection, member });
         let shown: Vec<Shown> = shown.collect();
-        let new = NewNtuple { output, replace, inputs, name: about.0, description: about.1, date: now(), layout };
         let writer = py.detach(|| ntuple_write::NtupleWriter::create(new, &fields, &shown));
         Ok(Self(Mutex::new(Some(writer.map_err(|error| to_python(py, &error))?))))
     }
 
     /// Adds entries, with a column of each field.
     fn fill(&self, py: Python<'_>, columns: Vec<Bound<'_, PyAny>>, count: usize) -> PyResult<()> {
-        let columns: PyResult<Vec<Column>> = columns.iter().map(|column| column_of(column, 0)).collect();
-        let columns = columns?;
+        let columns = columns_of(&columns)?;
         let filled = py.detach(|| {
             let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             writer.as_mut().map(|writer| writer.fill(&columns, count))
@@ -119,15 +144,48 @@ impl NtupleWriter {
     /// Ends the file, and tells what was made.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let writer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-        let written = py.detach(|| writer.finish()).map_err(|error| to_python(py, &error))?;
-        let about = PyDict::new(py);
-        about.set_item("entries", written.entries_count)?;
-        about.set_item("clusters", written.clusters_count)?;
-        about.set_item("size_bytes", written.size_bytes)?;
-        Ok(about)
+        told(py, py.detach(|| writer.finish()).map_err(|error| to_python(py, &error))?)
     }
 }
 
-fn closed() -> PyErr {
-    PyValueError::new_err("the file is closed")
+/// A TTree that is being written.
+#[pyclass(frozen)]
+pub struct TreeWriter(Mutex<Option<tree_write::TreeWriter>>);
+
+#[pymethods]
+impl TreeWriter {
+    /// Begins a file with branches for columns like these.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        place: Place,
+        about: (String, String),
+        sizes: Sizes,
+        fields: Vec<(String, Bound<'_, PyAny>)>,
+    ) -> PyResult<Self> {
+        let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
+        let writer = py.detach(|| tree_write::TreeWriter::create(new, &fields));
+        Ok(Self(Mutex::new(Some(writer.map_err(|error| to_python(py, &error))?))))
+    }
+
+    /// Adds entries, with a column of each field.
+    fn fill(&self, py: Python<'_>, columns: Vec<Bound<'_, PyAny>>, count: usize) -> PyResult<()> {
+        let columns = columns_of(&columns)?;
+        let filled = py.detach(|| {
+            let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.as_mut().map(|writer| writer.fill(&columns, count))
+        });
+        filled.ok_or_else(closed)?.map_err(|error| to_python(py, &error))
+    }
+
+    /// Leaves nothing of it.
+    fn abandon(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Ends the file, and tells what was made.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let writer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
+        told(py, py.detach(|| writer.finish()).map_err(|error| to_python(py, &error))?)
+    }
 }

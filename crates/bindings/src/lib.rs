@@ -25,7 +25,7 @@ mod _core {
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
-    use super::convert::NtupleWriter;
+    use super::convert::{NtupleWriter, TreeWriter};
     #[pymodule_export]
     use super::files::{File, Tree};
     #[pymodule_export]

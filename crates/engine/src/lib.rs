@@ -40,4 +40,5 @@ pub mod stream;
 pub mod tree;
 mod upcoming;
 mod watch;
+pub mod tree_write;
 mod worker;

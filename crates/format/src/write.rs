@@ -16,6 +16,8 @@ pub mod record;
 mod record_class;
 mod slim;
 mod sum;
+pub mod tree_record;
+pub mod value_basket;
 
 pub use basket::BasketTools;
 pub use datime::datime;

@@ -142,22 +142,25 @@ def _chunks(
             yield number, chunk
 
 
-class NtupleFile:
-    """An RNTuple that is made."""
+class RootFile:
+    """A file of ROOT that is made: an RNTuple or a TTree."""
 
     def __init__(self, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
         columns = plan.columns(tree.arrays(plan.paths(), entry_stop=0))
-        names = [field.name for field in plan.fields]
+        fields = list(zip([field.name for field in plan.fields], columns, strict=True))
         try:
-            self._core = _core.NtupleWriter(
+            self._core = self._begin(
                 (target.path, target.inputs, target.force),
                 (target.name, target.title),
                 (layout.codec, layout.cluster_entries, layout.cluster_bytes, layout.page_bytes),
-                list(zip(names, columns, strict=True)),
-                list(plan.shown),
+                fields,
+                plan,
             )
         except ValueError as error:
             raise OptionError(str(error)) from None
+
+    def _begin(self, place: Any, about: Any, sizes: Any, fields: Any, plan: FieldPlan) -> Any:
+        raise NotImplementedError
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
         """Adds a chunk."""
@@ -173,7 +176,23 @@ class NtupleFile:
         self._core.abandon()
 
 
+class NtupleFile(RootFile):
+    """An RNTuple that is made."""
+
+    def _begin(self, place: Any, about: Any, sizes: Any, fields: Any, plan: FieldPlan) -> Any:
+        return _core.NtupleWriter(place, about, sizes, fields, list(plan.shown))
+
+
+class TreeFile(RootFile):
+    """A TTree that is made."""
+
+    def _begin(self, place: Any, about: Any, sizes: Any, fields: Any, plan: FieldPlan) -> Any:
+        del plan
+        return _core.TreeWriter(place, about, sizes, fields)
+
+
 WRITERS: dict[str, Callable[[Target, Layout, FieldPlan, Any], Writer]] = {
     "rntuple": NtupleFile,
+    "ttree": TreeFile,
     "parquet": ParquetFile,
 }

@@ -160,7 +160,8 @@ impl NtupleWriter {
     }
 }
 
-fn frame(about: &NewNtuple) -> FileFrame {
+/// What stands around the records of the file.
+pub(crate) fn frame(about: &NewNtuple) -> FileFrame {
     let name = about.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let seed = format!("{name} {} {} {:?}", about.name, about.date, about.inputs);
     let mut uuid = xxh3_128(seed.as_bytes()).to_be_bytes();

@@ -154,7 +154,7 @@ fn whole(kind: Number, raw: &[u8]) -> i128 {
 }
 
 /// An IEEE 754 number of half precision.
-fn real16(raw: [u8; 2]) -> f32 {
+pub fn real16(raw: [u8; 2]) -> f32 {
     let bits = u32::from(u16::from_ne_bytes(raw));
     let sign = (bits & 0x8000) << 16;
     let (exponent, mantissa) = (bits >> 10 & 0x1f, bits & 0x3ff);

@@ -286,7 +286,7 @@ impl Emitter {
         self.out.extend([0; 4]);
     }
 
-    fn object(&mut self, id: u64, class_name: &Rc<str>, is_counted: bool) -> Result<()> {
+    pub(super) fn object(&mut self, id: u64, class_name: &Rc<str>, is_counted: bool) -> Result<()> {
         self.references.insert(id, self.reference()?);
         if is_counted {
             self.begin();
@@ -317,7 +317,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn seen(&mut self, id: u64, is_counted: bool) -> Result<()> {
+    pub(super) fn seen(&mut self, id: u64, is_counted: bool) -> Result<()> {
         let reference = match self.references.get(&id) {
             Some(reference) => *reference,
             None if id == OUTERMOST => OUTERMOST as u32,

@@ -1,0 +1,466 @@
+//! The record of a TTree that is made from nothing: branches of numbers, and of the C++ collections that ROOT knows
+//! without a dictionary. Members and versions are those of the streamer infos in `classes`.
+
+use std::rc::Rc;
+
+use crate::error::Result;
+
+use super::emit::Emitter;
+use super::key::push_string;
+
+/// Entries of the tables of baskets that a branch has at least (TBranch's constructor).
+const BASKETS_MIN: usize = 10;
+/// What TTree's constructor sets.
+const UPDATE: i32 = 0;
+const ENTRY_OFFSET_LENGTH: i32 = 1000;
+const ENTRIES_MAX: i64 = 1_000_000_000_000;
+const AUTO_SAVE: i64 = -300_000_000;
+const ESTIMATE: i64 = 1_000_000;
+const SCAN_FIELD: i32 = 25;
+/// TBranch::kDoNotUseBufferMap and TObject::kMustCleanup.
+const BRANCH_BITS: u32 = 1 << 22;
+const TREE_BITS: u32 = 1 << 3;
+/// Style that TAttFill has as long as nobody sets it.
+const FILL_STYLE: i16 = 1001;
+/// The checksum of ROOT::TIOFeatures, which is written without a version.
+const FEATURES_CHECKSUM: u32 = 0x1aa1_2f10;
+/// Member ids and types of TBranchElement for a collection at the top that is not split.
+const NO_ID: i32 = -1;
+
+/// The numbers of a leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum LeafKind {
+    Bool,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F32,
+    F64,
+}
+
+impl LeafKind {
+    /// Class of the leaf, letter of its title, and bytes.
+    fn about(self) -> (&'static str, char, i32) {
+        match self {
+            Self::Bool => ("TLeafO", 'O', 1),
+            Self::I8 => ("TLeafB", 'B', 1),
+            Self::U8 => ("TLeafB", 'b', 1),
+            Self::I16 => ("TLeafS", 'S', 2),
+            Self::U16 => ("TLeafS", 's', 2),
+            Self::I32 => ("TLeafI", 'I', 4),
+            Self::U32 => ("TLeafI", 'i', 4),
+            Self::I64 => ("TLeafL", 'L', 8),
+            Self::U64 => ("TLeafL", 'l', 8),
+            Self::F32 => ("TLeafF", 'F', 4),
+            Self::F64 => ("TLeafD", 'D', 8),
+        }
+    }
+
+    fn is_unsigned(self) -> bool {
+        matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
+    }
+
+    /// Bytes of a number.
+    pub fn size(self) -> usize {
+        self.about().2 as usize
+    }
+
+    /// C++ name, and checksums of a vector and of a vector of vectors of it.
+    fn vectors(self) -> (&'static str, u32, u32) {
+        match self {
+            Self::Bool => ("bool", 0x1c8_b117, 0x2b21_e972),
+            Self::I8 => ("char", 0x1c8_b03f, 0x2b21_e1da),
+            Self::U8 => ("unsigned char", 0x2b72_30da, 0x616d_65b7),
+            Self::I16 => ("short", 0x55a_2247, 0x8166_422c),
+            Self::U16 => ("unsigned short", 0x8256_a418, 0x2448_cdc3),
+            Self::I32 => ("int", 0x98_3b88, 0xb90b_52bd),
+            Self::U32 => ("unsigned int", 0xb926_1111, 0x75cf_295c),
+            Self::I64 => ("Long64_t", 0x907d_d4be, 0xa5a6_dbe1),
+            Self::U64 => ("ULong64_t", 0xb178_f86b, 0xf0ef_de20),
+            Self::F32 => ("float", 0x55a_169b, 0x8165_d920),
+            Self::F64 => ("double", 0x100e_4364, 0x8431_864f),
+        }
+    }
+}
+
+/// What the entries of a branch are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchKind {
+    /// Numbers, or fixed arrays of them.
+    Numbers(LeafKind, Vec<usize>),
+    /// A `std::string`.
+    Text,
+    /// A `std::vector` of numbers.
+    List(LeafKind),
+    /// A `std::vector` of vectors of numbers.
+    Lists(LeafKind),
+    /// A `std::vector` of strings.
+    Texts,
+}
+
+/// Name, version and checksum of a C++ class.
+struct Class {
+    name: String,
+    version: i16,
+    checksum: u32,
+    /// Type of the branch (TBranchElement::fType) and how far its author wanted it split.
+    branch_type: i32,
+    split_level: i32,
+}
+
+impl BranchKind {
+    /// Whether all entries have as many bytes.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Numbers(..))
+    }
+
+    fn class(&self) -> Option<Class> {
+        let of = |name: String, checksum| Class { name, version: 6, checksum, branch_type: 0, split_level: 99 };
+        match self {
+            Self::Numbers(..) => None,
+            Self::Text => {
+                let (name, checksum) = ("string".to_string(), 0x6e6f_1604);
+                Some(Class { name, version: 2, checksum, branch_type: NO_ID, split_level: 0 })
+            }
+            Self::List(kind) => Some(of(format!("vector<{}>", kind.vectors().0), kind.vectors().1)),
+            Self::Lists(kind) => Some(of(format!("vector<vector<{}> >", kind.vectors().0), kind.vectors().2)),
+            Self::Texts => Some(of("vector<string>".to_string(), 0x100e_72bc)),
+        }
+    }
+}
+
+/// A branch whose baskets were written.
+#[derive(Debug, Clone)]
+pub struct NewBranch {
+    /// Its name.
+    pub name: String,
+    /// What its entries are.
+    pub kind: BranchKind,
+    /// Of each basket its bytes, first entry and place.
+    pub baskets: Vec<(u64, u64, u64)>,
+    /// Bytes of all baskets before compression, with their keys.
+    pub plain_bytes: u64,
+    /// Bytes of all baskets.
+    pub stored_bytes: u64,
+    /// The largest value of its numbers, which readers take for the room that is needed.
+    pub basket_size: u64,
+}
+
+/// A TTree.
+#[derive(Debug, Clone)]
+pub struct NewTree {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Its entries.
+    pub entries_count: u64,
+    /// Entries of a cluster; the last one has the rest.
+    pub cluster_entries: u64,
+    /// Compression setting of its baskets.
+    pub compress: i32,
+    /// Its branches.
+    pub branches: Vec<NewBranch>,
+}
+
+impl NewTree {
+    /// The plain bytes of the tree behind a key of so many bytes.
+    pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+        let mut writer = Writer { emitter: Emitter::new(key_size) };
+        writer.tree(self)?;
+        Ok(writer.emitter.out)
+    }
+}
+
+struct Writer {
+    emitter: Emitter,
+}
+
+impl Writer {
+    fn u8(&mut self, value: u8) {
+        self.emitter.out.push(value);
+    }
+
+    fn i16(&mut self, value: i16) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn i32(&mut self, value: i32) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn i64(&mut self, value: i64) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn f64(&mut self, value: f64) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn text(&mut self, text: &str) -> Result<()> {
+        push_string(&mut self.emitter.out, text.as_bytes())
+    }
+
+    /// The members of a class in this version.
+    fn class(&mut self, version: i16, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.emitter.begin();
+        self.i16(version);
+        fill(self)?;
+        self.emitter.end()
+    }
+
+    /// An object behind a pointer.
+    fn pointed(&mut self, id: u64, class_name: &str, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.emitter.object(id, &Rc::from(class_name), true)?;
+        fill(self)?;
+        self.emitter.end()
+    }
+
+    fn object(&mut self, bits: u32) {
+        self.i16(1);
+        self.u32(0); // fUniqueID
+        self.u32(bits);
+    }
+
+    fn named(&mut self, bits: u32, name: &str, title: &str) -> Result<()> {
+        self.class(1, |writer| {
+            writer.object(bits);
+            writer.text(name)?;
+            writer.text(title)
+        })
+    }
+
+    /// A TObjArray with what `fill` adds.
+    fn array(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.class(3, |writer| {
+            writer.object(0);
+            writer.text("")?;
+            writer.i32(count as i32); // branches of a tree, bounded by the record
+            writer.i32(0); // lower bound
+            fill(writer)
+        })
+    }
+
+    fn features(&mut self) -> Result<()> {
+        self.class(0, |writer| {
+            writer.u32(FEATURES_CHECKSUM);
+            writer.u8(0);
+            Ok(())
+        })
+    }
+
+    fn tree(&mut self, tree: &NewTree) -> Result<()> {
+        let plain: u64 = tree.branches.iter().map(|branch| branch.plain_bytes).sum();
+        let stored: u64 = tree.branches.iter().map(|branch| branch.stored_bytes).sum();
+        self.class(20, |writer| {
+            writer.named(TREE_BITS, &tree.name, &tree.title)?;
+            writer.class(2, |writer| {
+                [602, 1, 1].into_iter().for_each(|value| writer.i16(value)); // line: color, style, width
+                Ok(())
+            })?;
+            writer.fill_attributes()?;
+            writer.class(3, |writer| {
+                [1, 1].into_iter().for_each(|value| writer.i16(value)); // marker: color, style
+                writer.u32(1.0f32.to_bits());
+                Ok(())
+            })?;
+            for size in [tree.entries_count, plain, stored, stored, stored] {
+                writer.i64(size as i64);
+            }
+            writer.f64(1.0); // weight
+            for value in [0, SCAN_FIELD, UPDATE, ENTRY_OFFSET_LENGTH, 0] {
+                writer.i32(value);
+            }
+            let auto_flush = tree.cluster_entries as i64;
+            for value in [ENTRIES_MAX, ENTRIES_MAX, 0, AUTO_SAVE, auto_flush, ESTIMATE] {
+                writer.i64(value);
+            }
+            writer.u8(0); // no ranges of clusters
+            writer.u8(0);
+            writer.features()?;
+            writer.array(tree.branches.len(), |writer| {
+                tree.branches.iter().enumerate().try_for_each(|(number, branch)| writer.branch(tree, number, branch))
+            })?;
+            writer.array(tree.branches.len(), |writer| {
+                (0..tree.branches.len()).try_for_each(|number| writer.emitter.seen(leaf_id(number), false))
+            })?;
+            // Aliases, index values, index, tree index, friends, user info, branch for references.
+            (0..7).for_each(|_| writer.u32(0));
+            Ok(())
+        })
+    }
+
+    fn fill_attributes(&mut self) -> Result<()> {
+        self.class(2, |writer| {
+            writer.i16(0);
+            writer.i16(FILL_STYLE);
+            Ok(())
+        })
+    }
+
+    fn branch(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
+        let id = 2 * number as u64 + 2;
+        let Some(class) = branch.kind.class() else {
+            return self.pointed(id, "TBranch", |writer| writer.plain_branch(tree, number, branch, 0));
+        };
+        self.pointed(id, "TBranchElement", |writer| {
+            writer.class(10, |writer| {
+                writer.plain_branch(tree, number, branch, class.split_level)?;
+                for text in [class.name.as_str(), "", ""] {
+                    writer.text(text)?;
+                }
+                writer.u32(class.checksum);
+                writer.i16(class.version);
+                for value in [NO_ID, class.branch_type, NO_ID, 0] {
+                    writer.i32(value); // id, type, type of the streamer, maximum
+                }
+                writer.u32(0); // counters
+                writer.u32(0);
+                Ok(())
+            })
+        })
+    }
+
+    fn plain_branch(&mut self, tree: &NewTree, number: usize, branch: &NewBranch, split_level: i32) -> Result<()> {
+        let count = branch.baskets.len();
+        let room = (count + 1).max(BASKETS_MIN);
+        self.class(13, |writer| {
+            writer.named(BRANCH_BITS, &branch.name, &title(branch))?;
+            writer.fill_attributes()?;
+            writer.i32(tree.compress);
+            writer.i32(branch.basket_size as i32); // at most some MiB
+            writer.i32(if branch.kind.is_fixed() { 0 } else { ENTRY_OFFSET_LENGTH });
+            writer.i32(count as i32);
+            writer.i64(tree.entries_count as i64);
+            writer.features()?;
+            writer.i32(0); // offset
+            writer.i32(room as i32);
+            writer.i32(split_level);
+            for size in [tree.entries_count, 0, branch.plain_bytes, branch.stored_bytes] {
+                writer.i64(size as i64);
+            }
+            writer.array(0, |_| Ok(()))?;
+            writer.array(1, |writer| writer.leaf(number, branch))?;
+            writer.array(0, |_| Ok(()))?;
+            writer.u8(1);
+            (0..room).for_each(|index| writer.i32(branch.baskets.get(index).map_or(0, |basket| basket.0 as i32)));
+            writer.u8(1);
+            for index in 0..room {
+                // The basket that would come next begins behind the last entry.
+                let next = if index == count && count > 0 { tree.entries_count } else { 0 };
+                writer.i64(branch.baskets.get(index).map_or(next, |basket| basket.1) as i64);
+            }
+            writer.u8(1);
+            (0..room).for_each(|index| writer.i64(branch.baskets.get(index).map_or(0, |basket| basket.2) as i64));
+            writer.text("")
+        })
+    }
+
+    fn leaf(&mut self, number: usize, branch: &NewBranch) -> Result<()> {
+        let BranchKind::Numbers(kind, dimensions) = &branch.kind else {
+            return self.pointed(leaf_id(number), "TLeafElement", |writer| {
+                writer.class(1, |writer| {
+                    writer.plain_leaf(&branch.name, &branch.name, 1, 0, false)?;
+                    writer.i32(NO_ID);
+                    writer.i32(if branch.kind == BranchKind::Text { NO_ID } else { NO_ID });
+                    Ok(())
+                })
+            });
+        };
+        let (class_name, _, size) = kind.about();
+        let length: usize = dimensions.iter().product();
+        let title = format!("{}{}", branch.name, brackets(dimensions));
+        self.pointed(leaf_id(number), class_name, |writer| {
+            writer.class(1, |writer| {
+                writer.plain_leaf(&branch.name, &title, length as i32, size, kind.is_unsigned())?;
+                // Minimum and maximum.
+                writer.emitter.out.resize(writer.emitter.out.len() + 2 * size as usize, 0);
+                Ok(())
+            })
+        })
+    }
+
+    fn plain_leaf(&mut self, name: &str, title: &str, length: i32, size: i32, is_unsigned: bool) -> Result<()> {
+        self.class(2, |writer| {
+            writer.named(0, name, title)?;
+            writer.i32(length);
+            writer.i32(size);
+            writer.i32(0); // offset
+            writer.u8(0); // no range
+            writer.u8(u8::from(is_unsigned));
+            writer.u32(0); // no counter
+            Ok(())
+        })
+    }
+}
+
+fn leaf_id(number: usize) -> u64 {
+    2 * number as u64 + 3
+}
+
+fn brackets(dimensions: &[usize]) -> String {
+    dimensions.iter().map(|size| format!("[{size}]")).collect()
+}
+
+fn title(branch: &NewBranch) -> String {
+    match &branch.kind {
+        BranchKind::Numbers(kind, dimensions) => {
+            format!("{}{}/{}", branch.name, brackets(dimensions), kind.about().1)
+        }
+        _ => branch.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streamer::ClassInfos;
+    use crate::tree::read_tree;
+    use crate::write::classes::tree_infos;
+
+    #[test]
+    fn a_tree_from_nothing_is_read_back() {
+        let kinds = [
+            BranchKind::Numbers(LeafKind::U16, vec![]),
+            BranchKind::Numbers(LeafKind::F32, vec![2, 3]),
+            BranchKind::Text,
+            BranchKind::List(LeafKind::F64),
+            BranchKind::Lists(LeafKind::I64),
+            BranchKind::Texts,
+        ];
+        let branch = |(number, kind): (usize, BranchKind)| NewBranch {
+            name: format!("b{number}"),
+            kind,
+            baskets: vec![(100, 0, 300), (90, 40, 1 << 40)],
+            plain_bytes: 500,
+            stored_bytes: 190,
+            basket_size: 32_000,
+        };
+        let branches = kinds.into_iter().enumerate().map(branch).collect();
+        let (name, title) = ("events".to_string(), "of a test".to_string());
+        let tree = NewTree { name, title, entries_count: 70, cluster_entries: 40, compress: 505, branches };
+        let infos = ClassInfos::read(&tree_infos(64).unwrap(), 64).unwrap();
+        for key_size in [50, 71] {
+            let plain = tree.record(key_size).unwrap();
+            let read = read_tree(&plain, key_size, "TTree", &infos).unwrap();
+            assert_eq!((read.name.as_str(), read.entries_count, read.branches.len()), ("events", 70, 6));
+            for (number, branch) in read.branches.iter().enumerate() {
+                assert_eq!(branch.path, format!("b{number}"));
+                let baskets: Vec<(u64, u64)> =
+                    branch.baskets.iter().map(|basket| (basket.entry_start, basket.entry_stop)).collect();
+                assert_eq!(baskets, [(0, 40), (40, 70)]);
+                assert_eq!(branch.leaves.len(), 1);
+            }
+        }
+    }
+}
