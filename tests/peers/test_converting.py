@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ def tree(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         #ifndef BRANCHLINE_CONVERTING
         #define BRANCHLINE_CONVERTING
         struct ConvertedPoint { float x; int y; };
-        struct ConvertedEvent { int number; ConvertedPoint point; std::vector<ConvertedPoint> points; std::vector<float> list; };
+        struct ConvertedEvent {
+           int number; ConvertedPoint point; std::vector<ConvertedPoint> points; std::vector<float> list;
+        };
         struct ConvertedLeaves { int a; float b; double c; };
         void branchline_write_all(const char *path, int entries) {
            TFile file(path, "RECREATE");
@@ -52,8 +55,9 @@ def tree(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
            tree.Branch("words", &words); tree.Branch("flags", &flags);
            tree.Branch("leaves", &leaves, "a/I:b/F:c/D"); tree.Branch("event", &event);
            for (int i = 0; i < entries; ++i) {
-              flag = i % 2; tiny = i; small = -i; number = i * 1000; large = i * 10000000000ll; natural = 4000000000u + i;
-              real = 0.5f * i; precise = 0.1 * i; snprintf(letters, 20, "no %d", i); text = std::string(i % 300, 'q');
+              flag = i % 2; tiny = i; small = -i; number = i * 1000; large = i * 10000000000ll;
+              natural = 4000000000u + i; real = 0.5f * i; precise = 0.1 * i;
+              snprintf(letters, 20, "no %d", i); text = std::string(i % 300, 'q');
               n = i % 10;
               for (int k = 0; k < n; ++k) { px[k] = i + k; py[k] = i - k; pairs[k][0] = k; pairs[k][1] = -k; }
               for (int k = 0; k < 6; ++k) matrix[k / 3][k % 3] = i + k;
@@ -108,11 +112,9 @@ def test_root_reads_every_field_of_it(root: Any, ntuple: Path, expected: Any) ->
     assert [list(one) for one in columns["px"]] == ak.to_list(expected["px"])
     assert np.array_equal(columns["event.number"], np.arange(ENTRIES))
     assert np.array_equal(columns["leaves.b"], 2 * np.arange(ENTRIES))
-    reader = root.RNTupleReader.Open("events", str(ntuple))
-    assert reader.GetNEntries() == ENTRIES
-    reader.LoadEntry(ENTRIES - 1)
-    view = reader.GetView["std::vector<std::vector<float>>" if False else "std::array<std::array<float,3>,2>"]("matrix")
-    assert [list(row) for row in view(7)] == ak.to_list(expected["matrix"][7])
+    sums = frame.Define("sum", "matrix[0][0] + matrix[1][2]").AsNumpy(["sum"])["sum"]
+    assert np.array_equal(sums, 2 * np.arange(ENTRIES) + 5)
+    assert root.RNTupleReader.Open("events", str(ntuple)).GetNEntries() == ENTRIES
 
 
 def test_names_of_the_importer_are_there(root: Any, tree: Path, ntuple: Path, tmp_path: Path) -> None:
@@ -143,7 +145,8 @@ def test_parquet_has_the_values_of_the_tree(tree: Path, expected: Any, tmp_path:
 
 def test_several_inputs_become_one_and_rntuples_parquet(ntuple: Path, expected: Any, tmp_path: Path) -> None:
     output = tmp_path / "events.parquet"
-    made = convert([ntuple, ntuple], output, branches=["number", "words", "px"], memory_limit="32 MiB")
+    other = shutil.copy(ntuple, tmp_path / "other.root")
+    made = convert([ntuple, other], output, branches=["number", "words", "px"], memory_limit="32 MiB")
     table = pq.read_table(output)
     assert (made.files, table.column_names) == (2, ["number", "words", "px"])
     for name in table.column_names:
@@ -176,7 +179,72 @@ def test_what_cannot_be_made_leaves_nothing(tree: Path, tmp_path: Path) -> None:
 def test_inputs_with_other_branches_are_refused(tree: Path, tmp_path: Path) -> None:
     for name, value in (("one", np.arange(3)), ("two", np.arange(3) / 2)):
         with uproot.recreate(tmp_path / f"{name}.root") as file:
-            file["events"] = {"number": value}
+            file.mktree("events", {"number": value.dtype}).extend({"number": value})
     with pytest.raises(UnsupportedBranchError, match="field number has values of another type"):
         convert([tmp_path / "one.root", tmp_path / "two.root"], tmp_path / "out.root")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.root", "two.root"]
+
+
+@pytest.fixture(scope="module")
+def back(ntuple: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The RNTuple as a TTree again."""
+    output = tmp_path_factory.mktemp("back") / "tree.root"
+    made = convert(ntuple, output, page_bytes=4000)
+    assert (made.kind, made.entries) == ("ttree", ENTRIES)
+    return output
+
+
+def test_a_tree_of_an_rntuple_has_its_values(back: Path, expected: Any) -> None:
+    ours, uproots = branchline.open(back)["events"], uproot.open(back)["events"]
+    for name in expected.fields:
+        if name == "leaves":
+            continue
+        assert ak.to_list(ours[name].array()) == ak.to_list(expected[name]), name
+        assert ak.to_list(uproots[name].array()) == ak.to_list(expected[name]), name
+    for tree in (ours, uproots):
+        assert ak.to_list(tree["leaves.b"].array()) == list(2.0 * np.arange(ENTRIES))
+        assert ak.to_list(tree["event.points.x"].array()[:4]) == [[], [1.0], [2.0, 2.0], [3.0, 3.0, 3.0]]
+
+
+def test_root_reads_every_branch_of_it(root: Any, back: Path, expected: Any) -> None:
+    file = root.TFile.Open(str(back))
+    tree = file.Get("events")
+    assert (tree.GetEntries(), tree.GetTitle()) == (ENTRIES, "events of a test")
+    tree.SetCacheSize(1 << 20)
+    for entry in (0, 1, 299, ENTRIES - 1):
+        assert tree.GetEntry(entry) > 0
+        for name in ("number", "short", "long", "unsigned", "real", "double"):
+            assert getattr(tree, name) == expected[name][entry], name
+        assert str(tree.text) == expected["text"][entry]
+        assert list(tree.px) == ak.to_list(expected["px"][entry])
+        assert [str(word) for word in tree.words] == ak.to_list(expected["words"][entry])
+        assert [list(pair) for pair in tree.pairs] == ak.to_list(expected["pairs"][entry])
+        assert list(tree.flags) == ak.to_list(expected["flags"][entry])
+    frame = root.RDataFrame("events", str(back))
+    columns = frame.AsNumpy(["number", "real", "event.number", "text"])
+    assert np.array_equal(columns["real"], ak.to_numpy(expected["real"]))
+    assert np.array_equal(columns["event.number"], np.arange(ENTRIES))
+    assert [str(text) for text in columns["text"]] == ak.to_list(expected["text"])
+    file.Close()
+
+
+def test_streamer_infos_are_those_of_root(root: Any, back: Path, ntuple: Path) -> None:
+    for path, wanted in ((back, ("TTree", "TBranchElement", "TLeafD")), (ntuple, ("ROOT::RNTuple",))):
+        infos = {info.GetName(): info for info in root.TFile.Open(str(path)).GetStreamerInfoList()}
+        for name in wanted:
+            known = root.TClass.GetClass(name)
+            assert (infos[name].GetClassVersion(), infos[name].GetCheckSum()) == (
+                known.GetClassVersion(),
+                known.GetCheckSum(),
+            )
+
+
+def test_what_a_tree_cannot_hold_is_refused_by_name(root: Any, tmp_path: Path) -> None:
+    frame = root.RDataFrame(2).Define("maybe", "std::optional<float>(1.f)").Define("number", "1")
+    options = root.RDF.RSnapshotOptions()
+    options.fOutputFormat = root.RDF.ESnapshotOutputFormat.kRNTuple
+    frame.Snapshot("events", str(tmp_path / "ntuple.root"), ["maybe", "number"], options)
+    with pytest.raises(UnsupportedBranchError, match="maybe: no branch of a TTree can hold values that may be missing"):
+        convert(tmp_path / "ntuple.root", tmp_path / "tree.root")
+    convert(tmp_path / "ntuple.root", tmp_path / "tree.root", drop=["maybe"])
+    assert branchline.open(tmp_path / "tree.root")["events"].keys() == ["number"]

@@ -138,7 +138,7 @@ def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Se
         for pattern in patterns:
             some = set(tree.indices(pattern, None, None, recursive=True))
             if not some:
-                some = {tree.index_of(pattern)}
+                some = {tree[pattern].number}  # or an error that says what is near
             found |= some | {below for index in some for below in outline.below(index)}
         return found
 
