@@ -240,10 +240,19 @@ def test_streamer_infos_are_those_of_root(root: Any, back: Path, ntuple: Path) -
 
 
 def test_what_a_tree_cannot_hold_is_refused_by_name(root: Any, tmp_path: Path) -> None:
-    frame = root.RDataFrame(2).Define("maybe", "std::optional<float>(1.f)").Define("number", "1")
-    options = root.RDF.RSnapshotOptions()
-    options.fOutputFormat = root.RDF.ESnapshotOutputFormat.kRNTuple
-    frame.Snapshot("events", str(tmp_path / "ntuple.root"), ["maybe", "number"], options)
+    root.gInterpreter.Declare(
+        """
+        #include <ROOT/RNTupleWriter.hxx>
+        #include <optional>
+        void branchline_write_optional(const char *path) {
+           auto model = ROOT::RNTupleModel::Create();
+           model->MakeField<std::optional<float>>("maybe");
+           *model->MakeField<int>("number") = 7;
+           ROOT::RNTupleWriter::Recreate(std::move(model), "events", path)->Fill();
+        }
+        """
+    )
+    root.branchline_write_optional(str(tmp_path / "ntuple.root"))
     with pytest.raises(UnsupportedBranchError, match="maybe: no branch of a TTree can hold values that may be missing"):
         convert(tmp_path / "ntuple.root", tmp_path / "tree.root")
     convert(tmp_path / "ntuple.root", tmp_path / "tree.root", drop=["maybe"])

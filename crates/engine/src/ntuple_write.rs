@@ -7,6 +7,7 @@ mod fill;
 mod input;
 mod merge;
 pub(crate) mod parallel;
+mod rewrite;
 mod schema;
 mod sink;
 mod writer;

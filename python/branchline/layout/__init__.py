@@ -37,6 +37,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "branchline.layout.converting": ("ConvertProgress", "ConvertResult", "convert"),
         "branchline.layout.datasets": ("DatasetLayout", "inspect_dataset"),
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
         "branchline.layout.keeping": ("skim", "slim"),

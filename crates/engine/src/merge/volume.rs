@@ -262,7 +262,8 @@ impl Volume {
             Some(Making::Ntuple(_, totals)) => Some(&**totals),
             _ => None,
         };
-        let how = PageCopying { order: copier.options.order, setting: self.codec, bundle_bytes: copier.bundle_bytes };
+        let how =
+            PageCopying { order: copier.options.order, setting: self.codec, bundle_bytes: copier.bundle_bytes, layout: None };
         ntuple.copy(totals, how, self.file.output(), copier.copied)
     }
 

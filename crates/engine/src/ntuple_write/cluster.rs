@@ -30,6 +30,7 @@ pub struct Layout {
 }
 
 /// The columns of a cluster that is being filled.
+#[derive(Clone)]
 pub(super) struct Columns {
     layout: Layout,
     columns: Vec<Open>,
@@ -43,6 +44,7 @@ pub(super) struct Columns {
     ratio: (u64, u64),
 }
 
+#[derive(Clone)]
 struct Open {
     encoding: std::result::Result<Encoding, String>,
     /// Its field, for errors.
@@ -56,12 +58,14 @@ struct Open {
 }
 
 /// A page that is to be compressed.
+#[derive(Clone)]
 struct Full {
     column: usize,
     encoding: Encoding,
     elements: Vec<u8>,
 }
 
+#[derive(Clone)]
 struct Sealed {
     elements_count: u64,
     bytes: Vec<u8>,
@@ -70,6 +74,22 @@ struct Sealed {
 impl Columns {
     /// Nothing yet.
     pub(super) fn new(schema: &Schema, layout: Layout) -> Self {
+        let mut own = Self {
+            layout,
+            columns: Vec::new(),
+            open_bytes: 0,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            sealed_bytes: 0,
+            plain_bytes: 0,
+            ratio: (1, 1),
+        };
+        own.extend(schema);
+        own
+    }
+
+    /// Adds columns that the schema has got since.
+    pub(super) fn extend(&mut self, schema: &Schema) {
         let open = |column: &branchline_format::ntuple::schema::Column| Open {
             encoding: column.encoding.clone(),
             name: schema.path_of(column.field),
@@ -79,17 +99,7 @@ impl Columns {
             last_end: 0,
             pages: Vec::new(),
         };
-        let columns = schema.columns.iter().map(open).collect();
-        Self {
-            layout,
-            columns,
-            open_bytes: 0,
-            waiting: Vec::new(),
-            waiting_bytes: 0,
-            sealed_bytes: 0,
-            plain_bytes: 0,
-            ratio: (1, 1),
-        }
+        self.columns.extend(schema.columns.iter().skip(self.columns.len()).map(open));
     }
 
     /// Says that a column is one of those that this cluster has, with or without elements.

@@ -5,16 +5,14 @@ use std::ops::Range;
 
 use branchline_format::compress::{Compressor, Decompressor, Setting};
 use branchline_format::error::FormatError;
-use branchline_format::ntuple::envelope::{blob, Locator};
+use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::schema::{Column, Schema};
 use branchline_format::ntuple::write::elements::encoded_anew;
 use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpacked};
-use branchline_storage::ByteRange;
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
-use crate::limits;
 use crate::merge::Order;
 use crate::output::Output;
 
@@ -64,14 +62,13 @@ pub(super) struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies all clusters; answers with them, and with the number of their pages. `copied` is told how many bytes were
-    /// copied, and may end the merge.
+    /// Copies all clusters; answers with them. `copied` is told how many bytes were copied, and may end the merge.
     pub(super) fn run(
         &self,
         output: &mut Output,
         date: u32,
         copied: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<(Vec<Made>, u64)> {
+    ) -> Result<Vec<Made>> {
         let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
         let mut zeros = Zeros::new(self.setting.unwrap_or(setting), date);
         let (mut made, mut wanted) = (Vec::new(), Vec::new());
@@ -87,7 +84,7 @@ impl Copying<'_> {
             Order::Entry => wanted.sort_by_key(|one| (one.cluster, one.position, one.column, one.index)),
         }
         self.copy(&wanted, &mut made, date, output, copied)?;
-        Ok((made, wanted.len() as u64))
+        Ok(made)
     }
 
     /// The columns of a cluster as they will be in the output, and the pages to copy for them.
@@ -129,25 +126,19 @@ impl Copying<'_> {
         output: &mut Output,
     ) -> Result<()> {
         *made = ColumnPages { pages: Vec::new(), is_suppressed: false, compression: there.compression };
-        let (count, schema) = (there.elements_count(), &self.input.ntuple.schema);
-        let Some(missing) = expected.map(|expected| expected as i128 - i128::from(count)).filter(|count| *count != 0)
-        else {
+        let Some(expected) = expected else { return Ok(()) };
+        let missing = self.input.missing_before(column, there.elements_count(), expected)?;
+        if missing == 0 {
             return Ok(());
-        };
+        }
+        let schema = &self.input.ntuple.schema;
         let about = &schema.columns[column];
-        let path = schema.path_of(about.field);
-        if missing < 0 || !(about.first_element > 0 || about.suppressed_before) {
-            let wanted = i128::from(count) + missing;
-            return Err(self.input.damaged(format!("field {path} has {count} elements in a cluster of {wanted}")));
-        }
-        let named = |error: FormatError| ReadError::from_format(self.input.file.path(), &error.in_object(path.clone()));
-        let encoding = about.encoding.clone().map_err(|reason| named(FormatError::unsupported(reason)))?;
-        let most = self.input.file.size_bytes().saturating_mul(limits::ZEROS_FACTOR_MAX);
-        if encoding.page_size(1).saturating_mul(missing as u64) > most {
-            let message = format!("field {path} lacks {missing} elements from before it was added");
-            return Err(self.input.damaged(message));
-        }
-        made.pages = zeros.pages(&encoding, missing as u64, output)?;
+        let named = |reason: String| {
+            let error = FormatError::unsupported(reason).in_object(schema.path_of(about.field));
+            ReadError::from_format(self.input.file.path(), &error)
+        };
+        let encoding = about.encoding.clone().map_err(named)?;
+        made.pages = zeros.pages(&encoding, missing, output)?;
         Ok(())
     }
 
@@ -231,7 +222,7 @@ impl Copying<'_> {
 
     /// Pages as they are to be written, with their checksums, one behind the other.
     fn made_ready(&self, pages: &[&Wanted]) -> Result<(Vec<Range<usize>>, Vec<u8>)> {
-        let stored = self.read(pages)?;
+        let stored = self.input.read_pages(&pages.iter().map(|one| one.page).collect::<Vec<Page>>())?;
         let both: Vec<(&Wanted, Bytes)> = pages.iter().copied().zip(stored).collect();
         let workers = || (Decompressor::new(), Compressor::new());
         let ready = map_in_order(&both, workers, |(decompressor, compressor), (one, stored)| {
@@ -276,27 +267,6 @@ impl Copying<'_> {
                 Ok(bytes.into())
             }
         }
-    }
-
-    /// The stored bytes of pages with their checksums. Those that were cut into several keys are joined.
-    fn read(&self, pages: &[&Wanted]) -> Result<Vec<Bytes>> {
-        let max_key_size = self.input.ntuple.max_key_size;
-        let is_cut = |one: &&Wanted| max_key_size > 0 && one.page.stored().size > max_key_size;
-        let range = |one: &&Wanted| {
-            let Locator { offset, size } = one.page.stored();
-            ByteRange::new(offset, if is_cut(one) { 0 } else { size })
-        };
-        let ranges: Vec<ByteRange> = pages.iter().map(range).collect();
-        let mut stored = self.input.read(&ranges)?;
-        for (one, bytes) in pages.iter().zip(&mut stored).filter(|(one, _)| is_cut(one)) {
-            let mut reader = self.input.file.metadata_reader();
-            let joined = reader.until_known(|held| {
-                blob(|offset, size| held.get(offset, size), one.page.stored(), max_key_size, held.file_size())
-                    .map(|bytes| bytes.into_owned())
-            })?;
-            *bytes = joined.into();
-        }
-        Ok(stored)
     }
 
     fn shared(&self, one: &Wanted) -> Shared {

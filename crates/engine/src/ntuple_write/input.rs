@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use branchline_format::directory::Entry;
-use branchline_format::ntuple::page_list::{Cluster, ColumnPages};
+use branchline_format::ntuple::envelope::{blob, Locator};
+use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, RangeRead};
 use bytes::Bytes;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::read_buffers;
 
@@ -61,6 +63,46 @@ impl Input {
         representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
     }
 
+    /// Elements of a column from before it was added, in a cluster that has `there` of `expected`.
+    pub(super) fn missing_before(&self, column: usize, there: u64, expected: u64) -> Result<u64> {
+        let schema = &self.ntuple.schema;
+        let about = &schema.columns[column];
+        let Some(missing) = expected.checked_sub(there) else {
+            let path = schema.path_of(about.field);
+            return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
+        };
+        if missing == 0 {
+            return Ok(0);
+        }
+        let bits = about.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
+        let most = self.file.size_bytes().saturating_mul(8 * limits::ZEROS_FACTOR_MAX);
+        if !(about.first_element > 0 || about.suppressed_before) || missing.saturating_mul(bits) > most {
+            let path = schema.path_of(about.field);
+            return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
+        }
+        Ok(missing)
+    }
+
+    /// The stored bytes of pages with their checksums. Those that were cut into several keys are joined.
+    pub(super) fn read_pages(&self, pages: &[Page]) -> Result<Vec<Bytes>> {
+        let max_key_size = self.ntuple.max_key_size;
+        let is_cut = |page: &Page| max_key_size > 0 && page.stored().size > max_key_size;
+        let range = |page: &Page| {
+            let Locator { offset, size } = page.stored();
+            ByteRange::new(offset, if is_cut(page) { 0 } else { size })
+        };
+        let ranges: Vec<ByteRange> = pages.iter().map(range).collect();
+        let mut stored = self.read(&ranges)?;
+        for (page, bytes) in pages.iter().zip(&mut stored).filter(|(page, _)| is_cut(page)) {
+            let joined = self.file.metadata_reader().until_known(|held| {
+                blob(|offset, size| held.get(offset, size), page.stored(), max_key_size, held.file_size())
+                    .map(|bytes| bytes.into_owned())
+            })?;
+            *bytes = joined.into();
+        }
+        Ok(stored)
+    }
+
     /// An error in what its metadata say.
     pub(super) fn damaged(&self, message: String) -> ReadError {
         let message = format!("{}: {message}", self.ntuple.path());
@@ -69,7 +111,7 @@ impl Input {
     }
 
     /// The stored bytes of these parts of the file; near ones are read together.
-    pub(super) fn read(&self, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
+    fn read(&self, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
         let size = self.file.size_bytes();
         if let Some(wrong) = wanted.iter().find(|range| range.end().is_none_or(|end| end > size)) {
             let message = format!("{} bytes are said to lie at {}, of {size}", wrong.length, wrong.offset);

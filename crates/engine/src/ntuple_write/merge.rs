@@ -12,8 +12,10 @@ use crate::file::File;
 use crate::merge::Order;
 use crate::output::Output;
 
+use super::cluster::{Columns, Layout};
 use super::copy::Copying;
 use super::input::Input;
+use super::rewrite::{Filling, Rewriting};
 use super::schema::{join, of_first, ColumnMap};
 use super::sink::{write_metadata, About, Made};
 
@@ -26,6 +28,8 @@ pub(crate) struct PageCopying {
     pub(crate) setting: Option<Setting>,
     /// Bytes of pages that are read at a time.
     pub(crate) bundle_bytes: u64,
+    /// How values are laid out anew, if they are.
+    pub(crate) layout: Option<Layout>,
 }
 
 /// An RNTuple of an input.
@@ -39,8 +43,8 @@ pub(crate) struct NtupleInput {
 pub(crate) struct NtupleCopy {
     schema: Schema,
     made: Vec<Made>,
-    pages_count: u64,
-    page_bytes: u64,
+    entries_count: u64,
+    filling: Option<Filling>,
 }
 
 /// What has come together so far.
@@ -50,8 +54,8 @@ pub(crate) struct NtupleTotals {
     schema: Schema,
     made: Vec<Made>,
     entries_count: u64,
-    pages_count: u64,
-    page_bytes: u64,
+    /// The cluster that is not full yet.
+    filling: Option<Filling>,
 }
 
 impl NtupleInput {
@@ -95,14 +99,21 @@ impl NtupleInput {
         copied: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<NtupleCopy> {
         let (schema, map) = self.joined(totals)?;
-        let PageCopying { order, setting, bundle_bytes } = how;
-        let copying = Copying { input: &self.input, map: &map, schema: &schema, order, bundle_bytes, setting };
-        let mut page_bytes = 0;
-        let (made, pages_count) = copying.run(output, self.input.date, &mut |bytes| {
-            page_bytes += bytes;
-            copied(bytes)
-        })?;
-        Ok(NtupleCopy { schema, made, pages_count, page_bytes })
+        let (date, entries_count) = (self.input.date, self.input.ntuple.entries_count);
+        let input = &self.input;
+        if let Some(layout) = how.layout {
+            let known = totals.and_then(|totals| totals.filling.clone());
+            let mut filling = known.unwrap_or_else(|| Filling::new(Columns::new(&schema, layout)));
+            filling.columns.extend(&schema);
+            let Layout { cluster_entries, cluster_bytes, .. } = layout;
+            let rewriting = Rewriting { input, map: &map, schema: &schema, cluster_entries, cluster_bytes };
+            let made = rewriting.run(&mut filling, output, date, copied)?;
+            return Ok(NtupleCopy { schema, made, entries_count, filling: Some(filling) });
+        }
+        let PageCopying { order, setting, bundle_bytes, .. } = how;
+        let copying = Copying { input, map: &map, schema: &schema, order, bundle_bytes, setting };
+        let made = copying.run(output, date, copied)?;
+        Ok(NtupleCopy { schema, made, entries_count, filling: None })
     }
 
     /// The schema with all that this input needs, and where its columns are in it. Refuses one with other fields than
@@ -132,8 +143,7 @@ impl NtupleTotals {
             schema: Schema::default(),
             made: Vec::new(),
             entries_count: 0,
-            pages_count: 0,
-            page_bytes: 0,
+            filling: None,
         };
         totals.add(copy);
         totals
@@ -142,10 +152,9 @@ impl NtupleTotals {
     /// Adds what was copied.
     pub(crate) fn add(&mut self, copy: NtupleCopy) {
         self.schema = copy.schema;
-        self.entries_count += copy.made.iter().map(|made| made.entries_count).sum::<u64>();
+        self.entries_count += copy.entries_count;
         self.made.extend(copy.made);
-        self.pages_count += copy.pages_count;
-        self.page_bytes += copy.page_bytes;
+        self.filling = copy.filling;
     }
 
     /// Entries so far.
@@ -153,13 +162,18 @@ impl NtupleTotals {
         self.entries_count
     }
 
-    /// Pages so far, and their bytes.
+    /// Pages so far, and their bytes. Those that several columns share are counted for each.
     pub(crate) fn pages(&self) -> (u64, u64) {
-        (self.pages_count, self.page_bytes)
+        let columns = self.made.iter().flat_map(|made| &made.columns);
+        let pages = columns.flat_map(|column| &column.pages);
+        pages.fold((0, 0), |(count, bytes), page| (count + 1, bytes + page.stored().size))
     }
 
-    /// Writes what comes behind the pages; answers with the bytes of the anchor.
-    pub(crate) fn write_metadata(&self, output: &mut Output) -> Result<Vec<u8>> {
+    /// Writes the cluster that is not full, and what comes behind the pages; answers with the bytes of the anchor.
+    pub(crate) fn write_metadata(&mut self, output: &mut Output) -> Result<Vec<u8>> {
+        if let Some(mut filling) = self.filling.take() {
+            self.made.extend(filling.close(output, self.about.date)?);
+        }
         write_metadata(output, &self.about, &self.schema, &self.made)
     }
 }

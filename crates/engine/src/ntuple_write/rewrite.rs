@@ -1,0 +1,355 @@
+//! Slow merge: the elements of an RNTuple's columns are taken out of their pages and put into others, so that clusters and
+//! pages have the wanted sizes. Fields and the ways in which they are stored stay as they are.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::FormatError;
+use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
+use branchline_format::ntuple::schema::Schema;
+use branchline_format::ntuple::write::elements::{
+    decode, element_size, encoded_anew, push_switches, switches as switches_of,
+};
+use branchline_format::ntuple::write::page::{checked, unpacked};
+use branchline_format::ntuple::write::walk::{element_ranges, Elements};
+
+use crate::error::{ReadError, Result};
+use crate::output::Output;
+
+use super::cluster::Columns;
+use super::input::{fixed_counts, Input};
+use super::schema::ColumnMap;
+use super::sink::Made;
+
+/// A cluster that is being filled, across inputs.
+#[derive(Clone)]
+pub(super) struct Filling {
+    pub(super) columns: Columns,
+    /// Its entries so far.
+    pub(super) entries_count: u64,
+    /// The columns that it has.
+    active: Vec<usize>,
+}
+
+impl Filling {
+    pub(super) fn new(columns: Columns) -> Self {
+        Self { columns, entries_count: 0, active: Vec::new() }
+    }
+
+    /// Writes the cluster, if there is anything in it.
+    pub(super) fn close(&mut self, output: &mut Output, date: u32) -> Result<Option<Made>> {
+        if self.entries_count == 0 {
+            return Ok(None);
+        }
+        let entries_count = std::mem::take(&mut self.entries_count);
+        self.active.clear();
+        self.columns.close(output, date, entries_count).map(Some)
+    }
+}
+
+/// How an input is rewritten.
+pub(super) struct Rewriting<'a> {
+    pub(super) input: &'a Input,
+    pub(super) map: &'a ColumnMap,
+    /// Schema of the output.
+    pub(super) schema: &'a Schema,
+    /// Entries of a cluster; by bytes if it is not given.
+    pub(super) cluster_entries: Option<u64>,
+    pub(super) cluster_bytes: u64,
+}
+
+impl Rewriting<'_> {
+    /// Adds all entries to the cluster that is being filled; answers with those that became full. `copied` is told how
+    /// many bytes were read, and may end the merge.
+    pub(super) fn run(
+        &self,
+        filling: &mut Filling,
+        output: &mut Output,
+        date: u32,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Vec<Made>> {
+        let mut made = Vec::new();
+        for cluster in self.input.clusters()? {
+            let mut reading = Reading::new(self.input, cluster)?;
+            let active: Vec<usize> = reading.active.values().flatten().map(|column| self.map[*column]).collect();
+            let active = sorted(active);
+            if active != filling.active {
+                // A cluster stores each field in one way.
+                made.extend(filling.close(output, date)?);
+                filling.active = active;
+            }
+            let count = cluster.entries_count();
+            let portion = (count * crate::limits::FILLED_AT_ONCE_BYTES / reading.plain_bytes().max(1)).max(1);
+            let mut start = 0;
+            while start < count {
+                let room = self.cluster_entries.map_or(portion, |most| most - filling.entries_count);
+                let end = (start + room.min(portion)).min(count);
+                self.add(&mut reading, start..end, filling)?;
+                filling.entries_count += end - start;
+                start = end;
+                let is_full = match self.cluster_entries {
+                    Some(most) => filling.entries_count >= most,
+                    None => filling.columns.estimated_bytes() >= self.cluster_bytes,
+                };
+                if is_full {
+                    let active = filling.active.clone();
+                    made.extend(filling.close(output, date)?);
+                    filling.active = active;
+                }
+                copied(reading.take_read_bytes())?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// Adds some entries of a cluster.
+    fn add(&self, reading: &mut Reading<'_>, entries: Range<u64>, filling: &mut Filling) -> Result<()> {
+        let schema = &self.input.ntuple.schema;
+        let path = self.input.file.path();
+        let named = |error: FormatError| ReadError::from_format(path, &error.in_object(self.input.ntuple.path()));
+        let ranges = element_ranges(schema, entries, reading).map_err(named)?;
+        // Where the elements of alternatives begin, here and in the output, before any is added.
+        let before: Vec<u64> = self.map.iter().map(|column| filling.columns.elements_count(*column)).collect();
+        for (column, range) in ranges.iter().enumerate() {
+            let Some(range) = range else { continue };
+            let name = || schema.path_of(schema.columns[column].field);
+            let mut elements = reading
+                .elements(column, range.clone())
+                .map_err(|error| ReadError::from_format(path, &error.in_object(format!("field {}", name()))))?;
+            self.move_ends(reading, column, range, &mut elements, filling).map_err(named)?;
+            self.move_switches(column, &ranges, &before, &mut elements).map_err(named)?;
+            let elements = self.converted(column, elements).map_err(named)?;
+            filling.columns.use_column(self.map[column]);
+            filling.columns.push(self.map[column], &elements, path)?;
+        }
+        reading.forget(&ranges);
+        Ok(())
+    }
+
+    /// Ends of collections count from the start of their new cluster.
+    fn move_ends(
+        &self,
+        reading: &mut Reading<'_>,
+        column: usize,
+        range: &Range<u64>,
+        elements: &mut [u8],
+        filling: &mut Filling,
+    ) -> std::result::Result<(), FormatError> {
+        let encoding = self.input.ntuple.schema.columns[column].encoding.as_ref();
+        if !encoding.is_ok_and(|encoding| encoding.is_index()) {
+            return Ok(());
+        }
+        let base = if range.start == 0 { 0 } else { reading.end(column, range.start - 1)? };
+        let before = filling.columns.last_end(self.map[column]);
+        let mut last = before;
+        for raw in elements.as_chunks_mut::<8>().0 {
+            let end = u64::from_ne_bytes(*raw);
+            let moved = end.checked_sub(base).map(|end| end + before).filter(|moved| *moved >= last);
+            last =
+                moved.ok_or_else(|| FormatError::damaged(0, format!("a collection ends before it begins ({end})")))?;
+            *raw = last.to_ne_bytes();
+        }
+        filling.columns.set_last_end(self.map[column], last);
+        Ok(())
+    }
+
+    /// Variants count the elements of their alternatives from the start of their new cluster.
+    fn move_switches(
+        &self,
+        column: usize,
+        ranges: &[Option<Range<u64>>],
+        before: &[u64],
+        elements: &mut Vec<u8>,
+    ) -> std::result::Result<(), FormatError> {
+        let schema = &self.input.ntuple.schema;
+        let about = &schema.columns[column];
+        let is_switch = about.encoding.as_ref().is_ok_and(|encoding| element_size(encoding) == 12);
+        if !is_switch {
+            return Ok(());
+        }
+        let field = &schema.fields[about.field];
+        let starts: Vec<Option<(u64, u64)>> =
+            field.children.iter().map(|child| self.place_of(*child, ranges, before)).collect();
+        let moved: std::result::Result<Vec<(u64, u32)>, FormatError> = switches_of(elements)
+            .map(|(index, tag)| {
+                let Some(place) = (tag as usize).checked_sub(1) else { return Ok((0, 0)) };
+                let start = starts.get(place).copied().flatten();
+                let moved = start.and_then(|(old, new)| index.checked_sub(old)?.checked_add(new));
+                let wrong = || FormatError::damaged(0, format!("a variant with tag {tag} and element {index}"));
+                Ok((moved.ok_or_else(wrong)?, tag))
+            })
+            .collect();
+        elements.clear();
+        push_switches(&moved?, elements);
+        Ok(())
+    }
+
+    /// Where the elements of a field begin in this piece, and where they come to lie in the new cluster.
+    fn place_of(&self, field: usize, ranges: &[Option<Range<u64>>], before: &[u64]) -> Option<(u64, u64)> {
+        let schema = &self.input.ntuple.schema;
+        let (mut next, mut times) = (field, 1);
+        // The first column below it has a multiple of its elements.
+        loop {
+            let one = &schema.fields[next];
+            times *= one.array_size.unwrap_or(1).max(1);
+            let column = one.columns.iter().flatten().find(|column| ranges[**column].is_some());
+            match (column, one.children.first()) {
+                (Some(column), _) => {
+                    let start = ranges[*column].as_ref()?.start;
+                    return Some((start / times, before[*column] / times));
+                }
+                (None, Some(child)) => next = *child,
+                (None, None) => return Some((0, 0)),
+            }
+        }
+    }
+
+    /// Elements as the column of the output has them.
+    fn converted(&self, column: usize, elements: Vec<u8>) -> std::result::Result<Vec<u8>, FormatError> {
+        let known = |column: &branchline_format::ntuple::schema::Column| {
+            column.encoding.clone().map_err(FormatError::unsupported)
+        };
+        let own = known(&self.input.ntuple.schema.columns[column])?;
+        let new = known(&self.schema.columns[self.map[column]])?;
+        if element_size(&own) == element_size(&new) && own.natural() == new.natural() {
+            return Ok(elements);
+        }
+        // By way of pages, whose encodings know each other.
+        let count = elements.len() / element_size(&own);
+        let plain = branchline_format::ntuple::write::elements::encode(&own, &elements)?;
+        let plain = encoded_anew(&own, &plain, count, &new)?;
+        let mut converted = Vec::new();
+        decode(&new, &plain, count, 0..count, &mut converted)?;
+        Ok(converted)
+    }
+}
+
+fn sorted(mut columns: Vec<usize>) -> Vec<usize> {
+    columns.sort_unstable();
+    columns
+}
+
+/// The elements of a cluster of an input.
+struct Reading<'a> {
+    input: &'a Input,
+    pages: Vec<Option<ColumnPages>>,
+    /// The columns that a field has here.
+    active: HashMap<usize, Vec<usize>>,
+    /// Zeros in front of the elements of a column, from before it was added.
+    zeros: Vec<u64>,
+    /// Elements of pages, by column and number.
+    kept: HashMap<(usize, usize), Vec<u8>>,
+    decompressor: Decompressor,
+    read_bytes: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn new(input: &'a Input, cluster: &Cluster) -> Result<Self> {
+        let pages = input.pages(cluster)?;
+        let schema = &input.ntuple.schema;
+        let fixed = fixed_counts(&input.ntuple, cluster.entries_count());
+        let (mut active, mut zeros) = (HashMap::new(), vec![0; schema.columns.len()]);
+        for (number, field) in schema.fields.iter().enumerate() {
+            if field.source.is_some() || field.columns.is_empty() {
+                continue;
+            }
+            let Some(columns) = input.active(&field.columns, &pages) else {
+                return Err(input.damaged(format!("field {} has no columns in a cluster", field.name)));
+            };
+            if let Some((first, expected)) = columns.first().and_then(|first| Some((*first, *fixed.get(first)?))) {
+                let there = pages[first].as_ref().map_or(0, ColumnPages::elements_count);
+                zeros[first] = input.missing_before(first, there, expected)?;
+            }
+            active.insert(number, columns.clone());
+        }
+        let (kept, decompressor) = (HashMap::new(), Decompressor::new());
+        Ok(Self { input, pages, active, zeros, kept, decompressor, read_bytes: 0 })
+    }
+
+    /// Bytes of all pages before compression.
+    fn plain_bytes(&self) -> u64 {
+        let of = |(number, pages): (usize, &Option<ColumnPages>)| {
+            let encoding = self.input.ntuple.schema.columns[number].encoding.as_ref().ok()?;
+            Some(encoding.page_size(pages.as_ref()?.elements_count()))
+        };
+        self.pages.iter().enumerate().filter_map(of).sum()
+    }
+
+    fn take_read_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.read_bytes)
+    }
+
+    /// Forgets the pages of which no more is wanted when these elements were taken.
+    fn forget(&mut self, taken: &[Option<Range<u64>>]) {
+        let (pages, zeros) = (&self.pages, &self.zeros);
+        self.kept.retain(|(column, number), _| {
+            let page = pages[*column].as_ref().and_then(|pages| pages.pages.get(*number));
+            let end = page.map_or(0, |page| zeros[*column] + page.first_element + page.elements_count);
+            taken[*column].as_ref().is_none_or(|taken| end >= taken.end)
+        });
+    }
+
+    /// Elements of a column.
+    fn elements(&mut self, column: usize, wanted: Range<u64>) -> std::result::Result<Vec<u8>, FormatError> {
+        let encoding = self.input.ntuple.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
+        let size = element_size(&encoding);
+        let zeros = self.zeros[column];
+        let there = self.pages[column].as_ref().map_or(0, ColumnPages::elements_count);
+        if wanted.start > wanted.end || wanted.end > zeros + there {
+            let message = format!("elements {wanted:?} are wanted, {} are there", zeros + there);
+            return Err(FormatError::damaged(0, message));
+        }
+        let mut out = vec![0; size * (wanted.end.min(zeros).saturating_sub(wanted.start)) as usize];
+        let (start, end) = (wanted.start.saturating_sub(zeros), wanted.end.saturating_sub(zeros));
+        let pages: Vec<Page> = self.pages[column].as_ref().map(|pages| pages.pages.clone()).unwrap_or_default();
+        let first = pages.partition_point(|page| page.first_element + page.elements_count <= start);
+        let last = pages.partition_point(|page| page.first_element < end).max(first);
+        self.fetch(column, &pages, first..last)?;
+        for (number, page) in pages.iter().enumerate().take(last).skip(first) {
+            let from = start.max(page.first_element) - page.first_element;
+            let to = end.min(page.first_element + page.elements_count) - page.first_element;
+            let kept = &self.kept[&(column, number)];
+            out.extend_from_slice(&kept[size * from as usize..size * to as usize]);
+        }
+        Ok(out)
+    }
+
+    /// Sees to it that these pages of a column are decoded.
+    fn fetch(&mut self, column: usize, pages: &[Page], wanted: Range<usize>) -> std::result::Result<(), FormatError> {
+        let missing: Vec<usize> = wanted.filter(|number| !self.kept.contains_key(&(column, *number))).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let encoding = self.input.ntuple.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
+        let stored = self
+            .input
+            .read_pages(&missing.iter().map(|number| pages[*number]).collect::<Vec<Page>>())
+            .map_err(|error| FormatError::damaged(0, error.message))?;
+        for (number, stored) in missing.into_iter().zip(stored) {
+            let page = &pages[number];
+            self.read_bytes += stored.len() as u64;
+            let plain = unpacked(checked(&stored, page)?, page, &encoding, &mut self.decompressor)?;
+            let (mut elements, count) = (Vec::new(), page.elements_count as usize);
+            decode(&encoding, &plain, count, 0..count, &mut elements)?;
+            self.kept.insert((column, number), elements);
+        }
+        Ok(())
+    }
+}
+
+impl Elements for Reading<'_> {
+    fn active(&self, field: usize) -> Option<&[usize]> {
+        self.active.get(&field).map(Vec::as_slice)
+    }
+
+    fn end(&mut self, column: usize, element: u64) -> std::result::Result<u64, FormatError> {
+        let raw = self.elements(column, element..element + 1)?;
+        Ok(raw.first_chunk().map_or(0, |raw| u64::from_ne_bytes(*raw)))
+    }
+
+    fn switches(&mut self, column: usize, elements: Range<u64>) -> std::result::Result<Vec<(u64, u32)>, FormatError> {
+        let raw = self.elements(column, elements)?;
+        Ok(switches_of(&raw).collect())
+    }
+}
