@@ -114,3 +114,6 @@ pub const PAGES_AT_ONCE_BYTES: usize = 16 << 20;
 pub const OPEN_PAGES_BYTES: usize = 256 << 20;
 /// Values are taken in portions of about so many bytes, between which a cluster may end.
 pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;
+/// Compressed bytes of a cluster of the RNTuples that are written: enough for a few MB of each of many columns, and a
+/// part of what reading a chunk may take.
+pub const NTUPLE_CLUSTER_BYTES: u64 = 64 << 20;

@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-
 from branchline.cli.failure import say, told
 from branchline.cli.reading_options import Reading, with_reading_options
-from branchline.layout.converting import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
-from branchline.layout.converting import convert as convert_files
+from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 from branchline.report.quantities import count, counted, size
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
@@ -51,6 +47,8 @@ def convert(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Converts trees: a TTree to an RNTuple, an RNTuple to a TTree, both to Parquet."""
+    from branchline.layout.converting import convert as convert_files
+
     with told(debug=debug):
         with _progress_bar() as progress:
             made = convert_files(
@@ -83,6 +81,9 @@ def _progress_bar() -> Iterator[Callable[[ConvertProgress], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
     columns = (
         TextColumn("convert"),
         BarColumn(),

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from branchline.lazily import lazily
 
 if TYPE_CHECKING:
-    from branchline.layout.converting import ConvertProgress, ConvertResult, convert
+    from branchline.layout.converting import ConvertResult, convert
     from branchline.layout.datasets import DatasetLayout, inspect_dataset
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
     from branchline.layout.keeping import skim, slim
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
     from branchline.layout.places import Places
     from branchline.layout.verifying import Verification, VerifiedTree, verify
+    from branchline.layout.targets import ConvertProgress
 
 __all__ = [
     "BranchLayout",
@@ -37,12 +38,13 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "branchline.layout.converting": ("ConvertProgress", "ConvertResult", "convert"),
+        "branchline.layout.converting": ("ConvertResult", "convert"),
         "branchline.layout.datasets": ("DatasetLayout", "inspect_dataset"),
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
         "branchline.layout.keeping": ("skim", "slim"),
         "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),
         "branchline.layout.places": ("Places",),
         "branchline.layout.verifying": ("Verification", "VerifiedTree", "verify"),
+        "branchline.layout.targets": ("ConvertProgress",),
     },
 )

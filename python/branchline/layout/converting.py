@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import awkward as ak
 
@@ -16,26 +16,13 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.fields import FieldPlan, plan_fields
 from branchline.layout.parquet import ParquetFile
-from branchline.layout.targets import Layout, Target, Writer
+from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress, Kind, Layout, Target, Writer
 from branchline.limits import parse_bytes
 from branchline.tree import File, Tree
 
-#: What a file is converted to.
-Kind = Literal["rntuple", "ttree", "parquet"]
-CLUSTER_BYTES = "64 MiB"
-PAGE_BYTES = "1 MiB"
 # Values that are converted at a time take about so much; the memory limit of the reading holds several of them.
 STEP_BYTES_MAX = 32 * 2**20
 STEPS_IN_MEMORY = 16
-
-
-@dataclass(frozen=True)
-class ConvertProgress:
-    """How far a conversion is: files of how many, and entries."""
-
-    files_done: int
-    files_count: int
-    entries_done: int
 
 
 @dataclass(frozen=True)

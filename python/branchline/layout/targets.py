@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-import awkward as ak
+if TYPE_CHECKING:
+    import awkward as ak
 
-from branchline.layout.fields import FieldPlan
+    from branchline.layout.fields import FieldPlan
+
+#: What a file is converted to.
+Kind = Literal["rntuple", "ttree", "parquet"]
+# A cluster holds some MB of each of many columns, and is a part of what reading a chunk may take.
+CLUSTER_BYTES = "64 MiB"
+# What ROOT gives a page at most.
+PAGE_BYTES = "1 MiB"
+
+
+@dataclass(frozen=True)
+class ConvertProgress:
+    """How far a conversion is: files of how many, and entries."""
+
+    files_done: int
+    files_count: int
+    entries_done: int
 
 
 class Writer(Protocol):

@@ -262,8 +262,12 @@ impl Volume {
             Some(Making::Ntuple(_, totals)) => Some(&**totals),
             _ => None,
         };
-        let how =
-            PageCopying { order: copier.options.order, setting: self.codec, bundle_bytes: copier.bundle_bytes, layout: None };
+        let MergeOptions { order, rewriting, .. } = *copier.options;
+        if !copier.options.selections.is_empty() {
+            return Err(refused(path, "entries of an RNTuple are not selected yet".to_string()));
+        }
+        let layout = rewriting.map(|rewriting| ntuple.layout(rewriting, self.codec));
+        let how = PageCopying { order, setting: self.codec, bundle_bytes: copier.bundle_bytes, layout };
         ntuple.copy(totals, how, self.file.output(), copier.copied)
     }
 

@@ -9,13 +9,15 @@ use branchline_format::ntuple::schema::Schema;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits;
 use crate::merge::Order;
 use crate::output::Output;
+use crate::rewrite::{ClusterSize, Rewriting};
 
 use super::cluster::{Columns, Layout};
 use super::copy::Copying;
 use super::input::Input;
-use super::rewrite::{Filling, Rewriting};
+use super::rewrite::{Filling, Refilling};
 use super::schema::{join, of_first, ColumnMap};
 use super::sink::{write_metadata, About, Made};
 
@@ -83,6 +85,19 @@ impl NtupleInput {
         self.memory_bytes
     }
 
+    /// How values are laid out that come to new clusters; compressed as they were, if no codec is wanted.
+    pub(crate) fn layout(&self, wanted: Rewriting, codec: Option<Setting>) -> Layout {
+        let setting =
+            codec.or_else(|| Setting::of_root(i64::from(self.input.file.compress()))).unwrap_or(Setting::NONE);
+        let (cluster_entries, cluster_bytes) = match wanted.clusters {
+            Some(ClusterSize::Entries(entries)) => (Some(entries), limits::NTUPLE_CLUSTER_BYTES),
+            Some(ClusterSize::Bytes(bytes)) => (None, bytes),
+            None => (None, limits::NTUPLE_CLUSTER_BYTES),
+        };
+        let page_bytes = wanted.basket_bytes.map_or(limits::PAGE_BYTES, u64::from);
+        Layout { setting, cluster_entries, cluster_bytes, page_bytes }
+    }
+
     /// What of it is not merged.
     pub(crate) fn left_out(&self) -> Option<String> {
         let count = self.input.ntuple.linked_sets_count;
@@ -106,8 +121,8 @@ impl NtupleInput {
             let mut filling = known.unwrap_or_else(|| Filling::new(Columns::new(&schema, layout)));
             filling.columns.extend(&schema);
             let Layout { cluster_entries, cluster_bytes, .. } = layout;
-            let rewriting = Rewriting { input, map: &map, schema: &schema, cluster_entries, cluster_bytes };
-            let made = rewriting.run(&mut filling, output, date, copied)?;
+            let refilling = Refilling { input, map: &map, schema: &schema, cluster_entries, cluster_bytes };
+            let made = refilling.run(&mut filling, output, date, copied)?;
             return Ok(NtupleCopy { schema, made, entries_count, filling: Some(filling) });
         }
         let PageCopying { order, setting, bundle_bytes, .. } = how;

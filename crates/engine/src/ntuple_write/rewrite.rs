@@ -49,7 +49,7 @@ impl Filling {
 }
 
 /// How an input is rewritten.
-pub(super) struct Rewriting<'a> {
+pub(super) struct Refilling<'a> {
     pub(super) input: &'a Input,
     pub(super) map: &'a ColumnMap,
     /// Schema of the output.
@@ -59,7 +59,7 @@ pub(super) struct Rewriting<'a> {
     pub(super) cluster_bytes: u64,
 }
 
-impl Rewriting<'_> {
+impl Refilling<'_> {
     /// Adds all entries to the cluster that is being filled; answers with those that became full. `copied` is told how
     /// many bytes were read, and may end the merge.
     pub(super) fn run(
