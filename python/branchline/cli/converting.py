@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
 from branchline.cli.failure import say, told
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress

@@ -359,8 +359,8 @@ mod tests {
     #[test]
     fn arrays_of_no_elements_are_refused_by_name() {
         // awkward could not tell how many there are.
-        let mut schema = Schema::default();
-        schema.fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
+        let fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
+        let mut schema = Schema { fields, ..Schema::default() };
         schema.fields[0].children = vec![1];
         schema.fields[1].columns = vec![vec![0]];
         let kind = ColumnType { number: 0x0c, bits: 32, range: None };

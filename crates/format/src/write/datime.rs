@@ -8,7 +8,7 @@ pub fn datime(seconds: u64) -> u32 {
     let (year, month, day) = date(seconds / DAY_S);
     let rest = (seconds % DAY_S) as u32;
     let year = year.clamp(1995, 1995 + 63) - 1995;
-    (year as u32) << 26 | month << 22 | day << 17 | (rest / 3600) << 12 | (rest / 60 % 60) << 6 | rest % 60
+    (year as u32) << 26 | month << 22 | day << 17 | (rest / 3600) << 12 | (rest / 60 % 60) << 6 | (rest % 60)
 }
 
 /// Year, month and day of a day since 1970-01-01: Howard Hinnant's `civil_from_days`.

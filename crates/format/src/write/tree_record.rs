@@ -372,7 +372,7 @@ impl Writer {
                 writer.class(1, |writer| {
                     writer.plain_leaf(&branch.name, &branch.name, 1, 0, false)?;
                     writer.i32(NO_ID);
-                    writer.i32(if branch.kind == BranchKind::Text { NO_ID } else { NO_ID });
+                    writer.i32(NO_ID);
                     Ok(())
                 })
             });
