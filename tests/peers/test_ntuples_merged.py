@@ -87,6 +87,18 @@ def test_pages_are_compressed_anew(root: Any, inputs: list[str], tmp_path: Path,
     assert inspector.GetCompressionSettings() == settings[codec]
 
 
+def test_values_come_to_clusters_and_pages_of_the_wanted_sizes(root: Any, inputs: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "merged.root"
+    merge(inputs, output, cluster_events=300, basket_size=1000, codec="zstd:1")
+    check(root, output, arrays(inputs))
+    descriptor = root.Experimental.RNTupleInspector.Create("events", str(output)).GetDescriptor()
+    assert descriptor.GetNClusters() == 7
+    merge(inputs, output, cluster_bytes="1 MB", force=True)
+    check(root, output, arrays(inputs))
+    descriptor = root.Experimental.RNTupleInspector.Create("events", str(output)).GetDescriptor()
+    assert descriptor.GetNClusters() == 1
+
+
 def test_what_root_counts_is_what_the_inputs_have(root: Any, inputs: list[str], tmp_path: Path) -> None:
     output = tmp_path / "merged.root"
     write(root, tmp_path / "other.root", 1300, 505, FIELDS)
