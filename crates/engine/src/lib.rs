@@ -41,4 +41,5 @@ pub mod tree;
 mod upcoming;
 mod watch;
 pub mod tree_write;
+mod upcoming;
 mod worker;

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from branchline.layout.keeping import skim, slim
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
     from branchline.layout.places import Places
-    from branchline.layout.verifying import Verification, VerifiedTree, verify
     from branchline.layout.targets import ConvertProgress
+    from branchline.layout.verifying import Verification, VerifiedTree, verify
 
 __all__ = [
     "BranchLayout",

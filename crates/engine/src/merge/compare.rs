@@ -8,6 +8,7 @@ use branchline_storage::Access;
 
 use crate::error::Result;
 use crate::limits;
+use crate::ntuple_write::NtupleInput;
 
 use super::copy::{digest_of, Copying};
 use super::input::{Content, Input};
@@ -118,6 +119,9 @@ impl Contents {
             match item.content {
                 Content::Directory => {}
                 Content::Tree(tree) => self.trees.entry(item.path).or_default().add(&file, &tree, go_on)?,
+                Content::Ntuple(ntuple) => {
+                    self.trees.entry(item.path).or_default().add_ntuple(&ntuple, go_on)?;
+                }
                 Content::Copy(stored) => {
                     let digest = digest_of_key(&item.key.title, &item.key.class_name, &stored);
                     self.copies.entry(item.path).or_default().insert(digest);
@@ -161,6 +165,20 @@ impl Contents {
 }
 
 impl Table {
+    /// Of an RNTuple the pages of all that belongs to a field at the top are compared.
+    fn add_ntuple(&mut self, ntuple: &NtupleInput, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        for (field, pages) in ntuple.digests(go_on)? {
+            let rows = self.branches.entry(field).or_default();
+            rows.extend(pages.into_iter().map(|page| Row {
+                entry_start: self.entries_count + page.first_entry,
+                entries_count: page.elements_count,
+                digest: page.digest,
+            }));
+        }
+        self.entries_count += ntuple.entries_count();
+        Ok(())
+    }
+
     fn add(&mut self, file: &crate::file::File, tree: &TreeInput, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let first = self.entries_count;
         let mut rows: Vec<Vec<Row>> = Vec::with_capacity(tree.tree.branches.len());

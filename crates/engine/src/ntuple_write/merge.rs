@@ -6,6 +6,8 @@ use branchline_format::compress::Setting;
 use branchline_format::directory::Entry;
 use branchline_format::ntuple::page_list::Page;
 use branchline_format::ntuple::schema::Schema;
+use branchline_format::ntuple::write::page::checked;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
@@ -32,6 +34,15 @@ pub(crate) struct PageCopying {
     pub(crate) bundle_bytes: u64,
     /// How values are laid out anew, if they are.
     pub(crate) layout: Option<Layout>,
+}
+
+/// A page, and what tells its bytes from others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageDigest {
+    /// Of its cluster.
+    pub(crate) first_entry: u64,
+    pub(crate) elements_count: u64,
+    pub(crate) digest: u64,
 }
 
 /// An RNTuple of an input.
@@ -83,6 +94,39 @@ impl NtupleInput {
     /// Bytes of memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes
+    }
+
+    /// Entries in it.
+    pub(crate) fn entries_count(&self) -> u64 {
+        self.input.ntuple.entries_count
+    }
+
+    /// Name and pages of each field at the top, in the order of its columns and clusters.
+    pub(crate) fn digests(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Vec<(String, Vec<PageDigest>)>> {
+        let schema = &self.input.ntuple.schema;
+        let top_of = |mut field: usize| {
+            while let Some(parent) = schema.fields[field].parent {
+                field = parent;
+            }
+            field
+        };
+        let physical = schema.top.iter().filter(|field| schema.fields[**field].source.is_none());
+        let mut all: Vec<(usize, Vec<PageDigest>)> = physical.map(|field| (*field, Vec::new())).collect();
+        for cluster in self.input.clusters()? {
+            go_on()?;
+            for (column, pages) in self.input.pages(cluster)?.into_iter().enumerate() {
+                let top = top_of(schema.columns[column].field);
+                let Some((_, digests)) = all.iter_mut().find(|(field, _)| *field == top) else { continue };
+                let pages = pages.unwrap_or_default().pages;
+                for (page, stored) in pages.iter().zip(self.input.read_pages(&pages)?) {
+                    let named = |error| ReadError::from_format(self.input.file.path(), &error);
+                    let digest = xxh3_64(checked(&stored, page).map_err(named)?);
+                    let (first_entry, elements_count) = (cluster.entries.start, page.elements_count);
+                    digests.push(PageDigest { first_entry, elements_count, digest });
+                }
+            }
+        }
+        Ok(all.into_iter().map(|(field, digests)| (schema.fields[field].name.clone(), digests)).collect())
     }
 
     /// How values are laid out that come to new clusters; compressed as they were, if no codec is wanted.
