@@ -104,11 +104,10 @@ impl NtupleInput {
     /// Name and pages of each field at the top, in the order of its columns and clusters.
     pub(crate) fn digests(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Vec<(String, Vec<PageDigest>)>> {
         let schema = &self.input.ntuple.schema;
-        let top_of = |mut field: usize| {
-            while let Some(parent) = schema.fields[field].parent {
-                field = parent;
-            }
-            field
+        // Parents that make a circle lead to no field at the top.
+        let top_of = |field: usize| {
+            let parent = |field: &usize| schema.fields.get(*field)?.parent;
+            std::iter::successors(Some(field), parent).take(schema.fields.len() + 1).last()
         };
         let physical = schema.top.iter().filter(|field| schema.fields[**field].source.is_none());
         let mut all: Vec<(usize, Vec<PageDigest>)> = physical.map(|field| (*field, Vec::new())).collect();
@@ -116,7 +115,7 @@ impl NtupleInput {
             go_on()?;
             for (column, pages) in self.input.pages(cluster)?.into_iter().enumerate() {
                 let top = top_of(schema.columns[column].field);
-                let Some((_, digests)) = all.iter_mut().find(|(field, _)| *field == top) else { continue };
+                let Some((_, digests)) = all.iter_mut().find(|(field, _)| Some(*field) == top) else { continue };
                 let pages = pages.unwrap_or_default().pages;
                 for (page, stored) in pages.iter().zip(self.input.read_pages(&pages)?) {
                     let named = |error| ReadError::from_format(self.input.file.path(), &error);
