@@ -251,6 +251,11 @@ fn content_of(
         return Ok(Content::Directory);
     }
     if key.class_name == anchor::CLASS_NAME {
+        if !branches.is_empty() {
+            let message = format!("{} is an RNTuple, of which fields are not left out yet", entry.path);
+            let hint = "branchline convert --to rntuple with --branches or --drop makes one with fewer fields";
+            return Err(ReadError::new(ReadErrorKind::Unsupported, file.path(), message).with_hint(hint));
+        }
         return NtupleInput::open(file, entry).map(|ntuple| Content::Ntuple(Box::new(ntuple)));
     }
     let is_tree = file.is_tree(key);
