@@ -14,6 +14,8 @@ from branchline.layout.verifying import verify as verify_files
 from branchline.report.quantities import count, counted
 from branchline.train.exit_codes import EXIT_ERROR
 
+DIFFERENCES_SHOWN = 20
+
 
 @with_reading_options
 def verify(
@@ -26,6 +28,9 @@ def verify(
         list[Path] | None, typer.Option("--and", help="Another output, behind OUT: name_1.root of --max-size.")
     ] = None,
     tree: Annotated[str | None, typer.Option("--tree", help="The only tree to compare; everything by default.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help=f"Tell every difference of a tree, not {DIFFERENCES_SHOWN}.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Proves that a file holds exactly what it was made of; exit code 1 if anything differs."""
@@ -34,8 +39,10 @@ def verify(
         found = verify_files(outputs, inputs, tree=tree, access=access())
         for one in found.trees:
             typer.echo(_sentence(one))
-            for difference in one.differences:
+            for difference in one.differences[: None if everything else DIFFERENCES_SHOWN]:
                 say(f"tree {one.path}: {difference}")
+            if len(one.differences) > DIFFERENCES_SHOWN and not everything:
+                say(f"and {counted(len(one.differences) - DIFFERENCES_SHOWN, 'difference')} more; --all tells each")
         for difference in found.differences:
             say(difference)
         if not found.is_same:

