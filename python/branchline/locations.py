@@ -51,6 +51,11 @@ def without_secrets(location: str) -> str:
     return _core.without_secrets(location) if is_url(location) else location
 
 
+def shown(location: str) -> str:
+    """The name of a file in records and messages: its first replica, without secrets."""
+    return without_secrets(replicas_in(location)[0])
+
+
 def is_pattern(path: str) -> bool:
     """True for what stands for the files that match it, and is not itself the name of one."""
     return not is_url(path) and glob.has_magic(path) and not os.path.exists(path)

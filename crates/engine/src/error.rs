@@ -51,7 +51,9 @@ pub enum ReadErrorKind {
 impl ReadError {
     /// An error about a file.
     pub fn new(kind: ReadErrorKind, path: &str, message: impl Into<String>) -> Self {
-        Self { kind, path: path.to_string(), message: message.into(), hint: None, retry_may_help: false }
+        // It may be as the user gave it.
+        let path = branchline_storage::without_secrets(path);
+        Self { kind, path, message: message.into(), hint: None, retry_may_help: false }
     }
 
     /// Says what to do.

@@ -13,6 +13,7 @@ from branchline._core import Stream
 from branchline.access import Access, access_of
 from branchline.errors import BAD_FILE_ERRORS, FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.limits import parse_bytes
+from branchline.locations import shown
 from branchline.tree.arrays import layout_of, record_of
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
@@ -221,7 +222,7 @@ class ChunkStream:
         else:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
             lost = stop - chunk.entry_start
-        self.skipped.append(SkippedFile(source.path, lost, error.reason))
+        self.skipped.append(SkippedFile(shown(source.path), lost, error.reason))
 
     def records(self) -> dict[str, Any]:
         """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
