@@ -1,7 +1,6 @@
 //! The record of a tree (or any object of described classes) taken apart: what is copied as it is, and what depends
 //! on where it lies - byte counts, class tags, references between objects - or may be replaced.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -98,7 +97,8 @@ pub struct Recording<'a> {
     pub owners: Vec<Owner>,
     /// Members of these that may be replaced, in the order of the bytes.
     pub kept: Vec<Kept>,
-    by_name: HashMap<(usize, &'static str), usize>,
+    /// Members by the object that they are of.
+    by_owner: Vec<usize>,
 }
 
 impl<'a> Recording<'a> {
@@ -128,7 +128,10 @@ impl<'a> Recording<'a> {
 
     /// A member of an object: its number among those that may be replaced.
     pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &Kept)> {
-        let index = *self.by_name.get(&(owner, name))?;
+        let first = self.by_owner.partition_point(|index| self.kept[*index].owner < owner);
+        let of_owner = self.by_owner[first..].iter().take_while(|index| self.kept[**index].owner == owner);
+        // The last one, as a class may have a member of the same name as its base.
+        let index = *of_owner.filter(|index| self.kept[**index].name == name).last()?;
         Some((index, &self.kept[index]))
     }
 
@@ -219,8 +222,9 @@ impl<'a, 'i> Recorder<'a, 'i> {
     fn finish(mut self, key_size: u64) -> Recording<'a> {
         self.copy_up_to(self.bytes.len());
         let Self { tokens, owners, kept, bytes, .. } = self;
-        let by_name = kept.iter().enumerate().map(|(index, kept)| ((kept.owner, kept.name), index)).collect();
-        Recording { bytes, key_size, tokens, owners, kept, by_name }
+        let mut by_owner: Vec<usize> = (0..kept.len()).collect();
+        by_owner.sort_by_key(|index| kept[*index].owner);
+        Recording { bytes, key_size, tokens, owners, kept, by_owner }
     }
 
     /// Where the reading is.
