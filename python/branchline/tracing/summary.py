@@ -269,9 +269,25 @@ def _extents(parts: Parts) -> tuple[Numbers, int]:
     """A number for each piece of a file, the same for all parts of it."""
     if not len(parts):
         return parts.request, 0
-    columns = np.stack([parts.file, parts.tree, parts.branch, parts.basket, parts.extent])
-    found, key = np.unique(columns, axis=1, return_inverse=True)
-    return key.reshape(-1), found.shape[1]
+    return _numbered(parts.file, parts.tree, parts.branch, parts.basket, parts.extent)
+
+
+def _numbered(*columns: Numbers) -> tuple[Numbers, int]:
+    """A number for each row, the same for rows that are equal in all columns, and how many numbers there are."""
+    key, count = np.zeros(len(columns[0]), "i8"), 1
+    for column in columns:
+        values, own = np.unique(column, return_inverse=True)
+        found, key = np.unique(key * len(values) + own.reshape(-1), return_inverse=True)
+        key, count = key.reshape(-1), len(found)
+    return key, count
+
+
+def _distinct(key: Numbers, other: Numbers, count: int) -> Numbers:
+    """For each of ``count`` keys, the number of different values that go with it."""
+    pair, pairs_count = _numbered(key, other)
+    owner = np.zeros(pairs_count, "i8")
+    owner[pair] = key
+    return np.bincount(owner, minlength=count)
 
 
 def by_file(
@@ -315,17 +331,16 @@ def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -
     sorted_numbers = np.argsort(requests.number)
     at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], parts.request[data])]
     seconds = (requests.last - requests.sent)[at] / 1e9 * parts.size[data] / np.maximum(requests.got[at], 1)
-    pairs, key = np.unique(np.stack([parts.tree[data], parts.branch[data]]), axis=1, return_inverse=True)
-    key, count = key.reshape(-1), pairs.shape[1]
+    key, count = _numbered(parts.tree[data], parts.branch[data])
+    pairs = np.zeros((2, count), "i8")
+    pairs[:, key] = parts.tree[data], parts.branch[data]
     extents, _ = _extents(parts)
-    baskets = np.unique(np.stack([key, extents[data]]), axis=1)[0]
-    calls = np.unique(np.stack([key, parts.request[data]]), axis=1)[0]
     columns = {
-        "read_calls": np.bincount(calls, minlength=count),
+        "read_calls": _distinct(key, parts.request[data], count),
         "read_bytes": np.bincount(key, parts.size[data], count),
         "distinct_bytes": np.bincount(key, parts.fresh[data], count),
         "unwanted_bytes": np.bincount(key, parts.fresh[data] * wasted[data], count),
-        "baskets": np.bincount(baskets, minlength=count),
+        "baskets": _distinct(key, extents[data], count),
     }
     spent = np.bincount(key, seconds, count)
     rows = [
