@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -134,15 +135,39 @@ def test_a_certificate_of_the_user_opens_a_file(
     assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
 
 
-def test_a_proxy_of_the_grid_is_no_hindrance_where_nobody_asks_for_it(
+def test_a_proxy_of_the_grid_is_shown_to_who_asks_for_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The server is OpenSSL in a script, which takes proxies; nginx does not."""
+    shown: list[object] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(served.certificates / "cert.pem", served.certificates / "key.pem")
+    context.load_verify_locations(served.certificates / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_ALLOW_PROXY_CERTS
+
+    def script(number: int, plain: socket.socket) -> None:
+        with context.wrap_socket(plain, server_side=True) as connection:
+            while (ranges := asked(connection)) is not None:
+                shown.append(connection.getpeercert()["subject"])
+                connection.sendall(part(bytes(100), *ranges[0]))
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
+    with scripted(script) as server:
+        with pytest.raises(StorageError):
+            Store(f"https://localhost:{server.port}/f")
+        monkeypatch.setenv("X509_USER_PROXY", str(grid_proxy(tmp_path, served.certificates)))
+        assert Store(f"https://localhost:{server.port}/f").read([(0, 5)])[0] == [bytes(5)]
+    assert set(shown) == {((("commonName", "A user"),), (("commonName", "1"),))}
+
+
+def test_a_server_that_takes_no_proxies_is_told_from_one_that_takes_nobody(
     served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
     monkeypatch.setenv("X509_USER_PROXY", str(grid_proxy(tmp_path, served.certificates)))
-    base = f"https://localhost:{served.nginx.tls_port}"
-    assert Store(f"{base}/random.bin").size_bytes == len(served.content)
-    with pytest.raises(StorageError, match="proxies are not taken here, use a token"):
-        Store(f"{base}/for-known-users/random.bin")
+    with pytest.raises(StorageError, match=r"shown was the proxy .*, which some servers do not take"):
+        Store(f"https://localhost:{served.nginx.tls_port}/random.bin")
 
 
 def test_an_authority_that_is_not_trusted_is_named_as_the_reason(served: Served) -> None:

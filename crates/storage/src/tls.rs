@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, KeyProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
+use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use crate::fault::{Fault, Result};
 use crate::url::quoted;
@@ -26,9 +27,37 @@ pub(crate) struct Identity {
     pub(crate) key_pem: Vec<u8>,
 }
 
-/// The implementation of the algorithms.
+/// The implementation of the algorithms. With it a certificate of the user's own is shown as it is.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.key_provider = &KeysAsTheyAre;
+    Arc::new(provider)
+}
+
+/// Reads keys, and does not say which public key belongs to them. If it did, rustls would compare that with the
+/// certificate's, for which it would take the certificate apart, and refuse proxies of grids (RFC 3820): they have an
+/// extension that is critical and unknown to it. But it is the server that has to understand our certificate.
+#[derive(Debug)]
+struct KeysAsTheyAre;
+
+impl KeyProvider for KeysAsTheyAre {
+    fn load_private_key(&self, der: PrivateKeyDer<'static>) -> std::result::Result<Arc<dyn SigningKey>, rustls::Error> {
+        let key = rustls::crypto::ring::default_provider().key_provider.load_private_key(der)?;
+        Ok(Arc::new(KeyAsItIs(key)))
+    }
+}
+
+#[derive(Debug)]
+struct KeyAsItIs(Arc<dyn SigningKey>);
+
+impl SigningKey for KeyAsItIs {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        self.0.choose_scheme(offered)
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.0.algorithm()
+    }
 }
 
 /// Changes when other certificates would be found, as when a proxy was renewed.
@@ -71,10 +100,11 @@ fn default_proxy() -> PathBuf {
     Path::new("/tmp").join(format!("x509up_u{}", rustix::process::geteuid().as_raw()))
 }
 
-/// The certificate of the user, or why it is not shown to servers. Most do not ask for one.
+/// The certificate of the user, and what to know of it where a server refuses: why it is not shown, for instance. Most
+/// servers do not ask for one.
 pub(crate) struct Own {
     pub(crate) identity: Option<Identity>,
-    pub(crate) why_not: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 /// The user's proxy or certificate: of `X509_USER_PROXY`, of `X509_USER_CERT` and `X509_USER_KEY`, or the proxy at its
@@ -86,13 +116,13 @@ pub(crate) fn own() -> Own {
     let proxy = named("X509_USER_PROXY").or_else(|| if pair.is_none() { usual } else { None });
     let files = proxy.map(|proxy| (proxy.clone(), proxy)).or(pair);
     match files.map(|(certificate, key)| read_identity(&certificate, &key)) {
-        None => Own { identity: None, why_not: None },
-        Some(Ok(identity)) => Own { identity: Some(identity), why_not: None },
-        Some(Err(fault)) => Own { identity: None, why_not: Some(fault.reason) },
+        None => Own { identity: None, note: None },
+        Some(Ok((identity, note))) => Own { identity: Some(identity), note },
+        Some(Err(fault)) => Own { identity: None, note: Some(fault.reason) },
     }
 }
 
-fn read_identity(certificate: &Path, key: &Path) -> Result<Identity> {
+fn read_identity(certificate: &Path, key: &Path) -> Result<(Identity, Option<String>)> {
     let unusable = |path: &Path, reason: &dyn std::fmt::Display| {
         let reason = format!("your certificate could not be shown: {}: {reason}", path.display());
         Fault::new(StorageErrorKind::Permission, reason)
@@ -105,14 +135,15 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<Identity> {
     let key_pem = fs::read(key).map_err(|error| unusable(key, &error))?;
     let parsed = PrivateKeyDer::from_pem_slice(&key_pem);
     let parsed = parsed.map_err(|_| unusable(key, &"it holds no key without a password"))?;
-    // Here, because some who take it expect that it is right. Proxies of grids (RFC 3820) have an extension that is
-    // critical and unknown to rustls.
-    let made = CertifiedKey::from_der(chain.clone(), parsed, &provider());
-    made.map_err(|error| match error {
-        rustls::Error::InvalidCertificate(_) => unusable(certificate, &"proxies are not taken here, use a token"),
-        other => unusable(certificate, &other),
-    })?;
-    Ok(Identity { chain, key_pem })
+    // Here, because some who take it expect that it is right. A proxy is not understood, and shown all the same.
+    match CertifiedKey::from_der(chain.clone(), parsed, &rustls::crypto::ring::default_provider()) {
+        Ok(_) => Ok((Identity { chain, key_pem }, None)),
+        Err(rustls::Error::InvalidCertificate(_)) => {
+            let note = format!("shown was the proxy {}, which some servers do not take", certificate.display());
+            Ok((Identity { chain, key_pem }, Some(note)))
+        }
+        Err(other) => Err(unusable(certificate, &other)),
+    }
 }
 
 impl Identity {

@@ -41,7 +41,7 @@ pub(crate) fn client() -> Result<Arc<Client>> {
         return Ok(Arc::clone(&one.client));
     }
     let own = tls::own();
-    let (agent, certificate_note) = (new_agent(own.identity)?, own.why_not);
+    let (agent, certificate_note) = (new_agent(own.identity)?, own.note);
     let client = Arc::new(Client { agent, certificate_note, one_range_only: Mutex::default() });
     let new = Kept { process, fingerprint, client: Arc::clone(&client) };
     if let Some(old) = kept.replace(new).filter(|old| old.process != process) {
@@ -200,7 +200,9 @@ impl Answer {
                 let kind = if passes { StorageErrorKind::Unreachable } else { StorageErrorKind::Refused };
                 let reason = status.canonical_reason().unwrap_or("a status without a name").to_owned();
                 let (number, words) = (status.as_u16(), code.unwrap_or(reason));
-                Fault::new(kind, format!("{server} refused with status {number} ({})", quoted(words.as_bytes())))
+                let note = self.certificate_note.as_ref().filter(|_| number == 400);
+                let note = note.map(|note| format!("; {note}")).unwrap_or_default();
+                Fault::new(kind, format!("{server} refused with status {number} ({}){note}", quoted(words.as_bytes())))
             }
         }
     }
