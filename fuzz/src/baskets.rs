@@ -83,7 +83,14 @@ fn embedded(input: &mut Input<'_>) -> EmbeddedBasket {
     let has_offsets = input.byte() % 2 == 1;
     let offsets: Vec<u32> = (0..=entries_count).map(|_| u32::from(input.short())).collect();
     let data = Arc::new(input.0.to_vec());
-    EmbeddedBasket { has_data: true, key_size, entries_count, data, offsets: has_offsets.then_some(offsets), ..EmbeddedBasket::default() }
+    EmbeddedBasket {
+        has_data: true,
+        key_size,
+        entries_count,
+        data,
+        offsets: has_offsets.then_some(offsets),
+        ..EmbeddedBasket::default()
+    }
 }
 
 struct Checked<'a> {

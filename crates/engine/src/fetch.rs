@@ -208,23 +208,42 @@ fn read_in_order(
         wanted.sort_by_key(|(position, _)| first_entry(*position));
     }
     if file.access().mode == AccessMode::Cache {
-        let learned = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
-        let mut all: Vec<ByteRange> = wanted[..learned].iter().map(|(_, range)| *range).collect();
-        if learned > 0 {
-            all.extend(beside());
+        if wanted.iter().all(|(position, _)| first_entry(*position) >= limits::LEARN_ENTRIES) {
+            file.learned().end();
         }
-        // Without room for all branches each basket is read by itself until the branches are known.
-        if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= file.access().tree_cache_bytes {
-            read.extend(read_joined(file, &all, room)?.into_iter().take(learned));
-        } else {
-            for one in &all[..learned] {
-                read.extend(read_together(file, &[*one], room)?);
-            }
-        }
+        let first = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
+        let ranges: Vec<ByteRange> = wanted[..first].iter().map(|(_, range)| *range).collect();
+        read.extend(read_first_entries(file, &ranges, beside, room)?);
     }
     let rest: Vec<ByteRange> = wanted[read.len()..].iter().map(|(_, range)| *range).collect();
     read.extend(read_joined(file, &rest, room)?);
     Ok(wanted.into_iter().map(|(position, _)| position).zip(read).collect())
+}
+
+/// The bytes of baskets with first entries: from the cache, which at the first time is filled with those `beside` them,
+/// too. Without room there for all of them each is read by itself until the branches are known.
+fn read_first_entries(
+    file: &Arc<File>,
+    wanted: &[ByteRange],
+    beside: &dyn Fn() -> Vec<ByteRange>,
+    room: Room<'_>,
+) -> Result<Vec<Bytes>> {
+    if !wanted.is_empty() && file.learned().is_due() {
+        let mut all = wanted.to_vec();
+        all.extend(beside());
+        if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= file.access().tree_cache_bytes {
+            // The cache comes on top of what chunks may take, as it outlives them.
+            file.learned().keep(&all, &read_joined(file, &all, Room::Free)?);
+        }
+    }
+    let mut read = Vec::with_capacity(wanted.len());
+    for range in wanted {
+        match file.learned().find(*range) {
+            Some(bytes) => read.push(bytes),
+            None => read.extend(read_together(file, &[*range], room)?),
+        }
+    }
+    Ok(read)
 }
 
 /// The baskets with the first entries of those branches of a chunk's tree that the chunk has not, in its own file.

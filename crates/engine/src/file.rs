@@ -27,6 +27,7 @@ use crate::budget::Lease;
 use crate::doubt::{doubted, Anew};
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
+use crate::learned::Learned;
 use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::read_buffers;
@@ -46,6 +47,7 @@ pub struct File {
     class_infos: Arc<ClassInfos>,
     classes: Arc<Classes>,
     whole_classes: OnceLock<Arc<Classes>>,
+    learned: Learned,
     /// Keys that were found again; 0 for a file that was closed.
     recovered_count: usize,
     /// If its bytes were in doubt.
@@ -159,7 +161,7 @@ impl File {
         let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
         add_open_time(counters, watch, fetch_before);
         let path = path.to_string();
-        let whole_classes = OnceLock::new();
+        let (whole_classes, learned) = (OnceLock::new(), Learned::default());
         let file = Arc::new(Self {
             path,
             store,
@@ -172,6 +174,7 @@ impl File {
             class_infos,
             classes,
             whole_classes,
+            learned,
             recovered_count,
             anew: None,
         });
@@ -390,6 +393,11 @@ impl File {
 
     fn lock_directories(&self) -> std::sync::MutexGuard<'_, Directories> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What its access `cache` keeps of the first entries.
+    pub(crate) fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {

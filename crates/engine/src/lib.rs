@@ -17,6 +17,7 @@ mod fetch;
 mod fetcher;
 pub mod file;
 mod guard;
+mod learned;
 pub mod limits;
 mod memory_plan;
 pub mod merge;

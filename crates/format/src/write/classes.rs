@@ -1,6 +1,6 @@
 //! The streamer infos that go with what is written from nothing, as ROOT 6.40 writes them: the plain bytes of the list
 //! in a file with an RNTuple, and in one with a TTree that has a branch of every kind that is written here.
-//! `tests/peers/test_ntuples_converted.py` compares them with those of the ROOT that is installed.
+//! `tests/peers/test_converting.py` compares them with those of the ROOT that is installed.
 
 use crate::error::Result;
 
