@@ -74,6 +74,8 @@ class XrootdScript:
 
     def __call__(self, number: int, connection: socket.socket) -> None:
         self.connections[number] = connection
+        # As the real one: an answer does not wait until that before it is acknowledged.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(receive(connection, 20)) < 20:
             return
         connection.sendall(answer(b"\0\0", OK, struct.pack(">II", 0x520, 1)))

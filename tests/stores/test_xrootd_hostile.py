@@ -22,8 +22,11 @@ from tests.stores.scripted_xrootd import (
     READ,
     READV,
     REDIRECT,
+    TLS_THERE_AND_NOW,
     WAIT,
     WAIT_FOR_ANSWER,
+    Hook,
+    XrootdScript,
     answer,
     error,
     late,
@@ -86,6 +89,82 @@ def test_a_server_without_checksums_is_read_without() -> None:
     with xrootd_script(CONTENT, no_pages) as (url, script, _):
         read_all(url)
         assert script.requests.count(PGREAD) == 1
+
+
+def held(first: int, then: int, since: int = 0) -> tuple[Hook, list[bytes]]:
+    """Answers the request `first` only when `then` has come too, as from connection `since`; who waits between them
+    waits in vain. Also gives what was held.
+    """
+    due: list[bytes] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if number < since or code not in (first, then):
+            return None
+        due.append(XrootdScript(CONTENT).good(stream, code, arguments, payload))
+        return b"" if code == first else b"".join(due)
+
+    return hook, due
+
+
+def test_a_server_is_asked_for_its_limits_together_with_the_first_open() -> None:
+    hook, due = held(QUERY, OPEN)
+    with xrootd_script(CONTENT, hook) as (url, script, server):
+        read_all(url)
+        assert len(due) == 2
+        assert script.requests[:5] == [PROTOCOL, LOGIN, QUERY, OPEN, READV]
+        assert server.connections == 1
+
+
+def test_limits_that_come_after_the_open_are_waited_for_and_kept_to() -> None:
+    asked: list[int] = []
+    waiting: list[bytes] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code == QUERY:
+            waiting.append(stream)
+            return b""
+        if code == OPEN:
+            good = script.good(stream, code, arguments, payload)
+            return good + answer(waiting.pop(), OK, b"2\n500\n\0") if waiting else good
+        if code == READV:
+            asked.append(len(payload) // 16)
+        return None
+
+    ranges = [(offset, 5) for offset in range(0, 800, 100)]
+    with xrootd_script(CONTENT, hook) as (url, script, _):
+        assert Store(url).read(ranges)[0] == [CONTENT[offset : offset + 5] for offset, _ in ranges]
+    assert asked == [2, 2, 2, 2]
+
+
+def test_a_server_that_is_known_is_told_who_we_are_at_once() -> None:
+    hook, due = held(PROTOCOL, LOGIN, since=1)
+
+    def break_first(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        return b"hang up" if number == 0 and code in READS else hook(number, stream, code, arguments, payload)
+
+    with xrootd_script(CONTENT, break_first) as (url, _, server):
+        read_all(url)
+        assert server.connections == 2
+        assert len(due) == 2
+
+
+def test_a_server_that_wants_tls_by_now_is_asked_again_before_it_is_told() -> None:
+    told: list[tuple[int, int]] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        told.append((number, code))
+        if number == 0 and code in READS:
+            script.flags |= TLS_THERE_AND_NOW
+            return b"hang up"
+        return None
+
+    with xrootd_script(CONTENT, hook) as (url, script, server), pytest.raises(StorageError):
+        # The script does no TLS, so it ends there: but what was said to it in plain was no more than before.
+        read_all(url)
+    assert [code for number, code in told if number == 1] in ([PROTOCOL], [PROTOCOL, LOGIN])
+    assert [code for number, code in told if number == 2][:1] == [PROTOCOL]
+    assert LOGIN not in [code for number, code in told if number >= 2]
+    assert server.connections >= 3
 
 
 def test_answers_may_come_in_parts_of_any_size() -> None:

@@ -139,6 +139,8 @@ impl XrootdFile {
         let server = session.server().clone();
         let ranges: Vec<ByteRange> = wanted.iter().map(|read| read.range).collect();
         let bytes = ranges.iter().map(|range| range.length).sum();
+        let known = session.learn_limits(Instant::now() + self.settings.patience(0));
+        known.map_err(|fault| Failed { fault, server: Some(server.clone()) })?;
         let requests = requests(&ranges, &session.takes);
         let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
         let about = About { path: &self.path, name: &self.name };

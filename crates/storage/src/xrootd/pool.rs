@@ -35,6 +35,8 @@ impl fmt::Display for Server {
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
+    /// The last that was made wanted no TLS.
+    are_plain: bool,
 }
 
 #[derive(Default)]
@@ -78,10 +80,11 @@ impl Pool {
             let found = open.or_else(|| sessions.idle.len().checked_sub(1));
             if found.is_some() || sessions.busy_count < SESSIONS_MAX {
                 sessions.busy_count += 1;
+                let was_plain = sessions.are_plain;
                 let idle = found.map(|index| sessions.idle.swap_remove(index));
                 drop(servers);
                 let mut taken = Taken { session: idle, server: server.clone(), pool: Arc::clone(self) };
-                taken.make_ready(settings)?;
+                taken.make_ready(settings, was_plain)?;
                 return Ok(taken);
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -110,14 +113,16 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    fn make_ready(&mut self, settings: &Settings) -> Result<()> {
+    fn make_ready(&mut self, settings: &Settings, was_plain: bool) -> Result<()> {
         match &mut self.session {
             Some(session) => {
                 session.wait_max = settings.wait_max;
                 session.link.set_silence(settings.silence)
             }
             None => {
-                self.session = Some(Session::start(&self.server, settings)?);
+                let session = Session::start(&self.server, settings, was_plain)?;
+                self.pool.lock().entry(self.server.clone()).or_default().are_plain = session.is_plain;
+                self.session = Some(session);
                 Ok(())
             }
         }

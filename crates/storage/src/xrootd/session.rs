@@ -39,7 +39,11 @@ pub(super) struct Session {
     pub(super) last_used: Instant,
     /// How long the server may make us wait.
     pub(super) wait_max: Duration,
+    /// The server wants no TLS.
+    pub(super) is_plain: bool,
     next_stream: u16,
+    /// The stream on which the server is to say how much it takes, until it has.
+    limits_due: Option<u16>,
     /// Streams whose answers nobody waits for.
     forgotten: HashSet<u16>,
     files: HashMap<u64, OpenFile>,
@@ -55,34 +59,35 @@ pub(super) enum Answer {
 }
 
 impl Session {
-    /// Connects and logs in.
-    pub(super) fn start(server: &Server, settings: &Settings) -> Result<Self> {
-        let mut session = Self {
-            link: Link::connect(server, settings)?,
-            takes: Takes { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
-            is_broken: false,
-            last_used: Instant::now(),
-            wait_max: settings.wait_max,
-            next_stream: 1,
-            forgotten: HashSet::new(),
-            files: HashMap::new(),
-        };
+    /// Connects and logs in. A server that `was_plain` when it was last asked is told who we are at once, before it has
+    /// said what it can do, which spares a round trip; one that wants TLS by now is then asked again.
+    pub(super) fn start(server: &Server, settings: &Settings, was_plain: bool) -> Result<Self> {
+        let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
         let deadline = Instant::now() + settings.patience(0);
         session.link.send(&wire::HANDSHAKE)?;
         // Its answer comes on stream 0, which no request of ours has.
         session.forgotten.insert(0);
-        let about = session.done(Request::protocol(server.secure), deadline)?;
-        let can =
-            number(&about, 4).ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
+        let (mut protocol, mut login) = (Request::protocol(server.secure), Request::login(&user_name(server)));
+        let protocol_stream = session.send(&mut protocol)?;
+        let early = if was_plain && !server.secure { Some(session.send(&mut login)?) } else { None };
+        let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
+        let can = number(&session.done(can)?, 4)
+            .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
         session.takes.pages = can & flags::PAGES != 0;
+        session.is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
         if server.secure && can & flags::TLS_THERE == 0 {
             let reason = format!("{} does not do TLS, which roots:// asks for", session.link.server);
             return Err(Fault::new(StorageErrorKind::Refused, reason));
         }
+        if early.is_some() && !session.is_plain {
+            return Self::start(server, settings, false);
+        }
         if can & flags::TLS_NOW != 0 || server.secure {
             session.link.secure(&server.host, deadline)?;
         }
-        let login = session.done(Request::login(&user_name(server)), deadline)?;
+        let login_stream = early.map_or_else(|| session.send(&mut login), Ok)?;
+        let login = session.answer_to(&mut login, login_stream, deadline)?;
+        let login = session.done(login)?;
         if can & flags::TLS_AFTER_LOGIN != 0 && !session.link.is_secure() {
             session.link.secure(&server.host, deadline)?;
         }
@@ -91,26 +96,61 @@ impl Session {
         if !wanted.is_empty() {
             identify(&mut session, server, wanted, deadline)?;
         }
-        session.learn_limits(deadline)?;
+        // Nobody waits for the answer before something is read: it comes with that to the open that follows.
+        session.limits_due = Some(session.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
         Ok(session)
     }
 
-    /// How much the server takes in one vector read. One that does not tell has the protocol's defaults.
-    fn learn_limits(&mut self, deadline: Instant) -> Result<()> {
-        let answer = match self.ask(Request::settings("readv_iov_max readv_ior_max"), deadline) {
-            Ok(Answer::Done(answer)) => answer,
-            Ok(_) => return Ok(()),
-            Err(_) if !self.is_broken => return Ok(()),
-            Err(fault) => return Err(fault),
-        };
-        let text = String::from_utf8_lossy(&answer);
-        let mut lines = text.split(['\n', '\0']).map(|line| line.trim().parse::<u32>().ok().filter(|one| *one > 0));
-        if let Some(Some(ranges)) = lines.next() {
-            self.takes.ranges_max = self.takes.ranges_max.min(ranges as usize);
+    fn over(link: Link, wait_max: Duration) -> Self {
+        Self {
+            link,
+            takes: Takes { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
+            is_broken: false,
+            last_used: Instant::now(),
+            wait_max,
+            is_plain: false,
+            next_stream: 1,
+            limits_due: None,
+            forgotten: HashSet::new(),
+            files: HashMap::new(),
         }
-        if let Some(Some(bytes)) = lines.next() {
-            self.takes.range_bytes_max = bytes;
+    }
+
+    /// Waits until it is known how much the server takes in one vector read.
+    pub(super) fn learn_limits(&mut self, deadline: Instant) -> Result<()> {
+        for _ in 0..ATTENTIONS_MAX {
+            if self.limits_due.is_none() {
+                return Ok(());
+            }
+            if self.next_for_caller(deadline)?.is_some() {
+                return Err(self.nonsense("an answer to another request"));
+            }
         }
+        Err(self.nonsense("one message after the other that nobody asked for"))
+    }
+
+    /// Takes an answer that says how much the server takes. One that does not tell has the protocol's defaults.
+    fn take_limits(&mut self, header: Header, deadline: Instant) -> Result<()> {
+        let answer = self.body(header.length, deadline)?;
+        match header.status {
+            // It tells later.
+            wire::WAIT_FOR_ANSWER => return Ok(()),
+            // What it says in several parts is none of the two numbers.
+            wire::OK_SO_FAR => drop(self.forgotten.insert(header.stream)),
+            wire::OK => {
+                let text = String::from_utf8_lossy(&answer);
+                let number_in = |line: &str| line.trim().parse::<u32>().ok().filter(|one| *one > 0);
+                let mut lines = text.split(['\n', '\0']).map(number_in);
+                if let Some(Some(ranges)) = lines.next() {
+                    self.takes.ranges_max = self.takes.ranges_max.min(ranges as usize);
+                }
+                if let Some(Some(bytes)) = lines.next() {
+                    self.takes.range_bytes_max = bytes;
+                }
+            }
+            _ => {}
+        }
+        self.limits_due = None;
         Ok(())
     }
 
@@ -131,27 +171,38 @@ impl Session {
         sent
     }
 
-    /// The header of the next answer that somebody waits for. A late answer is taken out of the attention it comes in.
+    /// The header of the next answer that the caller may wait for. A late answer is taken out of the attention it comes in.
     pub(super) fn next_header(&mut self, deadline: Instant) -> Result<Header> {
         for _ in 0..ATTENTIONS_MAX {
-            let mut bytes = [0; wire::HEADER_BYTES];
-            self.receive(&mut bytes, deadline)?;
-            let header = Header::parse(bytes);
-            if header.status == wire::ATTENTION {
-                if let Some(late) = self.attention(header.length, deadline)? {
-                    return Ok(late);
-                }
-            } else if self.forgotten.contains(&header.stream) {
-                self.body(header.length, deadline)?;
-                if header.status != wire::OK_SO_FAR {
-                    self.forgotten.remove(&header.stream);
-                }
-            } else {
+            if let Some(header) = self.next_for_caller(deadline)? {
                 return Ok(header);
             }
         }
-        self.is_broken = true;
-        Err(Fault::protocol(&self.link.server, "one message after the other that nobody asked for"))
+        Err(self.nonsense("one message after the other that nobody asked for"))
+    }
+
+    /// Receives a message. None if it was nothing but for the session itself.
+    fn next_for_caller(&mut self, deadline: Instant) -> Result<Option<Header>> {
+        let mut bytes = [0; wire::HEADER_BYTES];
+        self.receive(&mut bytes, deadline)?;
+        let mut header = Header::parse(bytes);
+        if header.status == wire::ATTENTION {
+            match self.attention(header.length, deadline)? {
+                Some(late) => header = late,
+                None => return Ok(None),
+            }
+        }
+        if self.limits_due == Some(header.stream) {
+            self.take_limits(header, deadline)?;
+        } else if self.forgotten.contains(&header.stream) {
+            self.body(header.length, deadline)?;
+            if header.status != wire::OK_SO_FAR {
+                self.forgotten.remove(&header.stream);
+            }
+        } else {
+            return Ok(Some(header));
+        }
+        Ok(None)
     }
 
     /// An attention: messages to all, which are passed over, or a late answer, whose header is given.
@@ -206,7 +257,11 @@ impl Session {
     /// Asks and waits for the whole answer.
     pub(super) fn ask(&mut self, mut request: Request, deadline: Instant) -> Result<Answer> {
         let stream = self.send(&mut request)?;
-        let mut deadline = deadline;
+        self.answer_to(&mut request, stream, deadline)
+    }
+
+    /// Waits for the whole answer to a request that was sent on this stream.
+    fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
         let wait_end = Instant::now() + self.wait_max;
         let mut sofar: Vec<u8> = Vec::new();
         loop {
@@ -235,7 +290,7 @@ impl Session {
                     let pause = self.wait_asked(&body, wait_end)?;
                     std::thread::sleep(pause);
                     deadline += pause;
-                    self.resend(&mut request, stream)?;
+                    self.resend(request, stream)?;
                 }
                 wire::WAIT_FOR_ANSWER => {
                     let pause = self.wait_asked(&body, wait_end)?;
@@ -264,9 +319,9 @@ impl Session {
         Ok(pause)
     }
 
-    /// Asks what has to be answered here and now.
-    pub(super) fn done(&mut self, request: Request, deadline: Instant) -> Result<Vec<u8>> {
-        match self.ask(request, deadline)? {
+    /// The bytes of an answer that has to be given here and now.
+    fn done(&mut self, answer: Answer) -> Result<Vec<u8>> {
+        match answer {
             Answer::Done(body) => Ok(body),
             _ => Err(self.nonsense("a redirect where there is none")),
         }
