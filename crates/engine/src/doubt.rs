@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use branchline_storage::{note_wrong_bytes, RangeRead, ReadEffort, Store};
+use branchline_storage::{note_wrong_bytes, Around, RangeRead, ReadEffort, Store};
 
 use crate::chunk::Chunk;
 use crate::error::{ReadErrorKind, Result};
@@ -33,25 +33,9 @@ impl Anew {
     }
 }
 
-impl Store for Anew {
-    fn name(&self) -> &str {
-        self.store.name()
-    }
-
-    fn path(&self) -> &str {
-        self.store.path()
-    }
-
-    fn size_bytes(&self) -> branchline_storage::Result<u64> {
-        self.store.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.store.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.store.gap_bytes()
+impl Around for Anew {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> branchline_storage::Result<ReadEffort> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use branchline_storage::{longest_wait, RangeRead, ReadEffort, Store};
+use branchline_storage::{longest_wait, Around, RangeRead, ReadEffort, Store};
 
 use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind};
@@ -133,25 +133,9 @@ impl Watched {
     }
 }
 
-impl Store for Watched {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    fn size_bytes(&self) -> branchline_storage::Result<u64> {
-        self.0.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.0.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.0.gap_bytes()
+impl Around for Watched {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> branchline_storage::Result<ReadEffort> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_trace::{Counter, Counters};
 
-use crate::{RangeRead, ReadEffort, Result, Store};
+use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
 /// What stores had to remark, for those who ask when the file is closed already.
 #[derive(Debug, Clone, Default)]
@@ -44,29 +44,9 @@ impl Counted {
     }
 }
 
-impl Store for Counted {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.inner.gap_bytes()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+impl Around for Counted {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

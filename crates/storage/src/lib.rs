@@ -53,7 +53,7 @@ pub use range::{ByteRange, RangeRead};
 pub use read_ahead::ReadAhead;
 pub use settings::longest_wait;
 pub use stage::Staged;
-pub use store::{ReadEffort, Store};
+pub use store::{Around, ReadEffort, Store};
 pub use trouble::{FaultKind, FaultPlan, Faulty, Proxy, ProxyCounts, Throttle, Throttled};
 pub use troubles::{note_wrong_bytes, take_troubles, Troubles};
 pub use url::without_secrets;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limits::{LINK_MEMORY, LINK_SAMPLES};
-use crate::{RangeRead, ReadEffort, Result, Store};
+use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
 /// A way to a storage element.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -134,29 +134,9 @@ impl Measured {
     }
 }
 
-impl Store for Measured {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.inner.gap_bytes()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+impl Around for Measured {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::left_behind::within;
 use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::settings::Settings;
-use crate::{ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
+use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
 
 /// File systems on disks and in memory of this machine, by their numbers: a read from them ends.
 const ON_THIS_MACHINE: &[u32] = &[
@@ -90,29 +90,9 @@ struct Mounted {
     settings: Settings,
 }
 
-impl Store for Mounted {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-
-    fn path(&self) -> &str {
-        self.file.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.file.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.file.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.file.gap_bytes()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.file.remarks()
+impl Around for Mounted {
+    fn inner(&self) -> &dyn Store {
+        &*self.file
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
+use crate::{Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// Reads through a buffer.
 pub struct ReadAhead {
@@ -48,29 +48,9 @@ impl ReadAhead {
     }
 }
 
-impl Store for ReadAhead {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.inner.gap_bytes()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+impl Around for ReadAhead {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
@@ -108,7 +88,7 @@ mod tests {
     fn read(store: &ReadAhead, ranges: &[(u64, u64)]) -> ReadEffort {
         let of = |(offset, length): &(u64, u64)| RangeRead::new(ByteRange::new(*offset, *length));
         let mut reads: Vec<RangeRead> = ranges.iter().map(of).collect();
-        let effort = store.read_ranges(&mut reads).unwrap();
+        let effort = Store::read_ranges(store, &mut reads).unwrap();
         for read in &reads {
             let start = read.range.offset as usize;
             assert_eq!(read.bytes(), &content()[start..start + read.range.length as usize]);
@@ -144,7 +124,7 @@ mod tests {
         let store = store(4096);
         for range in [(9_999, 2), (10_001, 0), (u64::MAX, 1), (5, u64::MAX)] {
             let mut reads = [RangeRead::new(ByteRange::new(range.0, range.1))];
-            assert!(store.read_ranges(&mut reads).is_err(), "{range:?}");
+            assert!(Store::read_ranges(&store, &mut reads).is_err(), "{range:?}");
         }
         assert_eq!(read(&store, &[(10_000, 0)]).calls_count, 0);
     }

@@ -16,7 +16,7 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 use rustix::io::pwrite;
 
 use crate::limits::{STAGE_LANES, STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES};
-use crate::{ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageError, Store};
+use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageError, Store};
 
 const OWN_FOLDER: &str = "branchline-stage-1";
 
@@ -76,21 +76,9 @@ impl Staged {
     }
 }
 
-impl Store for Staged {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
+impl Around for Staged {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn gap_bytes(&self) -> u64 {

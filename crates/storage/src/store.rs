@@ -40,6 +40,64 @@ pub trait Store: Send + Sync {
     }
 }
 
+/// A store around another, that adds to what the other does and has all else from it.
+pub trait Around: Send + Sync {
+    /// The store that it is around.
+    fn inner(&self) -> &dyn Store;
+
+    /// See [`Store::read_ranges`].
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
+
+    /// See [`Store::read_again`]. One that keeps bytes passes this on to the inner store.
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        self.read_ranges(reads)
+    }
+
+    /// See [`Store::gap_bytes`].
+    fn gap_bytes(&self) -> u64 {
+        self.inner().gap_bytes()
+    }
+
+    /// See [`Store::remarks`].
+    fn remarks(&self) -> Vec<String> {
+        self.inner().remarks()
+    }
+}
+
+impl<T: Around> Store for T {
+    fn name(&self) -> &str {
+        self.inner().name()
+    }
+
+    fn path(&self) -> &str {
+        self.inner().path()
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.inner().size_bytes()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.inner().identity()
+    }
+
+    fn gap_bytes(&self) -> u64 {
+        Around::gap_bytes(self)
+    }
+
+    fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        Around::read_ranges(self, reads)
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        Around::remarks(self)
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        Around::read_again(self, reads)
+    }
+}
+
 /// What a read cost at the store that did it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadEffort {

@@ -11,7 +11,7 @@ use super::content::{Content, Part};
 use super::folder::{entries, make, Folder};
 use super::segment::{Record, Scan, Segment, SegmentWriter};
 use crate::limits::{CACHE_FILE_BYTES, CACHE_SEGMENT_BYTES, MAX_JOINED_BYTES};
-use crate::{coalesce, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
+use crate::{coalesce, Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// A store around a store, with a cache on the local disk.
 pub struct Cached {
@@ -73,7 +73,7 @@ impl Cached {
         if missing.is_empty() {
             return Ok(ReadEffort::default());
         }
-        let plan = coalesce(&missing, self.gap_bytes(), MAX_JOINED_BYTES);
+        let plan = coalesce(&missing, self.inner.gap_bytes(), MAX_JOINED_BYTES);
         let mut fetched: Vec<RangeRead> = plan.ranges.iter().copied().map(RangeRead::new).collect();
         let effort = self.fetch(file, &mut fetched)?;
         let mut places = plan.placements.iter();
@@ -91,25 +91,9 @@ impl Cached {
     }
 }
 
-impl Store for Cached {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        Ok(self.size_bytes)
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.inner.gap_bytes()
+impl Around for Cached {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

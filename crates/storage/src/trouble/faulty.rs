@@ -7,7 +7,7 @@ use super::draw::drawn;
 use super::fault_plan::{next, FaultKind, FaultPlan, Requests};
 use crate::fault::Fault;
 use crate::settings::Settings;
-use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
+use crate::{Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 
 /// Opening the file and every call are requests, of which some fail.
 pub struct Faulty {
@@ -59,29 +59,9 @@ fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, server: &str) -
     }
 }
 
-impl Store for Faulty {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.inner.gap_bytes()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+impl Around for Faulty {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

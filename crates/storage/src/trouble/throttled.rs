@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
-use crate::{RangeRead, ReadEffort, Result, StorageError, Store};
+use crate::{Around, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// Every call costs a round trip, and its bytes pass one link with those of all stores that are throttled alike in this
 /// process. The ranges of a call are asked for at once, so that they cost one round trip together.
@@ -26,29 +26,9 @@ impl Throttled {
     }
 }
 
-impl Store for Throttled {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn path(&self) -> &str {
-        self.inner.path()
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.inner.identity()
-    }
-
-    fn gap_bytes(&self) -> u64 {
-        self.inner.gap_bytes()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+impl Around for Throttled {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
