@@ -199,6 +199,8 @@ impl Volume {
                 Content::Copy(stored) => self.write_copy(item, directory, stored, input)?,
                 Content::Tree(tree) if copier.options.rewriting.is_some() => {
                     self.rewrite(item, tree, (input, process_ids_before), copier)?;
+                    // The rewriter keeps where its baskets lie.
+                    copy = Copied::Baskets(Places::new());
                 }
                 Content::Tree(tree) => {
                     let copying = Copying {
@@ -343,7 +345,10 @@ impl Volume {
                 let totals = NtupleTotals::new(&ntuple, &item.key.name, self.codec, *copy);
                 Making::Ntuple(self.file.reserve(directory), Box::new(totals))
             }
-            (Content::Directory | Content::Tree(_) | Content::Ntuple(_), _) => Making::Directory,
+            (Content::Directory, _) => Making::Directory,
+            (Content::Tree(_) | Content::Ntuple(_), _) => {
+                return Err(refused(file, format!("nothing of {} was written", item.path)));
+            }
             (Content::Sum { plain, addend }, _) => {
                 let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, infos, *addend);
                 let place = self.file.reserve(directory);
