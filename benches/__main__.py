@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.layouts import JOBS, layouts_page
 from benches.merging import merging_page
 from benches.ntuple import ntuple_page
 from benches.objects import objects_page
@@ -22,7 +23,10 @@ from benches.sensors_cost import sensors_page
 from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
-BENCHES = ("readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "access", "links")
+BENCHES = (
+    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
+    "links",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Size:
     repeats: int
     split_files: int
     split_repeats: int
+    layout_repeats: int
     object_entries: int
     ntuple_events: int
     storage_megabytes: int
@@ -48,6 +53,7 @@ FULL = Size(
     repeats=7,
     split_files=100,
     split_repeats=3,
+    layout_repeats=2,
     object_entries=40_000,
     ntuple_events=100_000,
     storage_megabytes=200,
@@ -62,6 +68,7 @@ QUICK = Size(
     repeats=1,
     split_files=2,
     split_repeats=1,
+    layout_repeats=1,
     object_entries=200,
     ntuple_events=500,
     storage_megabytes=2,
@@ -148,6 +155,10 @@ def main() -> None:
     if "merging" in chosen:
         page, cases, samples = merging_page(cache, size.split_files, size.events, size.split_repeats, say)
         write_results(results, "merging", page, cases, samples)
+    if "layouts" in chosen:
+        layout_repeats = arguments.repeats or size.layout_repeats
+        page, cases, samples = layouts_page(cache, results, max(JOBS, size.split_files), layout_repeats, say)
+        write_results(results, "layouts", page, cases, samples)
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
     run_links(chosen, size, cache, results)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches import data
+from benches.cold import forget
 from benches.rounds import Case, Sample, Spread, ratio, seconds_of
 from benches.tables import MEGA, opening, spread, table
 from benches.worker import REPOSITORY
@@ -100,14 +101,6 @@ def _plain() -> list[Merger]:
         ]
 
     return [Merger("cat", shell(""), makes_root=False), Merger(CAT, shell(" && sync {}"), makes_root=False)]
-
-
-def forget(files: list[str]) -> None:
-    """Throws files out of the page cache."""
-    for path in files:
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
 
 
 def measure(merger: Merger, case: Case, output: Path, *, is_cold: bool) -> tuple[float, int, int | None]:

@@ -27,11 +27,13 @@ OPENINGS = 10
 
 @dataclass(frozen=True)
 class Request:
-    """A pass: these branches (None: all of them) of the tree in these files."""
+    """A pass: these branches (None: all of them) of the tree in these files. Readers of split objects take a range of
+    entries of each file, whose stop may be -1 for its end."""
 
     files: list[str]
     tree: str
     branches: list[str] | None
+    entries: tuple[int, int] = (0, -1)
 
 
 @dataclass
@@ -154,19 +156,22 @@ def make_uproot(options: Options, _cores: int, _setup: Setup) -> Reader:
     return read
 
 
-def make_branchline_split(_options: Options, cores: int, _setup: Setup) -> Reader:
+def make_branchline_split(options: Options, cores: int, _setup: Setup) -> Reader:
     from branchline.tree import ChunkStream, Source
 
     def read(request: Request) -> Pass:
+        first, stop = request.entries
         entries = 0
         start = time.perf_counter()
-        stream = ChunkStream([Source(path, request.tree) for path in request.files], request.branches, threads=cores)
+        wanted = [Source(path, request.tree, first, None if stop < 0 else stop) for path in request.files]
+        stream = ChunkStream(wanted, request.branches, threads=options.get("threads", cores))
         for chunk in stream:
             entries += len(chunk.arrays())
         seconds = time.perf_counter() - start
-        calls = sum(file["read_calls"] for file in stream.records()["files"])
+        files = stream.records()["files"]
         stream.close()
-        return Pass(seconds, entries, None, {"read_calls": float(calls)})
+        extra = {name: float(sum(file[name] for file in files)) for name in ("read_calls", "bytes_read")}
+        return Pass(seconds, entries, None, extra)
 
     return read
 
@@ -233,6 +238,7 @@ def make_get_entry(options: Options, _cores: int, setup: Setup, function: str = 
     def read(request: Request) -> Pass:
         paths = root.std.vector("string")(request.files)
         branches = root.std.vector("string")(request.branches or [])
+        how.entry_start, how.entry_stop = request.entries
         start = time.perf_counter()
         done = loop(paths, request.tree, branches, how)
         seconds = time.perf_counter() - start

@@ -35,11 +35,14 @@ struct PassResult {
 };
 
 // How one pass is read. cache_bytes < 0 leaves ROOT's own choice, 0 switches TTreeCache off, any other size gives a
-// cache that knows its branches beforehand, so that no entries are spent on learning.
+// cache that knows its branches beforehand, so that no entries are spent on learning. entry_stop < 0 is the tree's end.
 struct PassOptions {
    long long cache_bytes = -1;
    int threads = 1;
    bool implicit_threads = false;
+   long long entry_start = 0;
+   long long entry_stop = -1;
+   long long StopOf(TTree &tree) const { return entry_stop < 0 ? tree.GetEntries() : entry_stop; }
 };
 
 // Memory that the values of one leaf's branch are read into.
@@ -96,8 +99,8 @@ inline PassResult ReadFlatFile(const std::string &path, const std::string &tree_
    }
    ChooseCache(*tree, branches, options.cache_bytes);
    PassResult result;
-   const long long entries = tree->GetEntries();
-   for (long long entry = 0; entry < entries; ++entry) {
+   const long long stop = options.StopOf(*tree);
+   for (long long entry = options.entry_start; entry < stop; ++entry) {
       const int bytes = tree->GetEntry(entry);
       if (bytes <= 0)
          throw std::runtime_error("GetEntry failed in " + path);
@@ -105,7 +108,7 @@ inline PassResult ReadFlatFile(const std::string &path, const std::string &tree_
       for (auto *leaf : leaves)
          result.values += leaf->GetLen();
    }
-   result.entries = entries;
+   result.entries = stop - options.entry_start;
    tree->ResetBranchAddresses();
    result.read_calls = file->GetReadCalls();
    result.bytes_read = file->GetBytesRead();
@@ -185,15 +188,16 @@ inline PassResult ReadSplitFile(const std::string &path, const std::string &tree
    Activate(tree->GetListOfBranches(), "", wanted, seen);
    if (options.cache_bytes >= 0)
       tree->SetCacheSize(options.cache_bytes);
+   const long long stop = options.StopOf(*tree);
    if (options.cache_bytes > 0) {
+      tree->SetCacheEntryRange(options.entry_start, stop);
       tree->AddBranchToCache("*", true);
       tree->StopCacheLearningPhase();
    }
    PassResult result;
-   const long long entries = tree->GetEntries();
-   for (long long entry = 0; entry < entries; ++entry)
+   for (long long entry = options.entry_start; entry < stop; ++entry)
       result.bytes_filled += tree->GetEntry(entry);
-   result.entries = entries;
+   result.entries = stop - options.entry_start;
    result.values = static_cast<long long>(wanted.size());
    tree->ResetBranchAddresses();
    result.read_calls = file->GetReadCalls();

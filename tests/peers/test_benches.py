@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
 from benches.conditions import SETTINGS, settings_lines
+from benches.requests import Counts
 from benches.rounds import Case, Sample
 from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
+
+from branchline.tracing.descriptors import Read
 
 
 def run_benches(folder: Path, *benches: str) -> Path:
@@ -67,6 +70,30 @@ def test_split_objects_are_read_by_all(root: Any, shared: Path, tmp_path: Path) 
     samples = json.loads((results / "split-objects.json").read_text())["samples"]
     assert {sample["entries"] for sample in samples} == {200}
     assert "read calls per file" in (results / "split-objects.md").read_text()
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, tmp_path: Path) -> None:
+    results = run_benches(tmp_path, "layouts")
+    samples = json.loads((results / "layouts.json").read_text())["samples"]
+    assert len(samples) == 6 * 2 * 3 * 2
+    assert {(sample["arm"][-5:], sample["entries"]) for sample in samples} == {("1 job", 100), (" jobs", 400)}
+    seeks = {(one["case"], one["arm"]): one["extra"].get("strace_seeks") for one in samples}
+    bare = "GetEntry, no TTreeCache, 1 job"
+    assert seeks["order entry, all branches", bare] < seeks["hadd -fk, all branches", bare]
+    assert "no page of them was left" in (results / "layouts.md").read_text()
+    assert (results / "layouts.svg").exists()
+    assert (results / "layouts.png").exists()
+
+
+def test_requests_that_do_not_continue_the_one_before_are_seeks() -> None:
+    ranges = [(0, 100), (100, 50), (150, 10), (400, 10), (0, 10), (10, 5)]
+    reads = [Read(1, 1, "pread64", "a.root", 3, at, size, size, n, n + 1, None) for n, (at, size) in enumerate(ranges)]
+    mapped = replace(reads[0], name="mmap", begin_ns=9)
+    assert Counts.of([*reversed(reads), mapped]) == Counts(calls=6, seeks=3, got_bytes=185)
+    assert Counts.of([mapped]) == Counts(0, 0, 0)
 
 
 def test_the_page_says_what_each_reader_does() -> None:

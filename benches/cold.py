@@ -1,0 +1,68 @@
+"""Files thrown out of the page cache before a pass, and the proof that they are out of it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from collections.abc import Iterable
+
+import numpy as np
+
+BLOCK_BYTES = 8 * 2**20
+ATTEMPTS = 3
+
+
+class StillCachedError(RuntimeError):
+    """The system keeps pages of a file though it was asked to drop them."""
+
+
+def forget(files: Iterable[str]) -> None:
+    """Asks the system to throw files out of the page cache, which it does with pages that are on the disk."""
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fdatasync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def cached_bytes(path: str) -> int:
+    """How much of a file is in the page cache, as mincore(2) says."""
+    size = os.path.getsize(path)
+    if size == 0:
+        return 0
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapped:
+        content = np.frombuffer(mapped, "u1")
+        pages = np.zeros(-(-size // mmap.PAGESIZE), "u1")
+        libc = ctypes.CDLL(None, use_errno=True)
+        arguments = ctypes.c_void_p(content.ctypes.data), ctypes.c_size_t(size), ctypes.c_void_p(pages.ctypes.data)
+        failed = libc.mincore(*arguments)
+        del content, arguments  # a mapping can be closed when nothing points into it
+        if failed:
+            raise OSError(ctypes.get_errno(), "mincore failed", path)
+    return int((pages & 1).sum()) * mmap.PAGESIZE
+
+
+def make_cold(files: list[str]) -> None:
+    """Throws files out of the page cache; StillCachedError if they do not leave it."""
+    for _ in range(ATTEMPTS):
+        forget(files)
+        left = {path: size for path in files if (size := cached_bytes(path))}
+        if not left:
+            return
+        time.sleep(0.2)
+    path, size = next(iter(left.items()))
+    raise StillCachedError(f"{size} bytes of {path} stay in the page cache: does another program read it?")
+
+
+def sequential_bytes_per_s(path: str) -> float:
+    """What the disk gives of a file that is read from its begin to its end and is in no page cache."""
+    make_cold([path])
+    begin_s, size = time.perf_counter(), 0
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(BLOCK_BYTES):
+            size += len(block)
+    return size / (time.perf_counter() - begin_s)
