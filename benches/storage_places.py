@@ -81,7 +81,10 @@ def hdfs(room: Room, file: Path) -> list[Place]:
     server.write(NAME, file.read_bytes())
     bare = curl(f"http://{server.web_address}/webhdfs/v1/{NAME}?op=OPEN&user.name=reader")
     url = f"webhdfs://reader@{server.web_address}/{NAME}"
-    return [Place("HDFS, WebHDFS", url, bare, "NameNode and DataNode, read through fsspec")]
+    return [
+        Place("HDFS", f"{server.url}/{NAME}", bare, "NameNode and DataNode, read by hdfs-native; curl through WebHDFS"),
+        Place("HDFS, WebHDFS", url, bare, "NameNode and DataNode, read through fsspec"),
+    ]
 
 
 def local(room: Room, file: Path) -> list[Place]:

@@ -102,6 +102,12 @@ def through_webhdfs(room: Room, files: Files) -> Place:
     return place
 
 
+def hdfs_itself(room: Room, files: Files, patch: pytest.MonkeyPatch) -> Place:
+    hdfs = Hdfs(room)
+    patch.setenv("HADOOP_USER_NAME", "reader")
+    return HdfsPlace("hdfs", hdfs, lambda name: f"{hdfs.url}/{name}", files)
+
+
 Maker = Callable[[Room, Files, pytest.MonkeyPatch], Place]
 PLACES: dict[str, Maker] = {
     "xrootdfs": lambda room, files, patch: MountedPlace("xrootdfs", xrootdfs.mounted(room), files),
@@ -109,6 +115,7 @@ PLACES: dict[str, Maker] = {
     "moosefs": lambda room, files, patch: MountedPlace("moosefs", MooseFs(room).path, files),
     "glusterfs": lambda room, files, patch: MountedPlace("glusterfs", GlusterFs(room).path, files),
     "s3-rgw": lambda room, files, patch: GatewayPlace("s3-rgw", Ceph(room).gateway(), files, patch),
+    "hdfs": lambda room, files, patch: hdfs_itself(room, files, patch),
     "webhdfs": lambda room, files, patch: through_webhdfs(room, files),
 }
 

@@ -60,8 +60,10 @@ class Hdfs:
             "namenode": ([*words, name_node], lambda: answers(self.port) and answers(self._http_port)),
             "datanode": ([*words, f"{SERVERS}.datanode.DataNode"], lambda: answers(data_port)),
         }
-        for name, (arguments, ready) in starts.items():
-            room.start(Process(arguments, ready, room.path / f"{name}.log", start_timeout_s=60))
+        self.servers = {
+            name: room.start(Process(arguments, ready, room.path / f"{name}.log", start_timeout_s=60))
+            for name, (arguments, ready) in starts.items()
+        }
         wait_until(self._takes_files, "a DataNode at the NameNode")
         self.web_address = f"127.0.0.1:{self._http_port}"
         self.url = f"hdfs://127.0.0.1:{self.port}"

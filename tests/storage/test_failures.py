@@ -1,15 +1,21 @@
-"""Parts of a parallel file system fail in mid-read, and what is read stays right."""
+"""Parts of a parallel file system fail in mid-read, and what is read stays right, or is an error in time."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import pytest
 from tests.storage.glusterfs import GlusterFs
+from tests.storage.hdfs import Hdfs
 from tests.storage.machine import Room, wait_until
 from tests.storage.moosefs import MooseFs
 from tests.stores.conftest import write_files
 
 from branchline._core import Store
+from branchline.errors import StorageError
 
 PIECE = 100_000
 
@@ -44,3 +50,35 @@ def test_a_chunk_server_is_killed(room: Room, tmp_path: Path) -> None:
     mount.chunk_servers[0].kill()
     read_and_compare(store, content, range(half, end, PIECE))
     read_and_compare(Store(store.path), content, range(0, end, PIECE))
+
+
+def test_servers_of_hdfs_stop_and_are_killed(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hdfs, content = Hdfs(room), write_files(tmp_path)
+    hdfs.write("random.bin", content)
+    url = f"{hdfs.url}/random.bin"
+    store = Store(url)
+    half, end = len(content) // 2 // PIECE * PIECE, len(content) - PIECE
+    read_and_compare(store, content, range(0, half, PIECE))
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "2")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "2")
+    for name in ("datanode", "namenode"):
+        server = hdfs.servers[name]
+        server.pause()
+        # In a process of its own, which must end though the package still waits.
+        code = f"from branchline._core import Store; Store({url!r}).read([(0, 9), (2_000_000, 9), (4_000_000, 9)])"
+        started_s = time.monotonic()
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert "did not answer within" in ended.stderr, ended.stderr
+        assert time.monotonic() - started_s < 30
+        server.go_on()
+    read_and_compare(store, content, range(half, end, PIECE))
+    hdfs.servers["datanode"].kill()
+    with pytest.raises(StorageError, match="DataTransferError: All DataNodes failed") as raised:
+        Store(url).read([(0, 9)])
+    assert raised.value.retry
+    hdfs.servers["datanode"].start()
+    read_and_compare(store, content, range(0, end, PIECE))
+    hdfs.servers["namenode"].kill()
+    with pytest.raises(StorageError, match="Connection refused") as raised:
+        Store(url)
+    assert raised.value.retry

@@ -22,6 +22,7 @@ from tests.stores.servers_gsi import GsiXrootd
 
 import branchline
 from branchline._core import Store
+from branchline.bridge.hdfs_files import as_carrier_error
 from branchline.bridge.xrootd_files import RANGE_BYTES_MAX, RANGES_MAX, _calls
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
 
@@ -233,6 +234,67 @@ def test_vector_reads_keep_to_what_servers_take() -> None:
     for call in calls:
         assert len(call) == 1 or (len(call) <= RANGES_MAX and max(length for _, length in call) <= RANGE_BYTES_MAX)
     assert len(calls) == 4
+
+
+def test_hdfs_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    for url, match in [
+        ("hdfs://me@host:8020/f.root", "set HADOOP_USER_NAME"),
+        ("hdfs://me:very.secret@host:8020/f.root", "set HADOOP_USER_NAME"),
+        ("hdfs://host:8020", "it names no file"),
+        ("hdfs://host:8020/", "it names no file"),
+        ("hdfs:///f.root", "No fs.defaultFS setting found; .*HADOOP_CONF_DIR"),
+        ("HDFS://cluster/f.root", "No NameNode hosts found; .*HADOOP_CONF_DIR"),
+    ]:
+        with pytest.raises(StorageError, match=match) as raised:
+            Store(url)
+        assert not raised.value.retry
+        assert "very.secret" not in str(raised.value)
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(StorageError, match=r"pip install 'branchline\[hdfs\]'"):
+        Store("hdfs://host:8020/f.root")
+
+
+def test_a_name_node_that_is_not_there_is_said_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "50")
+    with pytest.raises(StorageError, match="Connection refused") as raised:
+        Store("hdfs://127.0.0.1:1/f.root")
+    assert raised.value.retry
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retry", "said"),
+    [
+        (
+            RuntimeError('RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=me, '
+                         'inode=\\"/f\\"\\n\\tat org.apache.hadoop.Checker(Checker.java:1)")'),
+            "permission", False, "AccessControlException: Permission denied: user=me",
+        ),
+        (RuntimeError('RPCError("org.apache.hadoop.ipc.StandbyException", "no")'), "unreachable", True, "no"),
+        (RuntimeError('RPCError("org.apache.hadoop.Odd", "odd\\n\\tat a.java")'), "refused", False, "Odd: odd"),
+        (
+            RuntimeError('DataTransferError("All DataNodes failed: [DatanodeInfoProto { java }]")'),
+            "unreachable", True, "DataTransferError: All DataNodes failed",
+        ),
+        (RuntimeError("ChecksumError"), "failed", True, "ChecksumError"),
+        (RuntimeError("NoSASLMechanism"), "permission", False, "NoSASLMechanism; the user is"),
+        (FileNotFoundError("f\n\tat a.java"), "missing", False, "there is no such file"),
+        (ConnectionRefusedError("refused"), "unreachable", True, "refused"),
+        (TimeoutError("late"), "timeout", True, "late"),
+        (BaseException("Cannot read past end of the file"), "refused", False, "Cannot read past end"),
+        (RuntimeError(""), "refused", False, "RuntimeError"),
+    ],
+)  # fmt: skip
+def test_errors_of_hdfs_tell_what_passes_from_what_is_final(
+    error: BaseException, kind: str, retry: bool, said: str
+) -> None:
+    found = as_carrier_error(error)
+    assert (found.kind, found.retry) == (kind, retry)
+    assert said in str(found)
+    assert "java" not in str(found)
+    assert "DatanodeInfoProto" not in str(found)
 
 
 def test_every_error_of_the_bridge_is_one_of_ours(odd: type[Odd]) -> None:

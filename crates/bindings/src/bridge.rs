@@ -19,6 +19,7 @@ struct About {
 pub fn open(url: &str, carrier: Carrier, patience: Duration) -> Result<CarriedFile, CarrierFailure> {
     let function = match carrier {
         Carrier::Fsspec => "open_by_fsspec",
+        Carrier::HdfsPackage => "open_by_hdfs",
         Carrier::XrootdPackage => "open_by_xrootd",
     };
     let (about, file) = attached(|py| {

@@ -19,6 +19,8 @@ use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, St
 pub enum Carrier {
     /// fsspec, for whatever it knows.
     Fsspec,
+    /// The `hdfs-native` package: a client of HDFS without Java.
+    HdfsPackage,
     /// The `xrootd` package: the client of XRootD itself.
     XrootdPackage,
 }

@@ -117,12 +117,13 @@ fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path, settings)?)),
         "s3" => Ok(Arc::new(open_s3(path, settings)?)),
         "root" | "roots" | "xroot" | "xroots" => xrootd(path, settings),
+        "hdfs" if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::HdfsPackage, settings)?)),
         _ if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::Fsspec, settings)?)),
         _ => {
             let path = without_secrets(path);
             let message = format!(
-                "{path}: files at {scheme}:// are read through Python's fsspec, and no Python is here; copy the file to \
-                 a local disk and give its path."
+                "{path}: files at {scheme}:// are read by libraries of Python's, and no Python is here; copy the file \
+                 to a local disk and give its path."
             );
             Err(StorageError::unsupported_scheme(&path, message))
         }

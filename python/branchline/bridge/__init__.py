@@ -1,11 +1,13 @@
-"""Files that libraries of Python read for us: anything that fsspec knows, and XRootD where its own client must log in.
+"""Files that libraries of Python read for us: anything that fsspec knows, HDFS, and XRootD where its own client must
+log in.
 
-The compiled module asks here, from threads of its own: `open_by_fsspec` and `open_by_xrootd` give a `CarriedFile`, and
-raise `CarrierError`.
+The compiled module asks here, from threads of its own: `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` give a
+`CarriedFile`, and raise `CarrierError`.
 """
 
 from branchline.bridge.carried import CarriedFile, CarrierError
 from branchline.bridge.fsspec_files import open_by_fsspec
+from branchline.bridge.hdfs_files import open_by_hdfs
 from branchline.bridge.xrootd_files import open_by_xrootd
 
-__all__ = ["CarriedFile", "CarrierError", "open_by_fsspec", "open_by_xrootd"]
+__all__ = ["CarriedFile", "CarrierError", "open_by_fsspec", "open_by_hdfs", "open_by_xrootd"]

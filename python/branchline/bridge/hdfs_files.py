@@ -1,0 +1,151 @@
+"""Files of HDFS, read without Java by the package `hdfs-native`: names from the NameNode, bytes from the DataNodes.
+
+It takes a cluster's settings from ``HADOOP_CONF_DIR`` or ``HADOOP_HOME``, the user from ``HADOOP_USER_NAME`` or a
+ticket of Kerberos, and tokens from ``HADOOP_TOKEN_FILE_LOCATION``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from branchline.bridge.carried import CarriedFile, CarrierError, Kind
+
+# Ranges that are asked for at the same time: each is a request to a DataNode, and most of it is waiting.
+LANES = 8
+# The package goes from NameNode to NameNode 15 times, for minutes; three are enough to find the active one of a
+# cluster, and what passes is tried again by who asks.
+SETTINGS = {"dfs.client.failover.max.attempts": "3"}
+# What chooses cluster and user beside the URL.
+VARIABLES = ("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_TOKEN_FILE_LOCATION",
+             "KRB5CCNAME")  # fmt: skip
+# An error of the package as it is written: its kind, and for what a server says Java's class and words.
+WRITTEN = re.compile(r'(?P<kind>\w+)(?:\((?:"(?P<java>[\w.$]+)", )?"?(?P<words>.*?)(?:\\n|: \[|"?\)?$))?', re.DOTALL)
+JAVA_KINDS: dict[str, Kind] = {
+    "AccessControlException": "permission", "AuthorizationException": "permission", "InvalidToken": "permission",
+    "StandbyException": "unreachable", "RetriableException": "unreachable", "SafeModeException": "unreachable",
+    "FileNotFoundException": "missing",
+}  # fmt: skip
+KINDS: dict[str, Kind] = {
+    "DataTransferError": "unreachable", "OperationFailed": "unreachable", "BlocksNotFound": "failed",
+    "ChecksumError": "failed", "InvalidRPCResponse": "failed", "SASLError": "permission", "GSSAPIError": "permission",
+    "NoSASLMechanism": "permission", "InvalidPath": "unknown", "InvalidArgument": "unknown",
+    "UrlParseError": "unknown", "XmlParseError": "unknown",
+}  # fmt: skip
+HINTS: dict[Kind, str] = {
+    "permission": "the user is that of HADOOP_USER_NAME, or of a ticket of Kerberos",
+    "unknown": "an address is hdfs://namenode:port/path; names of clusters are looked up in HADOOP_CONF_DIR",
+}
+
+_clients: dict[tuple[Any, ...], Any] = {}
+_clients_lock = threading.Lock()
+
+
+def open_by_hdfs(url: str, _patience_s: float) -> CarriedFile:
+    """The file at ``url``, `hdfs://namenode:port/path`, the path as it stands.
+
+    Raises CarrierError.
+    """
+    try:
+        import hdfs_native
+    except ImportError as error:
+        reason = "HDFS is read by the package hdfs-native, which is not installed: pip install 'branchline[hdfs]'"
+        raise CarrierError("unknown", reason) from error
+    authority, slash, path = url.partition("://")[2].partition("/")
+    if "@" in authority:
+        raise CarrierError("unknown", "HDFS takes no user from a URL; set HADOOP_USER_NAME and leave it out here")
+    if not path or "\0" in path:
+        raise CarrierError("unknown", "it names no file, as hdfs://namenode:port/path does")
+    place = f"hdfs://{authority}"
+    try:
+        client = _client(hdfs_native, place if authority else None)
+        about = client.get_file_info(slash + path)
+        if about.isdir:
+            raise CarrierError("not a file", "it is a directory, not a file")
+        return _HdfsFile(client.read(slash + path), place, about)
+    except BaseException as error:
+        raise as_carrier_error(error) from error
+
+
+def _client(package: Any, place: str | None) -> Any:
+    """The client of a cluster: one in each process, since its threads do not come along into another."""
+    key = (place, os.getpid(), *(os.environ.get(name) for name in VARIABLES))
+    with _clients_lock:
+        if key not in _clients:
+            _clients[key] = package.Client(place, SETTINGS)
+        return _clients[key]
+
+
+class _HdfsFile:
+    """A file whose blocks the NameNode has named."""
+
+    def __init__(self, reader: Any, name: str, about: Any) -> None:
+        self.name = name
+        # The package panics at what is asked for behind the end that it knows.
+        self.size_bytes = len(reader)
+        self.identity = f"{self.size_bytes} {about.modification_time}"
+        self._reader = reader
+
+    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:  # noqa: ARG002 - the package has no deadlines
+        lanes = _Lanes(self._reader, ranges)
+        lanes.run()
+        return lanes.found, len(ranges)
+
+
+class _Lanes:
+    """Threads that read ranges until there are none, or one of them fails."""
+
+    def __init__(self, reader: Any, ranges: Sequence[tuple[int, int]]) -> None:
+        self.found = [b""] * len(ranges)
+        self._reader = reader
+        self._waiting = list(enumerate(ranges))[::-1]
+        self._failures: list[CarrierError] = []
+
+    def run(self) -> None:
+        """Ends when the package does. Who asks gives up earlier, and no thread may keep Python from ending then."""
+        others = [threading.Thread(target=self._lane, daemon=True) for _ in range(min(len(self.found), LANES) - 1)]
+        for one in others:
+            one.start()
+        self._lane()
+        for one in others:
+            one.join()
+        if self._failures:
+            raise self._failures[0]
+
+    def _lane(self) -> None:
+        while not self._failures:
+            try:
+                index, (offset, length) = self._waiting.pop()
+            except IndexError:
+                return
+            try:
+                self.found[index] = self._reader.read_range(offset, length)
+            except BaseException as error:  # noqa: BLE001 - raised by who waits
+                self._failures.append(as_carrier_error(error))
+
+
+def as_carrier_error(error: BaseException) -> CarrierError:
+    """What an exception of the package means. Java's stack traces and lists of DataNodes stay where they are."""
+    if isinstance(error, CarrierError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return CarrierError("missing", "there is no such file")
+    text = str(error).partition("\n")[0] or type(error).__name__
+    if isinstance(error, TimeoutError):
+        return CarrierError("timeout", f"no answer in time: {text}")
+    if isinstance(error, PermissionError):
+        return CarrierError("permission", f"{text}; {HINTS['permission']}")
+    if isinstance(error, OSError):
+        return CarrierError("unreachable", text)
+    written = WRITTEN.match(str(error))
+    if written is None or not isinstance(error, Exception):  # it panicked
+        return CarrierError("refused", f"the package hdfs-native failed: {text}")
+    java = (written["java"] or "").rpartition(".")[2]
+    kind = JAVA_KINDS.get(java) or KINDS.get(written["kind"], "refused")
+    if kind == "missing":
+        return CarrierError(kind, "there is no such file")
+    words = ": ".join(one for one in (java or written["kind"], written["words"]) if one)
+    return CarrierError(kind, f"{words}; {HINTS[kind]}" if kind in HINTS else words)
