@@ -37,6 +37,8 @@ struct Wanted {
     skip_bad_files: bool,
     verify: bool,
     memory: u64,
+    resume: bool,
+    journal_bytes: Option<u64>,
     records_at: Option<u64>,
 }
 
@@ -82,6 +84,8 @@ impl Merge {
             skips_bad_files: wanted.skip_bad_files,
             proves: wanted.verify,
             memory_bytes: wanted.memory,
+            resumes: wanted.resume,
+            journal_bytes: wanted.journal_bytes,
             records_at: wanted.records_at,
         })))
     }

@@ -191,6 +191,11 @@ impl File {
         &self.access
     }
 
+    /// What its place says to tell it from other versions of it.
+    pub(crate) fn identity(&self) -> Option<String> {
+        self.store.identity()
+    }
+
     /// The storage element that serves it.
     pub fn store_name(&self) -> &str {
         self.store.name()

@@ -64,6 +64,11 @@ pub const BUNDLES_WAITING: usize = 1 << 16;
 pub const PLAUSIBLE_FACTOR: usize = 4096;
 /// Who waits for memory looks at least this often whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+/// After so many bytes or so long a merge brings what it has to the disk, and notes how far it is: what a kill can cost,
+/// beside an input.
+pub const JOURNAL_BYTES: u64 = 256 << 20;
+/// See [`JOURNAL_BYTES`].
+pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// Baskets that are made anew have at most so many bytes before compression, if nobody says otherwise: a few hundred

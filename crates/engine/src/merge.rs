@@ -4,8 +4,10 @@ mod ahead;
 pub mod compare;
 pub(crate) mod copy;
 mod input;
+mod journal;
 mod proof;
 mod record;
+mod resume;
 mod schema;
 mod tree_input;
 mod volume;
@@ -25,8 +27,11 @@ use crate::output::Output;
 use crate::rewrite::{Recompressor, Rewriting, Selection};
 
 use ahead::Ahead;
+use copy::Copied;
 use input::Input;
+use journal::Done;
 use record::Totals;
+use resume::Keeping;
 use volume::{Copier, Finished, Volume};
 
 /// In which order the baskets of an input are written.
@@ -72,6 +77,11 @@ pub struct MergeOptions {
     pub skips_bad_files: bool,
     /// Whether what was written is read again and compared, before it has its name.
     pub proves: bool,
+    /// Whether it goes on with what a merge that was killed left.
+    pub resumes: bool,
+    /// After so many bytes it is noted how far the merge is, if not after [`limits::JOURNAL_BYTES`]. So tests have it
+    /// after few.
+    pub journal_bytes: Option<u64>,
     /// Where what comes from the second input on lies; in front of it is a hole. So tests have large files.
     pub records_at: Option<u64>,
     /// What inputs and baskets may take in memory, beside the tables of the output.
@@ -79,6 +89,11 @@ pub struct MergeOptions {
 }
 
 impl MergeOptions {
+    /// Bytes of baskets or pages that are read at a time.
+    fn bundle_bytes(&self) -> u64 {
+        limits::COPIED_AT_ONCE_BYTES.min(self.memory_bytes / limits::BUNDLE_MEMORY_SHARE)
+    }
+
     /// Which entries of an input are kept; all if none.
     fn selection_of(&self, path: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
         if self.selections.is_empty() {
@@ -191,17 +206,28 @@ impl Merge {
     pub fn run(&self) -> Result<Merged> {
         let mut merged = Merged::default();
         let recompressor = self.options.codec.map(Recompressor::new);
-        let mut volumes = Volumes { options: &self.options, recompressor, current: None, finished: Vec::new() };
+        let mut keeping = Keeping::begin(&self.options)?;
+        merged.notes.extend(keeping.note.take());
+        let place = (keeping.number, keeping.outputs_count);
+        let mut volumes = Volumes { options: &self.options, place, recompressor, current: None, finished: Vec::new() };
         let ahead = Ahead::new(&self.options);
         ahead.run(|path, input| {
             self.check_stopped()?;
-            let added = input.and_then(|input| self.add(input, &mut volumes));
-            match added {
-                Ok(()) => merged.files_count += 1,
-                Err(error) if self.is_skipped(&error) && !volumes.is_torn() => {
-                    merged.skipped.push((path.to_string(), error))
+            let identity = keeping.identity_of(&input);
+            match keeping.next(path, identity)? {
+                Some((done, is_last)) => {
+                    self.pass(path, input, &done, (&mut volumes, &mut merged))?;
+                    keeping.check(&done, volumes.position())?;
+                    if is_last {
+                        volumes.cut()?;
+                    }
                 }
-                Err(error) => return Err(error),
+                None => {
+                    let mut done = self.take(path, input, (&mut volumes, &mut merged))?;
+                    (done.identity, (done.volume, done.end)) = (identity, volumes.position());
+                    let output = volumes.current.as_mut().map(|volume| &*volume.output());
+                    keeping.add(&done, self.bytes_done.load(Ordering::Relaxed), output)?;
+                }
             }
             self.files_done.fetch_add(1, Ordering::Relaxed);
             Ok(())
@@ -222,7 +248,48 @@ impl Merge {
             merged.outputs.push(volume.file.output().path().to_owned());
             merged.add(&volume.merged);
         }
+        keeping.end();
         Ok(merged)
+    }
+
+    /// Adds an input. Answers with what became of it.
+    fn take(
+        &self,
+        path: &str,
+        input: Result<Input>,
+        (volumes, merged): (&mut Volumes<'_>, &mut Merged),
+    ) -> Result<Done> {
+        let mut done = Done { identity: 0, volume: 0, end: 0, skipped: None, trees: Vec::new() };
+        match input.and_then(|input| self.add(input, volumes, None, &mut done.trees)) {
+            Ok(()) => merged.files_count += 1,
+            Err(error) if self.is_skipped(&error) && !volumes.is_torn() => {
+                done.trees.clear();
+                done.skipped = Some(error.message.clone());
+                merged.skipped.push((path.to_string(), error));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(done)
+    }
+
+    /// Adds an input whose baskets are there already, or leaves it out again.
+    fn pass(
+        &self,
+        path: &str,
+        input: Result<Input>,
+        done: &Done,
+        (volumes, merged): (&mut Volumes<'_>, &mut Merged),
+    ) -> Result<()> {
+        let Some(reason) = &done.skipped else {
+            merged.files_count += 1;
+            return self.add(input?, volumes, Some(done.trees.clone()), &mut Vec::new());
+        };
+        if done.identity != 0 {
+            // It was left out only when there was an output for it.
+            volumes.make_room(&input?)?;
+        }
+        merged.skipped.push((path.to_string(), ReadError::new(ReadErrorKind::BadFile, path, reason.as_str())));
+        Ok(())
     }
 
     /// Whether the merge goes on without an input of which this is told.
@@ -230,16 +297,24 @@ impl Merge {
         self.options.skips_bad_files && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal)
     }
 
-    fn add(&self, input: Input, volumes: &mut Volumes<'_>) -> Result<()> {
+    /// Adds an input, of which it may be known where the baskets of its trees lie.
+    fn add(
+        &self,
+        input: Input,
+        volumes: &mut Volumes<'_>,
+        there: Option<Vec<Vec<Copied>>>,
+        laid: &mut Vec<Vec<Copied>>,
+    ) -> Result<()> {
         volumes.make_room(&input)?;
         let mut copied = |bytes| {
             self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
             self.check_stopped()
         };
-        let bundle_bytes = limits::COPIED_AT_ONCE_BYTES.min(self.options.memory_bytes / limits::BUNDLE_MEMORY_SHARE);
+        let bundle_bytes = self.options.bundle_bytes();
+        let there = there.map(Vec::into_iter);
         let recompressor = volumes.recompressor.as_mut();
         let options = &self.options;
-        let mut copier = Copier { options, bundle_bytes, recompressor, copied: &mut copied };
+        let mut copier = Copier { options, bundle_bytes, recompressor, there, laid, copied: &mut copied };
         match &mut volumes.current {
             Some(volume) => volume.add(input, &mut copier),
             None => Ok(()),
@@ -250,6 +325,8 @@ impl Merge {
 /// The outputs.
 struct Volumes<'a> {
     options: &'a MergeOptions,
+    /// The number in the names of those that are not whole, and how many there are already.
+    place: (u32, usize),
     recompressor: Option<Recompressor>,
     current: Option<Volume>,
     finished: Vec<Finished>,
@@ -267,10 +344,26 @@ impl Volumes<'_> {
         }
         if self.current.is_none() {
             let path = numbered(&self.options.output, self.finished.len());
-            let output = Output::create(&path, self.options.replace, &self.options.inputs)?;
+            let (number, outputs_count) = self.place;
+            let is_there = self.finished.len() < outputs_count;
+            let begin = if is_there { Output::go_over } else { Output::create_as };
+            let output = begin(number, &path, self.options.replace, &self.options.inputs)?;
             self.current = Some(Volume::begin(output, input, self.options)?);
         }
         Ok(())
+    }
+
+    /// The number of the output that is being made, and where it ends.
+    fn position(&mut self) -> (u64, u64) {
+        (self.finished.len() as u64, self.current.as_mut().map_or(0, |volume| volume.output().end()))
+    }
+
+    /// Takes back what lies behind the end of the output that is being made.
+    fn cut(&mut self) -> Result<()> {
+        self.current.as_mut().map_or(Ok(()), |volume| {
+            let end = volume.output().end();
+            volume.output().cut(end)
+        })
     }
 
     fn is_torn(&self) -> bool {

@@ -14,21 +14,39 @@ pub(crate) struct Output {
     temporary: PathBuf,
     file: File,
     end: u64,
-    is_published: bool,
+    /// Whether it stays under the name that it has.
+    is_kept: bool,
 }
 
 impl Output {
     /// Begins a file. One of this name that is there is replaced at the end, or refused now; one of the inputs is never
     /// replaced.
     pub(crate) fn create(path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
+        Self::create_as(std::process::id(), path, replace, inputs)
+    }
+
+    /// The same, with this number in the name that it has until it is whole.
+    pub(crate) fn create_as(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         check_free(path, replace, inputs)?;
         clean_up(path);
-        let temporary = path.with_file_name(format!("{}{}{PART}", prefix(path), std::process::id()));
+        let temporary = temporary_of(path, number);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&temporary);
         let file = file.map_err(|error| told(path, &error))?;
         // Others that find it can tell that somebody still writes it.
         file.try_lock().ok();
-        Ok(Self { path: path.to_owned(), temporary, file, end: 0, is_published: false })
+        Ok(Self { path: path.to_owned(), temporary, file, end: 0, is_kept: false })
+    }
+
+    /// Begins a file over what somebody who was killed left of it, which stays if it is not published.
+    pub(crate) fn go_over(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
+        check_free(path, replace, inputs)?;
+        let temporary = temporary_of(path, number);
+        let file = OpenOptions::new().read(true).write(true).open(&temporary).map_err(|error| told(path, &error))?;
+        if file.try_lock().is_err() {
+            let message = "somebody else is writing this output";
+            return Err(ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message));
+        }
+        Ok(Self { path: path.to_owned(), temporary, file, end: 0, is_kept: true })
     }
 
     /// Where it is to be.
@@ -53,6 +71,13 @@ impl Output {
         Ok(())
     }
 
+    /// Leaves bytes that are there as they are.
+    pub(crate) fn pass(&mut self, count: u64) -> Result<()> {
+        self.end += count;
+        let passed = io::Seek::seek(&mut &self.file, io::SeekFrom::Start(self.end));
+        passed.map(|_| ()).map_err(|error| told(&self.path, &error))
+    }
+
     /// Writes over bytes that are there.
     pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(bytes, offset).map_err(|error| told(&self.path, &error))
@@ -74,6 +99,11 @@ impl Output {
         self.file.sync_all().map_err(|error| told(&self.path, &error))
     }
 
+    /// Returns when its bytes are on the disk.
+    pub(crate) fn sync_data(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| told(&self.path, &error))
+    }
+
     /// Gives the file its name.
     pub(crate) fn publish(&mut self) -> Result<()> {
         let publish = || {
@@ -83,14 +113,14 @@ impl Output {
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
         };
         publish().map_err(|error| told(&self.path, &error))?;
-        self.is_published = true;
+        self.is_kept = true;
         Ok(())
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if !self.is_published {
+        if !self.is_kept {
             // If it cannot go, its name still says that it is not whole.
             drop(fs::remove_file(&self.temporary));
         }
@@ -98,6 +128,25 @@ impl Drop for Output {
 }
 
 const PART: &str = ".part";
+const JOURNAL: &str = ".journal";
+
+/// The name of a file while it is written, by the process with this number.
+pub(crate) fn temporary_of(path: &Path, number: u32) -> PathBuf {
+    path.with_file_name(format!("{}{number}{PART}", prefix(path)))
+}
+
+/// Where it is noted how far a file is that has this name while it is written.
+pub(crate) fn journal_of(temporary: &Path) -> PathBuf {
+    temporary.with_file_name(format!("{}{JOURNAL}", temporary.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// The number of the process that was killed when it wrote this file and had noted how far it was; of several the last.
+pub(crate) fn left_of(path: &Path) -> Option<u32> {
+    let numbers =
+        leftovers(path).into_iter().filter(|(found, _)| found.extension().is_some_and(|end| end == "journal"));
+    let age = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
+    numbers.max_by_key(|(found, _)| age(found)).map(|(_, number)| number)
+}
 
 /// What the names of a file begin with while it is written.
 fn prefix(path: &Path) -> String {
@@ -106,17 +155,26 @@ fn prefix(path: &Path) -> String {
 
 /// Removes what others that were killed left of this file.
 fn clean_up(path: &Path) {
+    for (found, _) in leftovers(path) {
+        drop(fs::remove_file(found));
+    }
+}
+
+/// What others that were killed left of this file, with their numbers.
+fn leftovers(path: &Path) -> Vec<(PathBuf, u32)> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prefix = prefix(path);
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        let name = name.strip_suffix(JOURNAL).unwrap_or(&name);
         let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(PART));
-        let is_left = number.is_some_and(|number| number.parse::<u32>().is_ok())
-            && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
-        if is_left {
-            drop(fs::remove_file(entry.path()));
+        let Some(number) = number.and_then(|number| number.parse().ok()) else { continue };
+        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            found.push((entry.path(), number));
         }
     }
+    found
 }
 
 /// Refuses a place where there is a file already, or one of the inputs.

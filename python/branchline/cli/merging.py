@@ -56,6 +56,9 @@ def merge(
     ] = False,
     memory: Annotated[str, typer.Option("--memory", help="What open files and copied baskets may take.")] = "1 GiB",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what a merge of the same files left when it was killed.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Merges files: trees by copying baskets or making new ones, histograms and the like by adding them up."""
@@ -77,6 +80,7 @@ def merge(
                 memory_limit=memory,
                 access=access(),
                 force=force,
+                resume=resume,
             )
         )
 

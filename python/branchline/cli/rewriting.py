@@ -83,7 +83,7 @@ def slim(
     return slim_files, {"branches": _names(branches), "drop": _names(drop)}
 
 
-@_with_merge_options("order")
+@_with_merge_options("order", "resume")
 def skim(
     where: Annotated[
         str | None, typer.Option("--where", help='Which entries to keep: "(nMuon > 1) & (MET_pt > 30)".')

@@ -86,6 +86,7 @@ def merge(
     memory_limit: int | str = "1 GiB",
     access: Access | None = None,
     force: bool = False,
+    resume: bool = False,
     progress: Callable[[MergeProgress], None] | None = None,
     kept: Kept | None = None,
 ) -> MergeResult:
@@ -102,7 +103,9 @@ def merge(
     without inputs that cannot be merged; ``verify`` reads what was written again and compares every basket with what
     was copied, before it has its name. Inputs that are open and what is copied take at most ``memory_limit``, beside
     the tables of the output; ``access`` says how inputs are read. The outputs appear under their names when all of
-    them are whole; ``force`` replaces files that are there. ``progress`` is called a few times a second;
+    them are whole; ``force`` replaces files that are there. ``resume`` goes on with what a merge of the same inputs and
+    options left that was killed, behind the last input that is surely on the disk; an input that has changed since is
+    refused, and what cannot be trusted is made anew. ``progress`` is called a few times a second;
     `skim` and `slim` say what is ``kept``.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
@@ -130,6 +133,8 @@ def merge(
         "skip_bad_files": skip_bad_files,
         "verify": verify,
         "memory": parse_bytes(memory_limit),
+        "resume": resume,
+        "journal_bytes": None,
         "records_at": None,
     }
     return run_merge(wanted, progress)

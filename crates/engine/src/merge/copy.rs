@@ -34,7 +34,7 @@ pub(crate) struct Copying<'a> {
 }
 
 /// Where a basket lies in the output.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
     pub(super) seek: u64,
     pub(super) size: u64,
@@ -74,6 +74,25 @@ impl Copying<'_> {
             copied(joined.len() as u64)
         })?;
         Ok(places)
+    }
+
+    /// Passes over baskets that are there already, one branch after the other. None if they are not those of this tree.
+    pub(super) fn pass(&self, there: &[Copied], output: &mut Output) -> Result<Option<Places>> {
+        let mut rest = there;
+        let mut places = self.no_places();
+        for branch in &mut places {
+            let Some((own, after)) = rest.split_at_checked(branch.len()) else { return Ok(None) };
+            branch.copy_from_slice(own);
+            rest = after;
+        }
+        let bytes = there.iter().fold(0u64, |sum, basket| sum.saturating_add(basket.size));
+        let region = output.end()..output.end().saturating_add(bytes);
+        let is_inside = |one: &Copied| one.size == 0 || region.contains(&one.seek);
+        if !rest.is_empty() || !there.iter().all(is_inside) {
+            return Ok(None);
+        }
+        output.pass(bytes)?;
+        Ok(Some(places))
     }
 
     /// Room for where the baskets of each branch will lie.

@@ -12,7 +12,7 @@ use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::{adds_up, Addend, FileFrame};
 use branchline_storage::Access;
 use bytes::Bytes;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{File, MetadataReader};
@@ -198,6 +198,26 @@ impl Input {
         mark_uuid(&mut uuid);
         let date = self.items.first().map_or(0, |item| item.key.date);
         FileFrame { name, date, uuid, root_version: header.version, compress: header.compress }
+    }
+
+    /// Tells it from other files, and from itself when it was changed; never 0.
+    pub(super) fn identity(&self) -> u128 {
+        let mut all = Xxh3::new();
+        // A device may have another number tomorrow, a file that is near is told by its time.
+        let changed = std::fs::metadata(self.file.path()).and_then(|about| about.modified());
+        let version = changed.map_or_else(|_| self.file.identity(), |time| Some(format!("{time:?}")));
+        all.update(format!("{} {version:?}", self.file.size_bytes()).as_bytes());
+        for Item { path, key, content } in &self.items {
+            let about = (path, key.seek, key.size, key.date, key.cycle, &key.class_name, &key.title);
+            all.update(format!("{about:?}").as_bytes());
+            match content {
+                Content::Tree(tree) => all.update(&tree.plain),
+                Content::Sum { plain, .. } => all.update(plain),
+                Content::Copy(stored) => all.update(stored),
+                Content::Directory | Content::Ntuple(_) => {}
+            }
+        }
+        all.digest128().max(1)
     }
 
     /// The plain bytes of its list of streamer infos, and the size of the key in front of it.

@@ -16,7 +16,7 @@ use crate::ntuple_write::{NtupleCopy, NtupleInput, NtupleTotals, PageCopying};
 use crate::output::Output;
 use crate::rewrite::{forms, Recompressor, Rewriter, Rewritten};
 
-use super::copy::{Copying, Places};
+use super::copy::{Copied as Basket, Copying, Places};
 use super::input::{refused, Content, Input, Item, ProcessId};
 use super::record::Totals;
 use super::schema::{check_same, Place};
@@ -29,8 +29,31 @@ pub(super) struct Copier<'a> {
     pub(super) bundle_bytes: u64,
     /// Compresses them anew, if that is wanted.
     pub(super) recompressor: Option<&'a mut Recompressor>,
+    /// Where the baskets of each tree lie, if they are there already.
+    pub(super) there: Option<std::vec::IntoIter<Vec<Basket>>>,
+    /// Is given where the baskets of each tree lie.
+    pub(super) laid: &'a mut Vec<Vec<Basket>>,
     /// Is told how many bytes were copied, and may end the merge.
     pub(super) copied: &'a mut dyn FnMut(u64) -> Result<()>,
+}
+
+impl Copier<'_> {
+    /// Copies the baskets of a tree, unless they are there already.
+    fn copy(&mut self, tree: &Copying<'_>, output: &mut Output) -> Result<Places> {
+        let before = output.end();
+        let places = match (&mut self.there, &mut self.recompressor) {
+            (Some(there), _) => {
+                let places = tree.pass(&there.next().unwrap_or_default(), output)?;
+                (self.copied)(output.end() - before)?;
+                places
+                    .ok_or_else(|| refused(tree.file.path(), "its baskets are not those that were kept".to_string()))?
+            }
+            (None, Some(recompressor)) => recompressor.add(tree, output, self.copied)?,
+            (None, None) => tree.run(output, self.copied)?,
+        };
+        self.laid.push(places.iter().flatten().copied().collect());
+        Ok(places)
+    }
 }
 
 /// An output that is being made.
@@ -118,6 +141,11 @@ impl Volume {
         self.file.end() + self.rest_bytes
     }
 
+    /// Where it is written.
+    pub(super) fn output(&mut self) -> &mut Output {
+        self.file.output()
+    }
+
     /// How many inputs are in it.
     pub(super) fn files_count(&self) -> u64 {
         self.files_count
@@ -135,6 +163,8 @@ impl Volume {
         let written = self.write(&input, copier);
         let copies = match written {
             Ok(copies) => copies,
+            // What is there already stays there.
+            Err(error) if copier.there.is_some() => return Err(error),
             Err(error) => {
                 self.process_ids.truncate(process_ids_count);
                 self.file.go_back(&mark)?;
@@ -211,10 +241,7 @@ impl Volume {
                         process_ids_before,
                         bundle_bytes: copier.bundle_bytes,
                     };
-                    copy = Copied::Baskets(match &mut copier.recompressor {
-                        Some(recompressor) => recompressor.add(&copying, self.file.output(), copier.copied)?,
-                        None => copying.run(self.file.output(), copier.copied)?,
-                    });
+                    copy = Copied::Baskets(copier.copy(&copying, self.file.output())?);
                 }
                 Content::Ntuple(ntuple) => {
                     copy = Copied::Pages(Box::new(self.copy_pages(&item.path, ntuple, copier)?));

@@ -1,0 +1,245 @@
+//! The journal of a merge: which inputs are surely on the disk, and where their baskets lie. It lies beside the output
+//! while this has not its name, so that a merge that was killed can be gone on with.
+//!
+//! It is a list of records: the number of their bytes, the bytes, and a checksum. The first says of which merge it is,
+//! each other one what became of an input. What follows a record that is not whole counts for nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::copy::Copied;
+
+const MAGIC: &[u8] = b"branchline merge 1";
+/// Bytes that say how long a record is, and bytes of its checksum.
+const NUMBER_BYTES: usize = 8;
+/// Bytes of what is said of a basket.
+const BASKET_BYTES: usize = 4 * NUMBER_BYTES;
+
+/// Of which merge a journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Merging {
+    /// Of the list of its inputs.
+    pub(super) inputs: u128,
+    /// Of all that decides how they are laid down.
+    pub(super) options: u128,
+}
+
+/// What became of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Done {
+    /// Tells it from others, and from itself when it was changed; 0 if it could not be opened.
+    pub(super) identity: u128,
+    /// In which of the outputs it is.
+    pub(super) volume: u64,
+    /// Where this ended behind it.
+    pub(super) end: u64,
+    /// Why it is not in the output.
+    pub(super) skipped: Option<String>,
+    /// Of each of its trees where the baskets lie, branch by branch.
+    pub(super) trees: Vec<Vec<Copied>>,
+}
+
+/// What is read of a journal.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub(super) merging: Merging,
+    /// What became of inputs, and where in the journal its record ends.
+    pub(super) done: Vec<(Done, u64)>,
+}
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Whether it stays when the merge fails.
+    is_kept: bool,
+}
+
+impl Journal {
+    /// Begins one.
+    pub(super) fn begin(path: &Path, merging: Merging) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        file.try_lock().ok();
+        let mut begun = Self { path: path.to_owned(), file, is_kept: false };
+        begun.append(&record(&merging.bytes()))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        Ok(begun)
+    }
+
+    /// Goes on with one behind so many bytes of it.
+    pub(super) fn go_on(path: &Path, end: u64) -> io::Result<Self> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.try_lock()?;
+        file.set_len(end)?;
+        file.seek(SeekFrom::Start(end))?;
+        Ok(Self { path: path.to_owned(), file, is_kept: true })
+    }
+
+    /// Adds records; they are on the disk then.
+    pub(super) fn append(&mut self, records: &[u8]) -> io::Result<()> {
+        self.file.write_all(records)?;
+        self.file.sync_data()
+    }
+
+    /// Removes it: the merge is whole.
+    pub(super) fn end(mut self) {
+        self.is_kept = false;
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // One that stays without its output means nothing, and goes with the next merge.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+impl Merging {
+    fn bytes(self) -> Vec<u8> {
+        [MAGIC, &self.inputs.to_be_bytes(), &self.options.to_be_bytes()].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes.strip_prefix(MAGIC)?);
+        let merging = Self { inputs: cursor.identity()?, options: cursor.identity()? };
+        cursor.0.is_empty().then_some(merging)
+    }
+}
+
+impl Done {
+    /// Its record.
+    pub(super) fn record(&self) -> Vec<u8> {
+        let mut bytes = self.identity.to_be_bytes().to_vec();
+        let mut put = |number: u64| bytes.extend_from_slice(&number.to_be_bytes());
+        put(self.volume);
+        put(self.end);
+        put(self.trees.len() as u64);
+        for tree in &self.trees {
+            put(tree.len() as u64);
+            for Copied { seek, size, plain_size, digest } in tree {
+                [*seek, *size, *plain_size, *digest].into_iter().for_each(&mut put);
+            }
+        }
+        put(u64::from(self.skipped.is_some()));
+        bytes.extend_from_slice(self.skipped.as_deref().unwrap_or_default().as_bytes());
+        record(&bytes)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        let (identity, volume, end) = (cursor.identity()?, cursor.number()?, cursor.number()?);
+        let mut trees = Vec::new();
+        for _ in 0..cursor.number()? {
+            let count = usize::try_from(cursor.number()?).ok()?;
+            let rows = cursor.take(count.checked_mul(BASKET_BYTES)?)?;
+            let row = |row: &[u8]| {
+                let mut row = Cursor(row);
+                let (seek, size) = (row.number()?, row.number()?);
+                Some(Copied { seek, size, plain_size: row.number()?, digest: row.number()? })
+            };
+            trees.push(rows.chunks_exact(BASKET_BYTES).map(row).collect::<Option<_>>()?);
+        }
+        let is_skipped = cursor.number()? != 0;
+        let skipped = is_skipped.then(|| String::from_utf8_lossy(cursor.0).into_owned());
+        Some(Self { identity, volume, end, skipped, trees })
+    }
+}
+
+impl Contents {
+    /// What a journal says up to the first record that is not whole; None if not even the first is.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        let merging = Merging::read(cursor.record()?)?;
+        let mut done = Vec::new();
+        while let Some(one) = cursor.record().and_then(Done::read) {
+            done.push((one, (bytes.len() - cursor.0.len()) as u64));
+        }
+        Some(Self { merging, done })
+    }
+}
+
+fn record(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u64).to_be_bytes()[..], bytes, &xxh3_64(bytes).to_be_bytes()].concat()
+}
+
+/// Bytes that were not read yet.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take(NUMBER_BYTES)?.try_into().ok().map(u64::from_be_bytes)
+    }
+
+    fn identity(&mut self) -> Option<u128> {
+        self.take(2 * NUMBER_BYTES)?.try_into().ok().map(u128::from_be_bytes)
+    }
+
+    fn record(&mut self) -> Option<&'a [u8]> {
+        let size = usize::try_from(self.number()?).ok()?;
+        let bytes = self.take(size)?;
+        (self.number()? == xxh3_64(bytes)).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> (Merging, Vec<Done>, Vec<u8>) {
+        let merging = Merging { inputs: 1 << 100, options: 7 };
+        let basket = |seek| Copied { seek, size: 20, plain_size: 30, digest: seek * 99 };
+        let done = vec![
+            Done { identity: 5, volume: 0, end: 900, skipped: None, trees: vec![vec![basket(3), basket(4)], vec![]] },
+            Done { identity: 0, volume: 1, end: 0, skipped: Some("cut short".to_string()), trees: vec![] },
+        ];
+        let mut bytes = record(&merging.bytes());
+        done.iter().for_each(|one| bytes.extend(one.record()));
+        (merging, done, bytes)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let (merging, done, bytes) = written();
+        let read = Contents::read(&bytes).unwrap();
+        assert_eq!(read.merging, merging);
+        assert_eq!(read.done.last().unwrap().1, bytes.len() as u64);
+        assert_eq!(read.done.into_iter().map(|(one, _)| one).collect::<Vec<_>>(), done);
+    }
+
+    #[test]
+    fn of_a_journal_that_is_cut_anywhere_whole_records_are_read() {
+        let (_, done, bytes) = written();
+        let whole = Contents::read(&bytes).unwrap().done;
+        for end in 0..bytes.len() {
+            let expected = whole.iter().filter(|(_, behind)| *behind <= end as u64).count();
+            let read = Contents::read(&bytes[..end]).map_or(Vec::new(), |read| read.done);
+            assert_eq!(read.len(), expected, "cut at {end}");
+            assert!(read.iter().map(|(one, _)| one).eq(&done[..expected]));
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_wrong_byte_is_believed() {
+        let (_, _, bytes) = written();
+        let whole = Contents::read(&bytes).unwrap().done;
+        for place in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[place] ^= 0xff;
+            let read = Contents::read(&wrong).map_or(Vec::new(), |read| read.done);
+            assert_eq!(read.len(), whole.iter().filter(|(_, behind)| *behind <= place as u64).count(), "at {place}");
+        }
+    }
+}
