@@ -1,0 +1,255 @@
+"""Merges that are killed and gone on with: the output is the one of a merge that nobody disturbed, byte by byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uproot
+from typer.testing import CliRunner
+
+from branchline import _core
+from branchline.cli.app import app
+from branchline.errors import BadFileError, OptionError
+from branchline.layout import MergeResult, convert, merge
+
+FILES = 12
+# It is noted after each input how far the merge is. No file may become larger than so many bytes: the write that would
+# make it larger ends the process in its middle.
+KILLED = """
+import json, resource, signal, sys
+from branchline import _core
+from branchline.layout import merge
+size, output, options, inputs = json.loads(sys.argv[1])
+whole = _core.Merge
+_core.Merge = lambda wanted: whole({**wanted, "journal_bytes": 0})
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+merge(inputs, output, **options)
+"""
+
+
+def write(path: Path, seed: int) -> str:
+    """A file with two trees, one of them in a directory, and what adds up or is copied beside them."""
+    numbers = np.random.default_rng(seed).normal(size=1000)
+    with uproot.recreate(path) as file:
+        for name in ("events", "deep/er/small"):
+            file.mktree(name, {"x": "f8", "n": "i4"})
+            for part in np.split(numbers, 4):
+                file[name].extend({"x": part, "n": np.arange(len(part), dtype="i4") + seed})
+        file["deep/counts"] = np.histogram(numbers, bins=10, range=(-3, 3))
+        file["note"] = f"version {seed % 3}"
+    return str(path)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    return [write(tmp_path / f"{number}.root", number) for number in range(FILES)]
+
+
+def undisturbed(folder: Path, inputs: list[str], **options: Any) -> MergeResult:
+    (folder / "whole").mkdir()
+    return merge(inputs, folder / "whole" / "all.root", **options)
+
+
+def killed(size: int, output: Path, inputs: list[str], **options: Any) -> None:
+    arguments = json.dumps([size, os.fspath(output), options, inputs])
+    ended = subprocess.run([sys.executable, "-c", KILLED, arguments], check=False, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGXFSZ, ended.stderr
+    assert not output.exists()
+
+
+def parts(folder: Path) -> list[Path]:
+    """What lies under names that outputs have while they are written, and their journals."""
+    return sorted(path for path in folder.iterdir() if path.name.startswith("."))
+
+
+def journal(folder: Path) -> Path:
+    (found,) = (path for path in parts(folder) if path.suffix == ".journal")
+    return found
+
+
+def contents(made: MergeResult) -> list[bytes]:
+    return [Path(path).read_bytes() for path in made.paths]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"codec": "zstd:5", "order": "branch"}, {"max_size": 70_000}],
+    ids=["copied", "recompressed", "several outputs"],
+)
+def test_a_merge_that_is_killed_again_and_again_makes_the_same_file(
+    tmp_path: Path, inputs: list[str], options: dict[str, Any]
+) -> None:
+    whole = undisturbed(tmp_path, inputs, **options)
+    output = tmp_path / "all.root"
+    sizes = sorted(Path(path).stat().st_size for path in whole.paths)
+    # At the end of the last one all baskets are there.
+    moments = [sizes[0] // 3, sizes[0] * 2 // 3, sizes[-1] - 3000, sizes[-1] - 10]
+    for number, size in enumerate(moments):
+        killed(size, output, inputs, resume=number > 0, **options)
+    made = merge(inputs, output, resume=True, verify=True, **options)
+    assert any("went on behind" in note for note in made.notes)
+    assert contents(made) == contents(whole)
+    assert (made.entries, made.files, made.baskets, made.objects) == (
+        whole.entries,
+        whole.files,
+        whole.baskets,
+        whole.objects,
+    )
+    assert parts(tmp_path) == []
+
+
+def test_baskets_that_are_on_the_disk_are_not_copied_again(tmp_path: Path, inputs: list[str]) -> None:
+    whole = undisturbed(tmp_path, inputs)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes // 2, output, inputs)
+    # What the first input has in its baskets is gone, and nobody can tell: it is not read.
+    seek = int(uproot.open(inputs[0])["events/x"].member("fBasketSeek")[0])
+    times, content = os.stat(inputs[0]), bytearray(Path(inputs[0]).read_bytes())
+    content[seek : seek + 60] = b"\xff" * 60
+    Path(inputs[0]).write_bytes(content)
+    os.utime(inputs[0], ns=(times.st_atime_ns, times.st_mtime_ns))
+    made = merge(inputs, output, resume=True)
+    assert contents(made) == contents(whole)
+    with pytest.raises(BadFileError, match=r"branch x: basket 0"):
+        merge(inputs, output, force=True)
+
+
+def test_kills_while_the_next_input_is_copied_cost_nothing_that_was_noted(tmp_path: Path, inputs: list[str]) -> None:
+    # So many that the merge is not done before it is killed.
+    many = [shutil.copy(path, path.replace(".root", f"-{copy}.root")) for copy in range(30) for path in inputs]
+    whole = undisturbed(tmp_path, many)
+    output = tmp_path / "all.root"
+    noted = 0
+    for number, more in enumerate((1, 5000, 20000)):
+        arguments = json.dumps([1 << 40, os.fspath(output), {"resume": number > 0}, many])
+        running = subprocess.Popen([sys.executable, "-c", KILLED, arguments])
+        while running.poll() is None:
+            sizes = [path.stat().st_size for path in parts(tmp_path) if path.suffix == ".journal"]
+            if sum(sizes) >= noted + more:
+                running.kill()
+                break
+        assert running.wait() == -signal.SIGKILL
+        noted = journal(tmp_path).stat().st_size
+    made = merge(many, output, resume=True)
+    assert contents(made) == contents(whole)
+    assert parts(tmp_path) == []
+
+
+def test_rntuples_are_the_same_after_a_kill(tmp_path: Path, inputs: list[str]) -> None:
+    ntuples = [str(tmp_path / f"{number}-ntuple.root") for number in range(FILES)]
+    for path, ntuple in zip(inputs, ntuples, strict=True):
+        convert([f"{path}:events"], ntuple)
+    whole = undisturbed(tmp_path, ntuples)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes * 2 // 3, output, ntuples)
+    made = merge(ntuples, output, resume=True)
+    assert any("went on behind" in note for note in made.notes)
+    assert contents(made) == contents(whole)
+
+
+@pytest.mark.parametrize("harm", ["garbage", "empty", "half a record", "a wrong byte", "output cut"])
+def test_what_was_left_is_trusted_only_as_far_as_it_is_whole(tmp_path: Path, inputs: list[str], harm: str) -> None:
+    whole = undisturbed(tmp_path, inputs)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes * 2 // 3, output, inputs)
+    path = journal(tmp_path)
+    content = path.read_bytes()
+    middle = len(content) // 2
+    if harm == "output cut":
+        part = path.with_suffix("")
+        os.truncate(part, part.stat().st_size // 3)
+    else:
+        harmed = {
+            "garbage": np.random.default_rng(3).bytes(5000),
+            "empty": b"",
+            "half a record": content[:-20],
+            "a wrong byte": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+        }
+        path.write_bytes(harmed[harm])
+    made = merge(inputs, output, resume=True)
+    said = "could not be trusted" if harm in ("garbage", "empty") else "went on behind"
+    assert [note for note in made.notes if said in note]
+    assert contents(made) == contents(whole)
+    assert parts(tmp_path) == []
+
+
+def test_inputs_or_options_that_are_others_now_are_refused_and_nothing_is_lost(
+    tmp_path: Path, inputs: list[str]
+) -> None:
+    whole = undisturbed(tmp_path, inputs)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes // 2, output, inputs)
+    left = parts(tmp_path)
+    with pytest.raises(OptionError, match="of other inputs"):
+        merge(inputs[1:], output, resume=True)
+    with pytest.raises(OptionError, match="other options"):
+        merge(inputs, output, resume=True, order="branch")
+    with pytest.raises(OptionError, match="new baskets"):
+        merge(inputs, output, resume=True, basket_size=1000)
+    kept = Path(inputs[1]).read_bytes()
+    times = os.stat(inputs[1])
+    write(Path(inputs[1]), 77)
+    with pytest.raises(OptionError, match=r"1\.root.*changed since"):
+        merge(inputs, output, resume=True)
+    assert parts(tmp_path) == left
+    Path(inputs[1]).write_bytes(kept)
+    os.utime(inputs[1], ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert contents(merge(inputs, output, resume=True)) == contents(whole)
+
+
+def test_files_that_were_left_out_are_left_out_again(tmp_path: Path, inputs: list[str]) -> None:
+    Path(inputs[0]).write_bytes(b"no file of ROOT")
+    seek = int(uproot.open(inputs[1])["events/x"].member("fBasketSeek")[1])
+    content = bytearray(Path(inputs[1]).read_bytes())
+    content[seek : seek + 60] = b"\xff" * 60
+    Path(inputs[1]).write_bytes(content)
+    whole = undisturbed(tmp_path, inputs, skip_bad_files=True)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes // 2, output, inputs, skip_bad_files=True)
+    made = merge(inputs, output, skip_bad_files=True, resume=True)
+    assert [(file.path, file.reason) for file in made.skipped] == [(file.path, file.reason) for file in whole.skipped]
+    assert [Path(file.path).name for file in made.skipped] == ["0.root", "1.root"]
+    assert contents(made) == contents(whole)
+
+
+def test_without_resume_what_was_left_goes_and_the_merge_begins_anew(tmp_path: Path, inputs: list[str]) -> None:
+    whole = undisturbed(tmp_path, inputs)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes // 2, output, inputs)
+    assert [path.suffix for path in parts(tmp_path)] == [".part", ".journal"]
+    assert contents(merge(inputs, output)) == contents(whole)
+    assert parts(tmp_path) == []
+
+
+def test_a_merge_that_fails_leaves_neither_output_nor_journal(
+    tmp_path: Path, inputs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(inputs[-1]).write_bytes(b"no file of ROOT")
+    whole = _core.Merge
+    monkeypatch.setattr(_core, "Merge", lambda wanted: whole({**wanted, "journal_bytes": 0}))
+    with pytest.raises(BadFileError):
+        merge(inputs, tmp_path / "all.root")
+    assert parts(tmp_path) == []
+
+
+def test_the_commands_go_on_and_say_so(tmp_path: Path, inputs: list[str]) -> None:
+    output = tmp_path / "all.root"
+    undisturbed(tmp_path, inputs, codec="lz4:4")
+    killed(60_000, output, inputs, codec="lz4:4")
+    command = ["recompress", *inputs, "-o", str(output), "--codec", "lz4:4", "--resume"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert f"of {FILES} files, which were on the disk already" in done.output
+    assert output.read_bytes() == (tmp_path / "whole" / "all.root").read_bytes()
+    done = CliRunner().invoke(app, [*command, "--force"])
+    assert "nothing was left to go on with" in done.output
