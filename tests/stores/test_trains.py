@@ -45,6 +45,19 @@ def test_results_are_the_same(kind: str, served: Served, tmp_path: Path) -> None
     assert "a round trip of" in (tmp_path / kind / "report.html").read_text()
 
 
+def test_many_files_at_a_server_give_the_same_for_any_number_of_workers(served: Served, tmp_path: Path) -> None:
+    files = [f"{places(served)['http']}/small.root?{number}" for number in range(128)]
+    one, three = (
+        branchline.run([Spectra()], files, tmp_path / str(workers), tree="events", workers=workers)
+        for workers in (1, 3)
+    )
+    assert one.exit_code == three.exit_code == 0
+    assert one.outputs["spectra"] == three.outputs["spectra"]
+    assert one.job["events"] == 128_000
+    # Two files to each.
+    assert [result.job["subjobs"] for result in (one, three)] == [64, 64]
+
+
 @pytest.mark.parametrize("kind", ["root", "http"])
 def test_a_file_that_is_not_there_is_skipped_if_that_was_asked_for(kind: str, served: Served, tmp_path: Path) -> None:
     base = places(served)[kind]

@@ -14,7 +14,9 @@ from branchline.limits import (
     STEP_MAX_ENTRIES,
     SUBJOB_MAX_BYTES,
     SUBJOB_MAX_FILES,
+    SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE,
     SUBJOB_MIN_BYTES,
+    SUBJOBS_OF_UNKNOWN_SIZE_WANTED,
     SUBJOBS_WANTED,
     parse_bytes,
 )
@@ -45,13 +47,14 @@ class Share:
 
 
 def cut(files: Sequence[DataFile]) -> list[Share]:
-    """The shares of a dataset, in its order; a file of unknown size is a share of its own."""
+    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave shares for many workers."""
     limit = _subjob_bytes(files)
+    unknown_bytes = limit // _files_of_unknown_size(files)
     shares: list[Share] = []
     together: list[DataFile] = []
     size_bytes = 0
     for one in files:
-        size = limit if one.size_bytes is None else one.size_bytes
+        size = unknown_bytes if one.size_bytes is None else one.size_bytes
         full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
         if together and full:
             shares.append(Share(tuple(together)))
@@ -69,6 +72,12 @@ def cut(files: Sequence[DataFile]) -> list[Share]:
 def _subjob_bytes(files: Sequence[DataFile]) -> int:
     total = sum(one.size_bytes or 0 for one in files)
     return min(max(total // SUBJOBS_WANTED, SUBJOB_MIN_BYTES), SUBJOB_MAX_BYTES)
+
+
+def _files_of_unknown_size(files: Sequence[DataFile]) -> int:
+    """How many of them a share may have."""
+    count = sum(one.size_bytes is None for one in files)
+    return min(max(count // SUBJOBS_OF_UNKNOWN_SIZE_WANTED, 1), SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE)
 
 
 def _parts(one: DataFile, count: int) -> Iterator[Share]:

@@ -47,6 +47,16 @@ def test_sub_jobs_keep_to_their_size(sizes_bytes: list[int | None]) -> None:
             assert size / share.parts <= SUBJOB_MAX_BYTES
 
 
+def test_few_files_of_unknown_size_have_a_sub_job_each_and_many_share_one() -> None:
+    def counts(files_count: int) -> list[int]:
+        return [len(share.files) for share in cut(files_of([None] * files_count))]
+
+    assert counts(20) == [1] * 20
+    assert counts(127) == [1] * 127
+    assert counts(256) == [4] * 64
+    assert counts(10_000) == [16] * 625
+
+
 @given(
     st.integers(0, 10**6),
     st.integers(0, 10**6),
