@@ -17,10 +17,11 @@ SUBJOB_MIN_BYTES = 4 * MB
 SUBJOB_MAX_BYTES = 256 * MB
 # Files so small that thousands make a sub-job would leave it with thousands of records to carry.
 SUBJOB_MAX_FILES = 256
-# Files at servers, whose size nobody knows before they are opened, come several to a sub-job, which opens the next while
-# one is read. They may be large, so that many workers have something to do comes first: the first of these says how many
-# sub-jobs there are before any has two of them, the second how many it has at most.
+# Files at servers, whose size nobody knows before they are opened, come several to a sub-job, which opens the next
+# while one is read. They may be large, so that many workers have something to do comes first: so many there are
+# before any has two of them,
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
+# and none has more than so many.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the

@@ -47,7 +47,7 @@ class Share:
 
 
 def cut(files: Sequence[DataFile]) -> list[Share]:
-    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave shares for many workers."""
+    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave many shares."""
     limit = _subjob_bytes(files)
     unknown_bytes = limit // _files_of_unknown_size(files)
     shares: list[Share] = []
