@@ -1,5 +1,8 @@
 """Reads ROOT files of collision events once, for every analysis step, and says where the time went."""
 
+# The first thread that imports it counts as the main one, which Python waits for at its end: that is not to be a thread
+# that reads through the bridge.
+import threading  # noqa: F401
 from typing import TYPE_CHECKING, Any
 
 from branchline import errors as exceptions

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+DOCUMENTS += [f"docs/{name}.md" for name in ("storages", "layout", "traces")]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_to_files(repository: Path, name: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (repository / name).read_text(encoding="utf-8")):
-        assert "://" in target or (repository / target).exists(), target
+        assert "://" in target or (repository / name).parent.joinpath(target).exists(), target
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
