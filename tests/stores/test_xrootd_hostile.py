@@ -148,7 +148,7 @@ def test_a_server_that_is_known_is_told_who_we_are_at_once() -> None:
         assert len(due) == 2
 
 
-def test_a_server_that_wants_tls_by_now_is_asked_again_before_it_is_told() -> None:
+def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
     told: list[tuple[int, int]] = []
 
     def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:

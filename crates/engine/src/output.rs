@@ -196,7 +196,7 @@ fn told(path: &Path, error: &io::Error) -> ReadError {
     let message = format!("cannot write: {error}");
     let told = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
     if error.kind() == io::ErrorKind::StorageFull {
-        return told.with_hint("make room on the disk; nothing is left of this output");
+        return told.with_hint("make room on the disk; nothing has the name of this output");
     }
     told
 }
