@@ -43,7 +43,7 @@ found, _, _ = store.read({RANGES!r})
 assert all(one == os.pread(content.fileno(), len(one), at) for one, (at, _) in zip(found, {RANGES!r}))
 print("remarks", store.remarks)
 """
-    options = [strace, "-f", "-y", "-s", "4096", "-e", f"trace={names}", *strace_options]
+    options = [strace, "-f", "-q", "-y", "-s", "4096", "-e", f"trace={names}", *strace_options]
     ended = subprocess.run([*options, sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return (
