@@ -108,18 +108,20 @@ def write(result: TrainResult, claim: Claim) -> None:
     What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
     Ctrl-C keeps what is written and goes on to the records, a second one ends at once.
     """
-    # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
-    from branchline.report.job_files import write_job
-    from branchline.report.writing import write_out
-
     result.out = claim.out
     interruption = Interruption()
     try:
-        with interruption.installed(), interruption.allowed():
-            # As it stands should this process be killed before it has written everything.
-            status = result.job["status"]
-            write_job(claim.out, result.job | {"status": PARTIAL if status == FINISHED else status})
-            result.written = list(write_out(claim.out, result, lambda: interruption.asked))
+        with interruption.installed():
+            with interruption.held():
+                # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
+                from branchline.report.job_files import write_job
+                from branchline.report.writing import write_out
+
+                # As it stands should this process be killed, or interrupted again, before it has written everything.
+                status = result.job["status"]
+                write_job(claim.out, result.job | {"status": PARTIAL if status == FINISHED else status})
+            with interruption.allowed():
+                result.written = list(write_out(claim.out, result, lambda: interruption.asked))
     except StorageError as error:
         result.stopped_by = result.stopped_by or JobError.of(error)
     except KeyboardInterrupt:

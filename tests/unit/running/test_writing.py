@@ -1,0 +1,33 @@
+"""However often a run is interrupted while its results are written, its record says how it stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from branchline.report import job_files
+from branchline.running import write
+from branchline.running.claim import claimed
+
+
+def test_two_ctrl_c_while_the_record_is_written_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_job = job_files.write_job
+
+    def interrupted(out: Path, job: dict[str, Any]) -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        write_job(out, job)
+
+    result = SimpleNamespace(job={"status": "finished", "interrupted": False}, errors=[], out=None)
+    with claimed(tmp_path / "out", force=False) as claim:
+        claim.begin("branchline run")
+        monkeypatch.setattr(job_files, "write_job", interrupted)
+        write(result, claim)
+    assert json.loads((tmp_path / "out" / "job.json").read_text())["status"] == "partial"
+    assert result.job == {"status": "partial", "interrupted": True}
