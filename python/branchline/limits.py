@@ -68,6 +68,9 @@ RECORDS_S = 0.5
 # some of its axes, are good for anything.
 DENSE_CELLS_MAX = 30_000_000
 
+# What the kernel reads of a disk and keeps of it at a time, on most machines.
+DISK_PAGE_BYTES = 4096
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 

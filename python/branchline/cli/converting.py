@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from branchline.cli.failure import say, told
+from branchline.cli.failure import say, tell, told
+from branchline.cli.options import Argument, Option
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 from branchline.report.quantities import count, counted, size
@@ -22,30 +21,30 @@ KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
 def convert(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt), FILE:TREE."),
+        Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt), FILE:TREE."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to make.")],
+    output: Annotated[Path, Option("--output", "-o", help="The file to make.")],
     access: Reading,
     to: Annotated[
         Literal["rntuple", "ttree", "parquet"] | None,
-        typer.Option("--to", help="What it is to be; told by the name *.parquet, else the other of the two."),
+        Option("--to", help="What it is to be; told by the name *.parquet, else the other of the two."),
     ] = None,
-    tree: Annotated[str | None, typer.Option("--tree", help="Tree of the files that do not name one.")] = None,
+    tree: Annotated[str | None, Option("--tree", help="Tree of the files that do not name one.")] = None,
     branches: Annotated[
-        str | None, typer.Option("--branches", help="Branches to keep, names or patterns with commas between them.")
+        str | None, Option("--branches", help="Branches to keep, names or patterns with commas between them.")
     ] = None,
-    drop: Annotated[str | None, typer.Option("--drop", help="Branches to leave out, written as --branches.")] = None,
-    codec: Annotated[str, typer.Option("--codec", help="zstd:5, zlib:1, lz4:4, lzma:8, none.")] = "zstd:5",
-    cluster_events: Annotated[int | None, typer.Option("--cluster-events", min=1, help="Entries of a cluster.")] = None,
+    drop: Annotated[str | None, Option("--drop", help="Branches to leave out, written as --branches.")] = None,
+    codec: Annotated[str, Option("--codec", help="zstd:5, zlib:1, lz4:4, lzma:8, none.")] = "zstd:5",
+    cluster_events: Annotated[int | None, Option("--cluster-events", min=1, help="Entries of a cluster.")] = None,
     cluster_bytes: Annotated[
-        str, typer.Option("--cluster-bytes", help="Compressed bytes of a cluster, about.")
+        str, Option("--cluster-bytes", help="Compressed bytes of a cluster, about.")
     ] = CLUSTER_BYTES,
     page_size: Annotated[
-        str, typer.Option("--page-size", help="Bytes of a page or basket before compression, at most.")
+        str, Option("--page-size", help="Bytes of a page or basket before compression, at most.")
     ] = PAGE_BYTES,
-    memory: Annotated[str, typer.Option("--memory", help="What reading may hold.")] = "1 GiB",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    memory: Annotated[str, Option("--memory", help="What reading may hold.")] = "1 GiB",
+    force: Annotated[bool, Option("--force", help="Replace a file that is there already.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Converts trees: a TTree to an RNTuple, an RNTuple to a TTree, both to Parquet."""
     from branchline.layout.converting import convert as convert_files
@@ -70,7 +69,7 @@ def convert(
             )
         for old, new in made.renamed:
             say(f"renamed: {old} is field {new}")
-        typer.echo(
+        tell(
             f"{made.path}: {KINDS[made.kind]} of {count(made.entries)} entries of {counted(made.files, 'file')}, "
             f"{counted(made.fields, 'field')} in {counted(made.clusters, 'cluster')}, {size(made.size_bytes)} on disk"
         )

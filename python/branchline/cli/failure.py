@@ -1,15 +1,14 @@
-"""How a command ends that could not do what it was asked: one message, no traceback unless wanted, an exit code."""
+"""What a command says, and how it ends that could not do what it was asked: one message, no traceback unless wanted, an
+exit code.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import typer
 
 from branchline.errors import BranchlineError
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
@@ -18,9 +17,16 @@ STDERR = 2
 STOPPING = b"branchline: stopping; what is finished is kept (once more to end at once)\n"
 
 
+def tell(text: str, *, err: bool = False) -> None:
+    """Prints what was asked for, or to the error side, now."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
 def say(message: str) -> None:
     """One line to the terminal's error side."""
-    typer.echo(f"branchline: {message}", err=True)
+    tell(f"branchline: {message}", err=True)
 
 
 def say_stopping() -> None:
@@ -52,22 +58,23 @@ def told(*, debug: bool) -> Iterator[None]:
     """Turns what goes wrong inside into a message and an exit code."""
     try:
         yield
-    except typer.Exit:
-        raise
     except BrokenPipeError:
         hush()
     except KeyboardInterrupt:
         say("interrupted")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise SystemExit(EXIT_INTERRUPTED) from None
     except BranchlineError as error:
         _tell(f"error: {error}", debug=debug)
-        raise typer.Exit(EXIT_ERROR) from None
+        raise SystemExit(EXIT_ERROR) from None
     except Exception as error:  # noqa: BLE001 - the last place where an error can be told in a sentence
         _tell(f"error: {type(error).__name__}: {error} (--debug shows where)", debug=debug)
-        raise typer.Exit(EXIT_ERROR) from None
+        raise SystemExit(EXIT_ERROR) from None
 
 
 def _tell(message: str, *, debug: bool) -> None:
     if debug:
-        typer.echo(traceback.format_exc(), err=True)
+        # Only who looks at it waits for it to be imported.
+        import traceback
+
+        tell(traceback.format_exc(), err=True)
     say(message)

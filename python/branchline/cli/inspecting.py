@@ -4,170 +4,55 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.table import Table
-
-from branchline.cli.failure import told
-from branchline.cli.terminal import output
-from branchline.dataset import Dataset
-from branchline.layout import DatasetLayout, FileLayout, inspect_dataset, inspect_file
-from branchline.layout.advice import advice
-from branchline.layout.drawing import draw
-from branchline.layout.files import PAGE_BYTES
-from branchline.layout.places import Spread
-from branchline.report.quantities import count, counted, percent, significant, size
+from branchline.cli.failure import tell, told
+from branchline.cli.options import Argument, Option
+from branchline.errors import OptionError
+from branchline.limits import DISK_PAGE_BYTES
 from branchline.train.exit_codes import EXIT_INCOMPLETE
-
-#: Rows of a table on the terminal; --json has them all.
-ROWS_SHOWN = 60
-# Below this width there is room for the middle of a spread only.
-NARROW_COLUMNS = 120
 
 
 def inspect(
     location: Annotated[
-        list[str], typer.Argument(metavar="FILE[:TREE]...", help="A file with the name of a tree, or a dataset.")
+        list[str], Argument(metavar="FILE[:TREE]...", help="A file with the name of a tree, or a dataset.")
     ],
     branches: Annotated[
         str | None,
-        typer.Option("--branches", help="Of the physical layout, only these branches: names or patterns, with commas."),
+        Option("--branches", help="Of the physical layout, only these branches: names or patterns, with commas."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
     picture: Annotated[
-        Path | None, typer.Option("--picture", help="Draw offset against entry to this file, .svg or .png.")
+        Path | None, Option("--picture", help="Draw offset against entry to this file, .svg or .png.")
     ] = None,
-    page_bytes: Annotated[int, typer.Option("--page-size", min=512, help="Bytes of a page of the disk.")] = PAGE_BYTES,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    page_bytes: Annotated[int, Option("--page-size", min=512, help="Bytes of a page of the disk.")] = DISK_PAGE_BYTES,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Shows how a tree lies in its file, or how the files of a dataset differ, and what to do about it."""
+    # Only who looks waits for all that it takes to be imported.
+    from branchline.cli.layout_tables import print_dataset, print_file
+    from branchline.cli.terminal import output
+    from branchline.dataset import Dataset
+    from branchline.layout import inspect_dataset, inspect_file
+    from branchline.layout.advice import advice
+
     with told(debug=debug):
         if len(location) > 1 or len(tuple(Dataset.of(location))) > 1:
             if branches or picture:
-                raise typer.BadParameter("--branches and --picture are for one file")
+                raise OptionError("--branches and --picture are for one file")
             dataset = inspect_dataset(location)
-            _print_dataset(dataset, as_json=as_json)
+            print_dataset(dataset, as_json=as_json)
             if dataset.bad:
-                raise typer.Exit(EXIT_INCOMPLETE if dataset.files else 1)
+                raise SystemExit(EXIT_INCOMPLETE if dataset.files else 1)
             return
         layout = inspect_file(location[0], branches.split(",") if branches else None, page_bytes=page_bytes)
         if picture is not None:
+            from branchline.layout.drawing import draw
+
             draw(layout, picture)
         if as_json:
-            typer.echo(json.dumps({**layout.as_json(), "advice": advice(layout)}, indent=1))
+            tell(json.dumps({**layout.as_json(), "advice": advice(layout)}, indent=1))
             return
-        _print_file(layout, output())
+        print_file(layout, output())
         if picture is not None:
-            typer.echo(f"look at {picture}")
-
-
-def _print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(layout.as_json(), indent=1))
-        return
-    console = output()
-    table = _table("files", ("file", "size", "entries", "branches", "codecs"))
-    for one in layout.files[:ROWS_SHOWN]:
-        table.add_row(one.path, size(one.size_bytes), count(one.entries), count(len(one.schema)), ", ".join(one.codecs))
-    console.print(table)
-    if len(layout.files) > ROWS_SHOWN:
-        _say(console, f"and {counted(len(layout.files) - ROWS_SHOWN, 'file')} more; --json has them all")
-    for path, reason in layout.bad:
-        _say(console, f"cannot be read: {path}: {reason}")
-    total = f"{counted(len(layout.files), 'file')}, {count(layout.entries)} entries, {size(layout.size_bytes)}"
-    _say(console, total)
-    for sentence in layout.advice():
-        _say(console, sentence)
-
-
-def _print_file(layout: FileLayout, console: Console) -> None:
-    console.print(_branches_table(layout, is_narrow=console.width < NARROW_COLUMNS))
-    if len(layout.branches) > ROWS_SHOWN:
-        _say(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")
-    codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
-    _say(
-        console,
-        f"{layout.path}: {size(layout.size_bytes)}, {'RNTuple' if layout.is_ntuple else 'TTree'} {layout.tree} of "
-        f"{count(layout.entries)} entries, {counted(len(layout.branches), 'branch', 'branches')}, "
-        f"{size(layout.compressed_bytes)} compressed ({codecs}), {size(layout.plain_bytes)} plain",
-    )
-    wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
-    console.print(_physical_table(layout, f"a reader of {wanted}, entry after entry"))
-    for sentence in advice(layout):
-        _say(console, sentence)
-
-
-def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:
-    """The largest branches; of how baskets differ only the median where there is no room for more."""
-    spread = _median if is_narrow else _spread
-    per_basket = (
-        ("entries\nper\nbasket", "bytes\nper\nbasket") if is_narrow else ("entries per basket", "bytes per basket")
-    )
-    head = ("branch", "type", "compressed", "factor", "baskets", *per_basket)
-    table = _table("branches, the largest first", head)
-    largest = sorted(layout.branches, key=lambda branch: -branch.compressed_bytes)[:ROWS_SHOWN]
-    for branch in largest:
-        table.add_row(
-            branch.path,
-            branch.typename,
-            size(branch.compressed_bytes),
-            f"{branch.factor:.2f}",
-            count(branch.baskets),
-            spread(branch.entries_per_basket, count),
-            spread(branch.bytes_per_basket, size),
-        )
-    return table
-
-
-def _physical_table(layout: FileLayout, title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), show_header=False)
-    travel, gaps, clusters, pages = layout.travel, layout.gaps, layout.clusters, layout.disk_pages
-    times = travel.distance_bytes / travel.wanted_bytes if travel.wanted_bytes else 0.0
-    for name, value in (
-        (
-            "reads",
-            f"{counted(travel.baskets, 'basket')} of {size(travel.wanted_bytes)} together, which lie within "
-            f"{size(travel.span_bytes)}",
-        ),
-        (
-            "travels",
-            f"{size(travel.distance_bytes)} between them, {significant(times, 2)} times what it reads, "
-            f"in {counted(travel.jumps, 'jump')}, {count(travel.jumps_back)} of them back",
-        ),
-        ("gaps", f"{count(gaps.count)} of {size(gaps.total_bytes)} together, the largest {size(gaps.largest_bytes)}"),
-        (
-            "clusters",
-            f"{count(clusters.count)} of {_spread(clusters.entries, count)} entries and "
-            f"{_spread(clusters.stored_bytes, size)}",
-        ),
-        (
-            "disk pages",
-            f"{count(pages.count)} of {pages.page_bytes} bytes, {count(pages.with_others)} of them shared with other "
-            f"branches; {size(pages.beside_bytes)} in them is not wanted",
-        ),
-    ):
-        table.add_row(name, value)
-    return table
-
-
-def _spread(spread: Spread, shown: Any) -> str:
-    """Smallest, median and largest; one number where they are the same."""
-    texts = [shown(value) for value in (spread.least, spread.median, spread.most)]
-    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} / {texts[1]} / {texts[2]}"
-
-
-def _median(spread: Spread, shown: Any) -> str:
-    return str(shown(spread.median))
-
-
-def _table(title: str, head: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for number, heading in enumerate(head):
-        table.add_column(heading, justify="left" if number < 2 and heading != "size" else "right", overflow="fold")
-    return table
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+            tell(f"look at {picture}")

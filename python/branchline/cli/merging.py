@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from branchline.cli.failure import ended, say, told
+from branchline.cli.failure import say, tell, told
+from branchline.cli.options import Argument, Option
 from branchline.cli.reading_options import Reading, with_reading_options
 from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
@@ -23,43 +22,43 @@ from branchline.train.exit_codes import EXIT_INCOMPLETE
 @with_reading_options
 def merge(
     inputs: Annotated[
-        list[str], typer.Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")
+        list[str], Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to make.")],
+    output: Annotated[Path, Option("--output", "-o", help="The file to make.")],
     access: Reading,
-    tree: Annotated[str | None, typer.Option("--tree", help="The only tree to merge; everything by default.")] = None,
+    tree: Annotated[str | None, Option("--tree", help="The only tree to merge; everything by default.")] = None,
     order: Annotated[
         Literal["entry", "branch", "offset"],
-        typer.Option("--order", help="How the baskets of a file are laid down: by entry, by branch, as they were."),
+        Option("--order", help="How the baskets of a file are laid down: by entry, by branch, as they were."),
     ] = "entry",
     codec: Annotated[
         str | None,
-        typer.Option("--codec", help="Compress the baskets anew: zstd:5, zlib:1, lz4:4, lzma:8, none."),
+        Option("--codec", help="Compress the baskets anew: zstd:5, zlib:1, lz4:4, lzma:8, none."),
     ] = None,
     basket_size: Annotated[
-        str | None, typer.Option("--basket-size", help='Write entries to new baskets of this size: "256 kB".')
+        str | None, Option("--basket-size", help='Write entries to new baskets of this size: "256 kB".')
     ] = None,
     cluster_events: Annotated[
-        int | None, typer.Option("--cluster-events", min=1, help="Write entries to new clusters of so many.")
+        int | None, Option("--cluster-events", min=1, help="Write entries to new clusters of so many.")
     ] = None,
     cluster_bytes: Annotated[
-        str | None, typer.Option("--cluster-bytes", help='Write entries to new clusters of about this size: "30 MB".')
+        str | None, Option("--cluster-bytes", help='Write entries to new clusters of about this size: "30 MB".')
     ] = None,
     max_size: Annotated[
-        str | None, typer.Option("--max-size", help='Make several files, none larger than this: "2 GB".')
+        str | None, Option("--max-size", help='Make several files, none larger than this: "2 GB".')
     ] = None,
     skip_bad_files: Annotated[
-        bool, typer.Option("--skip-bad-files", help="Go on without files that cannot be merged, and list them.")
+        bool, Option("--skip-bad-files", help="Go on without files that cannot be merged, and list them.")
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read what was written again, and compare it with what was copied.")
+        bool, Option("--verify", help="Read what was written again, and compare it with what was copied.")
     ] = False,
-    memory: Annotated[str, typer.Option("--memory", help="What open files and copied baskets may take.")] = "1 GiB",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    memory: Annotated[str, Option("--memory", help="What open files and copied baskets may take.")] = "1 GiB",
+    force: Annotated[bool, Option("--force", help="Replace a file that is there already.")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what a merge of the same files left when it was killed.")
+        bool, Option("--resume", help="Go on with what a merge of the same files left when it was killed.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Merges files: trees by copying baskets or making new ones, histograms and the like by adding them up."""
     with told(debug=debug):
@@ -91,7 +90,7 @@ def tell_of(job: Callable[..., MergeResult]) -> None:
         merged = job(progress=progress)
     _tell(merged)
     if merged.skipped:
-        raise typer.Exit(EXIT_INCOMPLETE)
+        raise SystemExit(EXIT_INCOMPLETE)
 
 
 def _tell(merged: MergeResult) -> None:
@@ -103,7 +102,7 @@ def _tell(merged: MergeResult) -> None:
     for sentence in merged.notes:
         say(sentence)
     objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
-    typer.echo(
+    tell(
         f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
         f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}, "
         f"{size(merged.size_bytes)} on disk"
@@ -134,11 +133,3 @@ def _progress_bar() -> Iterator[Callable[[MergeProgress], None] | None]:
             bar.update(task, completed=now.files_done, total=now.files_count, copied=copied)
 
         yield report
-
-
-def main() -> None:
-    """The command line with this command alone, which has little to import."""
-    app = typer.Typer(name="branchline", add_completion=False, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    app.command()(merge)
-    ended(app)

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
-
 from branchline.access import Access
 from branchline.cli.failure import say, told
+from branchline.cli.options import Option
 
 #: Types of the options by those of the fields; typer knows no unions.
 _TYPES: dict[str, Any] = {
@@ -56,9 +55,7 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_access
 
 
-_TRACE = Annotated[
-    Path | None, typer.Option("--trace", help="Record every request in this file.", rich_help_panel=_PANEL)
-]
+_TRACE = Annotated[Path | None, Option("--trace", help="Record every request in this file.", panel=_PANEL)]
 
 
 @contextmanager
@@ -81,5 +78,5 @@ def _traced(path: Path | None) -> Iterator[None]:
 
 def _option(field: dataclasses.Field[Any]) -> Any:
     about = field.metadata
-    option = typer.Option(about["flag"], help=about["help"], rich_help_panel=_PANEL)
+    option = Option(about["flag"], help=about["help"], panel=_PANEL)
     return Annotated[_TYPES[str(field.type)], option]

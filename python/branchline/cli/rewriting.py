@@ -5,19 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from branchline.cli.failure import told
 from branchline.cli.merging import merge as merge_command
 from branchline.cli.merging import tell_of
+from branchline.cli.options import Option
 from branchline.cli.reading_options import with_reading_options
 from branchline.errors import OptionError, WagonError
-from branchline.layout.keeping import Select
-from branchline.layout.keeping import skim as skim_files
-from branchline.layout.keeping import slim as slim_files
 from branchline.layout.merging import merge as merge_files
+
+if TYPE_CHECKING:
+    from branchline.layout.keeping import Select
 
 
 def _with_merge_options(*without: str) -> Callable[[Callable[..., Any]], Callable[..., None]]:
@@ -57,7 +56,7 @@ def _with_merge_options(*without: str) -> Callable[[Callable[..., Any]], Callabl
 def reorder(
     order: Annotated[
         Literal["entry", "branch", "offset"],
-        typer.Option("--order", help="How baskets are laid down: by entry, by branch, as they were."),
+        Option("--order", help="How baskets are laid down: by entry, by branch, as they were."),
     ] = "entry",
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Lays the baskets of trees down in another order."""
@@ -66,7 +65,7 @@ def reorder(
 
 @_with_merge_options("basket_size", "cluster_events", "cluster_bytes")
 def recompress(
-    codec: Annotated[str, typer.Option("--codec", help="zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT.")],
+    codec: Annotated[str, Option("--codec", help="zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT.")],
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Compresses the baskets of trees anew, on all cores."""
     return merge_files, {"codec": codec}
@@ -75,24 +74,29 @@ def recompress(
 @_with_merge_options()
 def slim(
     branches: Annotated[
-        str | None, typer.Option("--branches", help="Branches to keep: names and patterns, commas between them.")
+        str | None, Option("--branches", help="Branches to keep: names and patterns, commas between them.")
     ] = None,
-    drop: Annotated[str | None, typer.Option("--drop", help="Branches to leave out, likewise.")] = None,
+    drop: Annotated[str | None, Option("--drop", help="Branches to leave out, likewise.")] = None,
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Keeps some branches of a tree, with those that count their elements."""
+    # Only who leaves something out waits for what finds it.
+    from branchline.layout.keeping import slim as slim_files
+
     return slim_files, {"branches": _names(branches), "drop": _names(drop)}
 
 
 @_with_merge_options("order", "resume")
 def skim(
     where: Annotated[
-        str | None, typer.Option("--where", help='Which entries to keep: "(nMuon > 1) & (MET_pt > 30)".')
+        str | None, Option("--where", help='Which entries to keep: "(nMuon > 1) & (MET_pt > 30)".')
     ] = None,
     wagon: Annotated[
-        str | None, typer.Option("--wagon", help="FILE:NAME of an object whose select(events) says it, or process.")
+        str | None, Option("--wagon", help="FILE:NAME of an object whose select(events) says it, or process.")
     ] = None,
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Keeps the entries of a tree for which an expression holds."""
+    from branchline.layout.keeping import skim as skim_files
+
     if (where is None) == (wagon is None):
         raise OptionError("either --where or --wagon says which entries are kept")
     return skim_files, {"where": where if where is not None else _selecting(wagon or "")}

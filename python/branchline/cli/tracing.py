@@ -59,7 +59,7 @@ def run_command(
         for note in found.notes:
             say(note)
         say(f"look at it with: branchline trace show {output}")
-        raise typer.Exit(int(found.about["exit_code"]))
+        raise SystemExit(int(found.about["exit_code"]))
 
 
 @trace.command()

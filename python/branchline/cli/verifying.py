@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from branchline.cli.failure import say, told
+from branchline.cli.failure import say, tell, told
+from branchline.cli.options import Argument, Option
 from branchline.cli.reading_options import Reading, with_reading_options
-from branchline.layout.verifying import VerifiedTree
-from branchline.layout.verifying import verify as verify_files
 from branchline.report.quantities import count, counted
 from branchline.train.exit_codes import EXIT_ERROR
+
+if TYPE_CHECKING:
+    from branchline.layout.verifying import VerifiedTree
 
 DIFFERENCES_SHOWN = 20
 
 
 @with_reading_options
 def verify(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file that was made.")],
+    output: Annotated[Path, Argument(metavar="OUT", help="The file that was made.")],
     inputs: Annotated[
-        list[str], typer.Argument(metavar="IN...", help="What it was made of: files, patterns, lists of files (.txt).")
+        list[str], Argument(metavar="IN...", help="What it was made of: files, patterns, lists of files (.txt).")
     ],
     access: Reading,
     more: Annotated[
-        list[Path] | None, typer.Option("--and", help="Another output, behind OUT: name_1.root of --max-size.")
+        list[Path] | None, Option("--and", help="Another output, behind OUT: name_1.root of --max-size.")
     ] = None,
-    tree: Annotated[str | None, typer.Option("--tree", help="The only tree to compare; everything by default.")] = None,
+    tree: Annotated[str | None, Option("--tree", help="The only tree to compare; everything by default.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help=f"Tell every difference of a tree, not {DIFFERENCES_SHOWN}.")
+        bool, Option("--all", help=f"Tell every difference of a tree, not {DIFFERENCES_SHOWN}.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Proves that a file holds exactly what it was made of; exit code 1 if anything differs."""
+    # Only who compares files waits for what does it.
+    from branchline.layout.verifying import verify as verify_files
+
     with told(debug=debug):
         outputs = [str(path) for path in (output, *(more or []))]
         found = verify_files(outputs, inputs, tree=tree, access=access())
         for one in found.trees:
-            typer.echo(_sentence(one))
+            tell(_sentence(one))
             for difference in one.differences[: None if everything else DIFFERENCES_SHOWN]:
                 say(f"tree {one.path}: {difference}")
             if len(one.differences) > DIFFERENCES_SHOWN and not everything:
@@ -47,9 +50,9 @@ def verify(
             say(difference)
         if not found.is_same:
             say("differs from what it was made of")
-            raise typer.Exit(EXIT_ERROR)
+            raise SystemExit(EXIT_ERROR)
         objects = f" and {counted(found.objects, 'other object')}" if found.objects else ""
-        typer.echo(f"the same: {counted(len(found.trees), 'tree')}{objects}")
+        tell(f"the same: {counted(len(found.trees), 'tree')}{objects}")
 
 
 def _sentence(tree: VerifiedTree) -> str:

@@ -9,8 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from branchline.dataset.companions import Companion
 from branchline.locations import BETWEEN_REPLICAS, is_url
 
@@ -82,6 +80,9 @@ def _mount_point(folder: str) -> str:
     here = Path(os.path.realpath(folder))
     while not os.path.ismount(here):
         here = here.parent
+    # Only who spreads a job over storage elements waits for it to be imported.
+    import psutil
+
     for one in reversed(psutil.disk_partitions(all=True)):  # the last that was mounted there hides the others
         if one.mountpoint == str(here):
             server = f" {one.device}" if ":" in one.device else ""

@@ -10,10 +10,9 @@ import numpy as np
 
 from branchline.errors import NoSuchKeyError
 from branchline.layout.places import Clusters, DiskPages, Gaps, Places, Spread, Travel
+from branchline.limits import DISK_PAGE_BYTES
 from branchline.locations import split_location
 from branchline.tree import Branch, File, Tree
-
-PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,9 @@ class FileLayout:
         }
 
 
-def inspect_file(location: str, branches: Sequence[str] | None = None, *, page_bytes: int = PAGE_BYTES) -> FileLayout:
+def inspect_file(
+    location: str, branches: Sequence[str] | None = None, *, page_bytes: int = DISK_PAGE_BYTES
+) -> FileLayout:
     """The layout of ``FILE[:TREE]``; the physical one of some branches, or of all. Only metadata are read.
 
     Names may be patterns, as for ``Tree.arrays``. Raises NoSuchKeyError and what opening a file raises.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = ("awkward", "hist", "matplotlib", "numpy", "pyarrow", "uproot")
 
@@ -14,6 +15,21 @@ def test_merging_imports_nothing_that_takes_longer_than_it() -> None:
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded.intersection(HEAVY)
     assert "branchline" in loaded
+
+
+def test_commands_that_need_no_explanation_do_without_what_explains(tmp_path: Path) -> None:
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from branchline.cli import main; main()"
+    for words in (["version"], ["verify", "none.root", "none.root"], ["merge", "none.root", "-o", "out.root"]):
+        run = [
+            sys.executable,
+            "-c",
+            f"import atexit, sys; atexit.register(lambda: print(*sys.modules)); {code}",
+            *words,
+        ]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=False)
+        loaded = {name.partition(".")[0] for name in done.stdout.split()}
+        assert "branchline" in loaded
+        assert not loaded.intersection({*HEAVY, "typer", "click", "rich"}), words
 
 
 def test_names_of_the_package_are_there_when_they_are_asked_for() -> None:

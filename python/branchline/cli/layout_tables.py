@@ -1,0 +1,133 @@
+"""How files lie on disk, as tables for the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from branchline.cli.failure import tell
+from branchline.cli.terminal import output
+from branchline.layout import DatasetLayout, FileLayout
+from branchline.layout.advice import advice
+from branchline.layout.places import Spread
+from branchline.report.quantities import count, counted, percent, significant, size
+
+#: Rows of a table on the terminal; --json has them all.
+ROWS_SHOWN = 60
+# Below this width there is room for the middle of a spread only.
+NARROW_COLUMNS = 120
+
+
+def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
+    """The files, and what to do about them."""
+    if as_json:
+        tell(json.dumps(layout.as_json(), indent=1))
+        return
+    console = output()
+    table = _table("files", ("file", "size", "entries", "branches", "codecs"))
+    for one in layout.files[:ROWS_SHOWN]:
+        table.add_row(one.path, size(one.size_bytes), count(one.entries), count(len(one.schema)), ", ".join(one.codecs))
+    console.print(table)
+    if len(layout.files) > ROWS_SHOWN:
+        _say(console, f"and {counted(len(layout.files) - ROWS_SHOWN, 'file')} more; --json has them all")
+    for path, reason in layout.bad:
+        _say(console, f"cannot be read: {path}: {reason}")
+    total = f"{counted(len(layout.files), 'file')}, {count(layout.entries)} entries, {size(layout.size_bytes)}"
+    _say(console, total)
+    for sentence in layout.advice():
+        _say(console, sentence)
+
+
+def print_file(layout: FileLayout, console: Console) -> None:
+    """The branches, where they lie, and what to do about it."""
+    console.print(_branches_table(layout, is_narrow=console.width < NARROW_COLUMNS))
+    if len(layout.branches) > ROWS_SHOWN:
+        _say(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")
+    codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
+    _say(
+        console,
+        f"{layout.path}: {size(layout.size_bytes)}, {'RNTuple' if layout.is_ntuple else 'TTree'} {layout.tree} of "
+        f"{count(layout.entries)} entries, {counted(len(layout.branches), 'branch', 'branches')}, "
+        f"{size(layout.compressed_bytes)} compressed ({codecs}), {size(layout.plain_bytes)} plain",
+    )
+    wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
+    console.print(_physical_table(layout, f"a reader of {wanted}, entry after entry"))
+    for sentence in advice(layout):
+        _say(console, sentence)
+
+
+def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:
+    """The largest branches; of how baskets differ only the median where there is no room for more."""
+    spread = _median if is_narrow else _spread
+    per_basket = (
+        ("entries\nper\nbasket", "bytes\nper\nbasket") if is_narrow else ("entries per basket", "bytes per basket")
+    )
+    head = ("branch", "type", "compressed", "factor", "baskets", *per_basket)
+    table = _table("branches, the largest first", head)
+    largest = sorted(layout.branches, key=lambda branch: -branch.compressed_bytes)[:ROWS_SHOWN]
+    for branch in largest:
+        table.add_row(
+            branch.path,
+            branch.typename,
+            size(branch.compressed_bytes),
+            f"{branch.factor:.2f}",
+            count(branch.baskets),
+            spread(branch.entries_per_basket, count),
+            spread(branch.bytes_per_basket, size),
+        )
+    return table
+
+
+def _physical_table(layout: FileLayout, title: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), show_header=False)
+    travel, gaps, clusters, pages = layout.travel, layout.gaps, layout.clusters, layout.disk_pages
+    times = travel.distance_bytes / travel.wanted_bytes if travel.wanted_bytes else 0.0
+    for name, value in (
+        (
+            "reads",
+            f"{counted(travel.baskets, 'basket')} of {size(travel.wanted_bytes)} together, which lie within "
+            f"{size(travel.span_bytes)}",
+        ),
+        (
+            "travels",
+            f"{size(travel.distance_bytes)} between them, {significant(times, 2)} times what it reads, "
+            f"in {counted(travel.jumps, 'jump')}, {count(travel.jumps_back)} of them back",
+        ),
+        ("gaps", f"{count(gaps.count)} of {size(gaps.total_bytes)} together, the largest {size(gaps.largest_bytes)}"),
+        (
+            "clusters",
+            f"{count(clusters.count)} of {_spread(clusters.entries, count)} entries and "
+            f"{_spread(clusters.stored_bytes, size)}",
+        ),
+        (
+            "disk pages",
+            f"{count(pages.count)} of {pages.page_bytes} bytes, {count(pages.with_others)} of them shared with other "
+            f"branches; {size(pages.beside_bytes)} in them is not wanted",
+        ),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _spread(spread: Spread, shown: Any) -> str:
+    """Smallest, median and largest; one number where they are the same."""
+    texts = [shown(value) for value in (spread.least, spread.median, spread.most)]
+    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} / {texts[1]} / {texts[2]}"
+
+
+def _median(spread: Spread, shown: Any) -> str:
+    return str(shown(spread.median))
+
+
+def _table(title: str, head: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for number, heading in enumerate(head):
+        table.add_column(heading, justify="left" if number < 2 and heading != "size" else "right", overflow="fold")
+    return table
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
