@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pytest
 import uproot
 from tests.peers.peers import missing
@@ -175,16 +176,32 @@ def test_every_basket_has_the_codec_that_was_asked_for(inputs: list[str], tmp_pa
     output = tmp_path / "merged.root"
     for codec, magic in (("zstd:5", b"ZS"), ("lz4:4", b"L4"), ("none", None)):
         merge(inputs, output, codec=codec, force=True)
-        content = output.read_bytes()
-        found = set()
-        for branch in uproot.open(output)["events"].itervalues():
-            for number in range(branch.num_baskets):
-                seek = branch.member("fBasketSeek")[number]
-                size, _, plain_size, _, key_size = struct.unpack_from(">ihiIh", content, seek)
-                assert size == branch.member("fBasketBytes")[number]
-                if size - key_size < plain_size:
-                    found.add(content[seek + key_size : seek + key_size + 2])
-        assert found == ({magic} if magic else set()), codec
+        assert codecs_of(output) == ({magic} if magic else set()), codec
+
+
+def codecs_of(path: Path) -> set[bytes]:
+    """With which letters the compressed baskets of the tree "events" begin."""
+    content, found = path.read_bytes(), set()
+    for branch in uproot.open(path)["events"].itervalues():
+        for number in range(branch.num_baskets):
+            seek = branch.member("fBasketSeek")[number]
+            size, _, plain_size, _, key_size = struct.unpack_from(">ihiIh", content, seek)
+            assert size == branch.member("fBasketBytes")[number]
+            if size - key_size < plain_size:
+                found.add(content[seek + key_size : seek + key_size + 2])
+    return found
+
+
+def test_new_baskets_of_files_by_uproot_are_compressed_as_they_were(tmp_path: Path) -> None:
+    # Its branches say that nothing is compressed (TBranch::fCompress is 0), though their baskets are.
+    paths = [tmp_path / "one.root", tmp_path / "two.root"]
+    for path in paths:
+        with uproot.recreate(path, compression=uproot.ZSTD(3)) as file:
+            file.mktree("events", {"n": "int32"}).extend({"n": np.arange(5000, dtype="int32")})
+    output = tmp_path / "merged.root"
+    merge([str(path) for path in paths], output, cluster_events=2500)
+    assert codecs_of(output) == {b"ZS"}
+    assert output.stat().st_size < 1.2 * sum(path.stat().st_size for path in paths)
 
 
 def test_hadd_merges_a_recompressed_file_on(inputs: list[str], expected: Any, tmp_path: Path, root: Any) -> None:

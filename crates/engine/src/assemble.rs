@@ -54,6 +54,7 @@ pub(crate) fn assemble(
     sources: Vec<BasketSource>,
     room: Room<'_>,
 ) -> Result<Vec<Task>> {
+    let mut counters = Counters::new(room, chunk, columns.clone(), needed, &sources);
     let mut by_column: Vec<Vec<Fetched>> = columns.clone().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
         let basket = chunk.tree.basket_entries(chunk.columns[one.column], one.basket);
@@ -67,7 +68,6 @@ pub(crate) fn assemble(
             entries: start as usize..stop as usize,
         });
     }
-    let mut counters = Counters::new(room);
     let mut tasks = Vec::with_capacity(needed.len());
     for (column, fetched) in columns.zip(by_column) {
         match assemble_column(chunk, column, fetched, &mut counters, &mut tasks) {

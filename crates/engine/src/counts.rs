@@ -1,7 +1,7 @@
 //! How many elements the entries of a branch have, from the branch that counts them: for baskets that do not store
 //! where their entries begin. The counting baskets are fetched with the others, and decoded by whoever needs them first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -10,33 +10,52 @@ use branchline_format::decode::Counts;
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::{Kind, Layout};
 
+use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Effort};
 use crate::error::{ReadError, Result};
-use crate::fetch::Room;
+use crate::fetch::{Needed, Room};
 use crate::read_now::prepare;
-use crate::slab::{Buffer, Pool};
+use crate::slab::Buffer;
 use crate::tree::Tree;
 use crate::worker::{Task, Worker};
+
+/// Baskets that are in memory, by their branch and their index in it.
+pub(crate) type Baskets = HashMap<(usize, usize), BasketSource>;
 
 /// The countings of a chunk, each shared by all branches that are counted by the same one.
 pub(crate) struct Counters<'a> {
     room: Room<'a>,
     known: HashMap<(usize, u64, u64), Arc<Counting>>,
+    /// Each counting basket is fetched once, whichever of its entries are wanted.
+    baskets: Baskets,
 }
 
 impl<'a> Counters<'a> {
-    pub(crate) fn new(room: Room<'a>) -> Self {
-        Self { room, known: HashMap::new() }
+    /// Counts by these columns of a chunk, of which the baskets are there, and by what has to be fetched.
+    pub(crate) fn new(
+        room: Room<'a>,
+        chunk: &Chunk,
+        columns: Range<usize>,
+        needed: &[Needed],
+        sources: &[BasketSource],
+    ) -> Self {
+        let branches = &chunk.columns[columns];
+        let counting: HashSet<usize> =
+            branches.iter().filter_map(|branch| counting_branch(&chunk.tree, *branch).ok()).collect();
+        let there = needed.iter().zip(sources).map(|(one, source)| ((chunk.columns[one.column], one.basket), source));
+        let baskets = there.filter(|((branch, _), _)| counting.contains(branch));
+        let baskets = baskets.map(|(place, source)| (place, source.clone())).collect();
+        Self { room, known: HashMap::new(), baskets }
     }
 
-    /// What counts these entries of a branch; its baskets are fetched now.
+    /// What counts these entries of a branch; of its baskets those that are not there are fetched now.
     pub(crate) fn counting(&mut self, tree: &Arc<Tree>, branch: usize, entries: Range<u64>) -> Result<Arc<Counting>> {
         let count = counting_branch(tree, branch)?;
         let key = (count, entries.start, entries.end);
         if let Some(known) = self.known.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let (chunk, tasks) = prepare(tree, vec![count], entries, &Pool::new(0), self.room)?;
+        let (chunk, tasks) = prepare(tree, vec![count], entries, &mut self.baskets, self.room)?;
         let counting = Arc::new(Counting { chunk, tasks: Mutex::new(tasks), counts: OnceLock::new() });
         self.known.insert(key, Arc::clone(&counting));
         Ok(counting)

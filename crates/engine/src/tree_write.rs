@@ -4,11 +4,12 @@ mod branches;
 mod entries;
 
 use branchline_format::column::Column as Values;
-use branchline_format::compress::Compressor;
+use branchline_format::compress::Setting;
+use branchline_format::error::Result as FormatResult;
 use branchline_format::write::classes::tree_infos;
 use branchline_format::write::file::BEGIN;
 use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree};
-use branchline_format::write::value_basket::{BasketNames, EntryBytes};
+use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
@@ -18,7 +19,7 @@ use crate::ntuple_write::{frame_of, NewNtuple as NewOutput, Written};
 use crate::output::Output;
 
 use branches::{branches_of, Source};
-use entries::append;
+use entries::{append, EntryBytes};
 
 /// A TTree that is being written.
 pub struct TreeWriter {
@@ -36,7 +37,7 @@ pub struct TreeWriter {
 /// A branch that is being written.
 struct Open {
     source: Source,
-    names: BasketNames,
+    frame: BasketFrame,
     open: EntryBytes,
     /// Entries in all baskets before the open one.
     entries_before: u64,
@@ -68,11 +69,15 @@ impl TreeWriter {
         let slot = file.reserve(TOP);
         let open = |(path, kind, source): (String, BranchKind, Source)| {
             let basket_size = about.layout.page_bytes;
-            let (tree, date, seek_directory) = (about.name.clone(), about.date, BEGIN);
-            let names = BasketNames { branch: path.clone(), tree, date, seek_directory, basket_size };
+            let frame = BasketFrame {
+                branch: path.clone().into_bytes(),
+                tree: about.name.clone().into_bytes(),
+                date: about.date,
+                seek_directory: BEGIN,
+            };
             let (plain_bytes, stored_bytes, baskets) = (0, 0, Vec::new());
             let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size };
-            Open { source, names, open: fresh(&made.kind), entries_before: 0, made }
+            Open { source, frame, open: fresh(&made.kind), entries_before: 0, made }
         };
         let branches = sources.into_iter().map(open).collect();
         let cluster = Cluster { size: about.layout.cluster_entries, ..Cluster::default() };
@@ -175,8 +180,8 @@ impl TreeWriter {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let (branches, setting) = (&self.branches, self.about.layout.setting);
-        let made = map_in_order(&waiting, Compressor::new, |compressor, (number, entries)| {
-            branches[*number].names.basket(entries, setting, compressor)
+        let made = map_in_order(&waiting, BasketTools::new, |tools, (number, entries)| {
+            branches[*number].basket(entries, setting, tools)
         });
         let path = self.path();
         for ((number, entries), basket) in waiting.iter().zip(made) {
@@ -221,6 +226,24 @@ impl TreeWriter {
         self.file.output().publish()?;
         let (entries_count, clusters_count) = (self.entries_count, self.cluster.clusters_count);
         Ok(Written { entries_count, clusters_count, size_bytes })
+    }
+}
+
+impl Open {
+    fn basket(&self, entries: &EntryBytes, setting: Setting, tools: &mut BasketTools) -> FormatResult<NewBasket> {
+        let key_size = u32::from(self.frame.key_size()?);
+        let starts: Option<Vec<u32>> =
+            entries.starts.as_ref().map(|starts| starts.iter().map(|start| key_size + start).collect());
+        let bytes_max = self.made.basket_size as usize;
+        let form = BasketForm { stores_offsets: starts.is_some(), bytes_max, setting };
+        let contents = BasketContents {
+            data: &mut entries.data.clone(),
+            starts: starts.as_deref().unwrap_or_default(),
+            displacements: None,
+            entries_count: entries.count,
+            process_ids_before: 0,
+        };
+        self.frame.record(&form, contents, tools)
     }
 }
 

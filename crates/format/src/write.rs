@@ -1,6 +1,7 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
 mod basket;
+mod basket_record;
 pub mod classes;
 mod datime;
 mod embedded;
@@ -17,9 +18,9 @@ mod record_class;
 mod slim;
 mod sum;
 pub mod tree_record;
-pub mod value_basket;
 
 pub use basket::BasketTools;
+pub use basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
 pub use datime::datime;
 pub use embedded::embedded_record;
 pub use emit::Changes;
@@ -28,7 +29,7 @@ pub use file::{FileFrame, NewDirectory, RecordPlace};
 pub use index::TreeIndex;
 pub use infos::{join_infos, InfoList};
 pub use key::{move_record, NewKey, NewPlace};
-pub use new_basket::{BasketForm, BasketFrame, BasketMaker, Bounds, Entries, NewBasket, References};
+pub use new_basket::{BasketMaker, Bounds, Entries, References};
 pub use record::{Kept, KeptKind, Owner, Recording};
 pub use slim::slim;
 pub use sum::{Addend, Sum};

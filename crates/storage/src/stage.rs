@@ -6,14 +6,13 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
-use rustix::io::pwrite;
 
 use crate::limits::{STAGE_LANES, STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES};
 use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageError, Store};
@@ -282,23 +281,8 @@ fn copy_lane(
             starts.map(|at| RangeRead::reusing(range(at), buffers.pop().unwrap_or_default())).collect();
         sum = sum + inner.read_ranges(&mut reads).map_err(NoCopy::Read)?;
         for read in reads {
-            write(part, read.bytes(), read.range.offset)?;
+            part.write_all_at(read.bytes(), read.range.offset)?;
             buffers.push(read.into_buffer().0);
         }
     }
-}
-
-fn write(part: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match pwrite(part, bytes, at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                at += count as u64;
-                bytes = &bytes[count..];
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }

@@ -7,7 +7,8 @@ use branchline_format::write::{OwnerKind, Recording};
 use super::slow::BranchForm;
 
 /// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
-/// the branch, else as the file says in a number of ROOT.
+/// the branch, else as the file says in a number of ROOT. What a branch says of itself is not believed where it says that
+/// nothing is compressed, and its baskets are: uproot writes so.
 pub(crate) fn forms(
     tree: &TTree,
     recording: &Recording<'_>,
@@ -19,7 +20,9 @@ pub(crate) fn forms(
         let mut owners = recording.owners.iter();
         let owner = owners.position(|owner| owner.kind == OwnerKind::Branch && owner.id == branch.object_id);
         let length = owner.map_or(0, |owner| recording.value(owner, "fEntryOffsetLen"));
-        let own = Setting::of_root(branch.compress).unwrap_or(usual);
+        let is_compressed = branch.compressed_bytes < branch.plain_bytes;
+        let own = Setting::of_root(branch.compress).filter(|own| *own != Setting::NONE || !is_compressed);
+        let own = own.unwrap_or(usual);
         BranchForm { stores_offsets: length > 0, setting: codec.unwrap_or(own) }
     };
     tree.branches.iter().map(form).collect()

@@ -6,7 +6,6 @@ use branchline_format::column::Column as Values;
 use branchline_format::ntuple::number::real16;
 use branchline_format::write::key::push_string;
 use branchline_format::write::tree_record::BranchKind;
-use branchline_format::write::value_basket::EntryBytes;
 
 use super::branches::Source;
 
@@ -17,6 +16,17 @@ const COLLECTION_VERSION: u16 = 10;
 
 /// Numbers of half precision, which become floats.
 const HALF: &str = "f2";
+
+/// Entries of a branch that go into one basket, as they are streamed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EntryBytes {
+    /// The bytes of all.
+    pub(super) data: Vec<u8>,
+    /// Where each begins; nothing where all have as many bytes.
+    pub(super) starts: Option<Vec<u32>>,
+    /// How many there are.
+    pub(super) count: u64,
+}
 
 /// Why values are not those that the branch takes.
 type Unlike = &'static str;

@@ -7,31 +7,14 @@
 use std::ops::Range;
 
 use crate::basket::Plain;
-use crate::compress::Setting;
 use crate::error::{FormatError, Result};
 use crate::layout::Kind;
 
 use super::basket::BasketTools;
-use super::key::{push_seek, push_string, string_size};
+use super::basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket, BYTES_MAX};
 
-/// TKey's class version, with places of 64 bits, as the keys of baskets always have them.
-const KEY_VERSION: i16 = 1004;
-/// Bytes of such a key without its texts.
-const KEY_BYTES: u64 = 34;
-/// TBasket's class version.
-const BASKET_VERSION: i16 = 3;
-/// Bytes behind the key: version, four numbers and a flag.
-const HEAD_BYTES: u64 = 19;
-const CLASS_NAME: &[u8] = b"TBasket";
 /// The tag of a reference refers to a class (kClassMask).
 const CLASS_MASK: u32 = 0x8000_0000;
-/// Where the cycle stands in a key, with the place of the record behind it.
-const CYCLE_AT: usize = 16;
-/// The highest bits of the directory's place say how many process ids are in front of those of the entries.
-const PROCESS_BITS: u32 = 48;
-/// No basket is longer (TBuffer's limit).
-const BYTES_MAX: usize = 1 << 30;
-
 /// Where the references in a basket's entries are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum References {
@@ -115,58 +98,6 @@ impl Entries {
     }
 }
 
-impl NewBasket {
-    /// Says which basket of its branch it is, and where it lies.
-    pub fn place(&mut self, number: usize, seek: u64) {
-        for (at, byte) in (CYCLE_AT..).zip((number as u16).to_be_bytes().into_iter().chain(seek.to_be_bytes())) {
-            if let Some(place) = self.record.get_mut(at) {
-                *place = byte;
-            }
-        }
-    }
-}
-
-/// What the key of a basket says.
-#[derive(Debug, Clone)]
-pub struct BasketFrame {
-    /// Name of its branch.
-    pub branch: Vec<u8>,
-    /// Name of its tree.
-    pub tree: Vec<u8>,
-    /// When it was made, as TDatime packs it.
-    pub date: u32,
-    /// Where the directory of the tree lies.
-    pub seek_directory: u64,
-}
-
-impl BasketFrame {
-    fn key_size(&self) -> u64 {
-        KEY_BYTES + HEAD_BYTES + [CLASS_NAME, &self.branch, &self.tree].map(string_size).iter().sum::<u64>()
-    }
-}
-
-/// How new baskets are made.
-#[derive(Debug, Clone, Copy)]
-pub struct BasketForm {
-    /// Whether they say where their entries begin; else all entries have one size.
-    pub stores_offsets: bool,
-    /// Bytes at most with its key, before compression, unless a single entry takes more (TBranch::fBasketSize).
-    pub bytes_max: usize,
-    /// How they are compressed.
-    pub setting: Setting,
-}
-
-/// A basket that was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewBasket {
-    /// Its record, whose key does not say yet which basket it is and where it lies.
-    pub record: Vec<u8>,
-    /// Entries in it.
-    pub entries_count: u64,
-    /// Bytes before compression, key included.
-    pub plain_size: u64,
-}
-
 /// A basket in the making.
 #[derive(Debug)]
 pub struct BasketMaker<'t> {
@@ -186,13 +117,12 @@ pub struct BasketMaker<'t> {
 impl<'t> BasketMaker<'t> {
     /// An empty basket.
     pub fn new(frame: BasketFrame, form: BasketForm, tools: &'t mut BasketTools) -> Result<Self> {
-        let key_size = u16::try_from(frame.key_size())
-            .map_err(|_| FormatError::unsupported("the names of a branch and its tree are too long for a key"))?;
+        let key_size = frame.key_size()?.into();
         Ok(Self {
             frame,
             form,
             tools,
-            key_size: key_size.into(),
+            key_size,
             data: Vec::new(),
             offsets: Vec::new(),
             displacements: None,
@@ -309,63 +239,19 @@ impl<'t> BasketMaker<'t> {
         Ok(self.made)
     }
 
-    /// TBasket::WriteBuffer.
     fn finish_basket(&mut self) -> Result<()> {
-        let last = u64::from(self.key_size) + self.data.len() as u64;
-        if self.form.stores_offsets {
-            push_array(&mut self.data, &self.offsets);
-            if let Some(displacements) = &self.displacements {
-                push_array(&mut self.data, displacements);
-            }
-        }
-        let mut record = Vec::with_capacity(self.key_size as usize + self.data.len() / 2);
-        self.push_key(last, &mut record)?;
-        self.tools.push_compressed(self.form.setting, &self.data, &mut record);
-        let size = number(record.len() as u64)?;
-        record[..4].copy_from_slice(&size.to_be_bytes());
-        let plain_size = u64::from(self.key_size) + self.data.len() as u64;
-        self.made.push(NewBasket { record, entries_count: self.entries_count as u64, plain_size });
+        let contents = BasketContents {
+            data: &mut self.data,
+            starts: &self.offsets,
+            displacements: self.displacements.as_deref(),
+            entries_count: self.entries_count as u64,
+            process_ids_before: self.process_ids_before,
+        };
+        self.made.push(self.frame.record(&self.form, contents, self.tools)?);
         self.data.clear();
         self.offsets.clear();
         self.displacements = None;
         self.entries_count = 0;
         Ok(())
     }
-
-    /// The key without size and place, and the head of the basket behind it.
-    fn push_key(&self, last: u64, out: &mut Vec<u8>) -> Result<()> {
-        out.extend([0; 4]);
-        out.extend(KEY_VERSION.to_be_bytes());
-        out.extend(number(self.data.len() as u64)?.to_be_bytes());
-        out.extend(self.frame.date.to_be_bytes());
-        out.extend((self.key_size as u16).to_be_bytes());
-        out.extend([0; 2]);
-        push_seek(out, 0, true)?;
-        push_seek(out, self.frame.seek_directory | u64::from(self.process_ids_before) << PROCESS_BITS, true)?;
-        for text in [CLASS_NAME, &self.frame.branch, &self.frame.tree] {
-            push_string(out, text)?;
-        }
-        let entry_size = match self.form.stores_offsets {
-            true => self.entries_count + 1,
-            false => self.entry_size.unwrap_or(0),
-        };
-        out.extend(BASKET_VERSION.to_be_bytes());
-        for size in [last.max(self.form.bytes_max as u64), entry_size as u64, self.entries_count as u64, last] {
-            out.extend(number(size)?.to_be_bytes());
-        }
-        out.push(0);
-        Ok(())
-    }
-}
-
-fn number(size: u64) -> Result<i32> {
-    i32::try_from(size)
-        .map_err(|_| FormatError::unsupported(format!("a basket of {size} bytes is larger than ROOT has room for")))
-}
-
-/// TBuffer::WriteArray of one number for each entry and one more.
-fn push_array(out: &mut Vec<u8>, numbers: &[u32]) {
-    out.extend((numbers.len() as u32 + 1).to_be_bytes());
-    numbers.iter().for_each(|number| out.extend(number.to_be_bytes()));
-    out.extend([0; 4]);
 }

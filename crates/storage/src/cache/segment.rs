@@ -9,14 +9,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crc32c::crc32c;
-use rustix::io::{pread, pwrite};
 
 use crate::limits::{CACHE_PIECE_BYTES, CACHE_RECORD_BYTES_MAX, CACHE_TOUCH_PAUSE};
 use crate::ByteRange;
@@ -204,7 +203,7 @@ impl SegmentWriter {
         head.extend(crc32c(key.as_bytes()).to_le_bytes());
         head.extend(crc32c(&head).to_le_bytes());
         head.extend(key.as_bytes());
-        write_at(&file, &head, 0)?;
+        file.write_all_at(&head, 0)?;
         let (process, size_bytes) = (std::process::id(), head.len() as u64);
         Ok(Self { file, segment: Segment::new(path), process, size_bytes })
     }
@@ -226,41 +225,16 @@ impl SegmentWriter {
         head.extend(crc32c(&head).to_le_bytes());
         head.extend(table);
         let position = self.size_bytes + head.len() as u64;
-        write_at(&self.file, &head, self.size_bytes)?;
-        write_at(&self.file, bytes, position)?;
+        self.file.write_all_at(&head, self.size_bytes)?;
+        self.file.write_all_at(bytes, position)?;
         self.size_bytes = position + range.length;
         Ok(Record { range, segment: Arc::clone(&self.segment), position, sums })
     }
 }
 
-fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match pwrite(file, bytes, at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                at += count as u64;
-                bytes = &bytes[count..];
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-fn read_at(file: &File, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
-    while !into.is_empty() {
-        match pread(file, &mut *into, at) {
-            Ok(0) => return Err(damaged()),
-            Ok(count) => {
-                at += count as u64;
-                into = &mut into[count..];
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+fn read_at(file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
+    let cut = |error: io::Error| if error.kind() == io::ErrorKind::UnexpectedEof { damaged() } else { error };
+    file.read_exact_at(into, at).map_err(cut)
 }
 
 fn damaged() -> io::Error {
