@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+
+
+def _names(sentence: str, path: str) -> bool:
+    """Whether a sentence has a path in it: not as a part of a word or of a longer path."""
+    return re.search(rf"(?<![\w./~-]){re.escape(path)}(?![\w/-])", sentence) is not None
 
 
 class BranchlineError(Exception):
@@ -22,7 +28,7 @@ class BranchlineError(Exception):
 
     def __str__(self) -> str:
         parts = []
-        if self.path is not None and self.path not in self.what:
+        if self.path is not None and not _names(self.what, self.path):
             parts.append(f"{self.path}: ")
         parts.append(self.what)
         if self.hint:

@@ -8,6 +8,7 @@ mod errors;
 mod files;
 mod journal;
 mod merge;
+mod output;
 mod proxy;
 mod records;
 mod store;
@@ -32,6 +33,8 @@ mod _core {
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
     use super::merge::{compare, Merge};
+    #[pymodule_export]
+    use super::output::NewFile;
     #[pymodule_export]
     use super::proxy::{check_trouble, Proxy};
     #[pymodule_export]

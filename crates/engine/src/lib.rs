@@ -27,7 +27,7 @@ mod ntuple;
 pub mod ntuple_write;
 pub mod object;
 mod opening;
-mod output;
+pub mod output;
 mod page_decode;
 mod page_fetch;
 pub mod places;

@@ -69,6 +69,11 @@ pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100
 pub const JOURNAL_BYTES: u64 = 256 << 20;
 /// See [`JOURNAL_BYTES`].
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
+/// How often it is tried to begin an output that somebody who begins at the same moment looks at, to see whether a killed
+/// process left it; and the pause between.
+pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
+/// See [`OUTPUT_BEGINNINGS_COUNT`].
+pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// Baskets that are made anew have at most so many bytes before compression, if nobody says otherwise: a few hundred

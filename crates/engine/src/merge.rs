@@ -243,11 +243,11 @@ impl Merge {
         if self.options.proves {
             volumes.finished.iter_mut().try_for_each(|volume| proof::check(volume, || self.check_stopped()))?;
         }
-        for mut volume in volumes.finished {
-            volume.file.output().publish()?;
+        for volume in &mut volumes.finished {
             merged.outputs.push(volume.file.output().path().to_owned());
             merged.add(&volume.merged);
         }
+        publish(volumes.finished)?;
         keeping.end();
         Ok(merged)
     }
@@ -320,6 +320,19 @@ impl Merge {
             None => Ok(()),
         }
     }
+}
+
+/// Gives all outputs their names: the first at the end, so that what has the name that was asked for is never without
+/// the others; and none of them, if one cannot have it.
+fn publish(finished: Vec<Finished>) -> Result<()> {
+    let mut outputs: Vec<Output> = finished.into_iter().map(|volume| volume.file.into_output()).collect();
+    for number in (0..outputs.len()).rev() {
+        if let Err(error) = outputs[number].publish() {
+            outputs.drain(..).skip(number + 1).for_each(Output::withdraw);
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// The outputs.

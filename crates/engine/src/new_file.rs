@@ -91,6 +91,11 @@ impl NewFile {
         &mut self.output
     }
 
+    /// The file alone, when it is whole.
+    pub(crate) fn into_output(self) -> Output {
+        self.output
+    }
+
     /// Where the next bytes come to lie.
     pub(crate) fn end(&self) -> u64 {
         self.output.end()

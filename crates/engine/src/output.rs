@@ -1,19 +1,22 @@
 //! A file that is made: under another name until it is whole.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::limits;
 
 /// A file that is being written, and goes if it is not published.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     path: PathBuf,
     temporary: PathBuf,
     file: File,
     end: u64,
+    /// Whether it takes the name of a file that is there.
+    replaces: bool,
     /// Whether it stays under the name that it has.
     is_kept: bool,
 }
@@ -21,20 +24,17 @@ pub(crate) struct Output {
 impl Output {
     /// Begins a file. One of this name that is there is replaced at the end, or refused now; one of the inputs is never
     /// replaced.
-    pub(crate) fn create(path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
+    pub fn create(path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         Self::create_as(std::process::id(), path, replace, inputs)
     }
 
     /// The same, with this number in the name that it has until it is whole.
     pub(crate) fn create_as(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         check_free(path, replace, inputs)?;
-        clean_up(path);
+        clean_up(path)?;
         let temporary = temporary_of(path, number);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&temporary);
-        let file = file.map_err(|error| told(path, &error))?;
-        // Others that find it can tell that somebody still writes it.
-        file.try_lock().ok();
-        Ok(Self { path: path.to_owned(), temporary, file, end: 0, is_kept: false })
+        let file = begin(path, &temporary)?;
+        Ok(Self { path: path.to_owned(), temporary, file, end: 0, replaces: replace, is_kept: false })
     }
 
     /// Begins a file over what somebody who was killed left of it, which stays if it is not published.
@@ -42,11 +42,10 @@ impl Output {
         check_free(path, replace, inputs)?;
         let temporary = temporary_of(path, number);
         let file = OpenOptions::new().read(true).write(true).open(&temporary).map_err(|error| told(path, &error))?;
-        if file.try_lock().is_err() {
-            let message = "somebody else is writing this output";
-            return Err(ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message));
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(taken(path));
         }
-        Ok(Self { path: path.to_owned(), temporary, file, end: 0, is_kept: true })
+        Ok(Self { path: path.to_owned(), temporary, file, end: 0, replaces: replace, is_kept: true })
     }
 
     /// Where it is to be.
@@ -55,7 +54,7 @@ impl Output {
     }
 
     /// Where it is now.
-    pub(crate) fn temporary(&self) -> &Path {
+    pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
@@ -95,7 +94,7 @@ impl Output {
     }
 
     /// Returns when all of it is on the disk.
-    pub(crate) fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<()> {
         self.file.sync_all().map_err(|error| told(&self.path, &error))
     }
 
@@ -104,17 +103,37 @@ impl Output {
         self.file.sync_data().map_err(|error| told(&self.path, &error))
     }
 
-    /// Gives the file its name.
-    pub(crate) fn publish(&mut self) -> Result<()> {
-        let publish = || {
-            fs::rename(&self.temporary, &self.path)?;
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            // So that the name is on the disk, too.
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-        };
-        publish().map_err(|error| told(&self.path, &error))?;
+    /// Gives the file its name. A file that came to be there meanwhile is only replaced if that was allowed.
+    pub fn publish(&mut self) -> Result<()> {
+        if self.replaces {
+            fs::rename(&self.temporary, &self.path).map_err(|error| told(&self.path, &error))?;
+        } else {
+            self.publish_beside()?;
+        }
         self.is_kept = true;
-        Ok(())
+        // So that the name is on the disk, too.
+        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| told(&self.path, &error))
+    }
+
+    fn publish_beside(&self) -> Result<()> {
+        match fs::hard_link(&self.temporary, &self.path) {
+            Ok(()) => return fs::remove_file(&self.temporary).map_err(|error| told(&self.path, &error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Not all file systems have a second name for a file, and none of the others a way to ask only once.
+            Err(_) if fs::symlink_metadata(&self.path).is_err() => {
+                return fs::rename(&self.temporary, &self.path).map_err(|error| told(&self.path, &error));
+            }
+            Err(_) => {}
+        }
+        Err(refused(&self.path, "somebody else made a file of this name meanwhile").with_hint("--force replaces it"))
+    }
+
+    /// Takes back the name of a file that is whole, as it belongs to others that could not be made.
+    pub(crate) fn withdraw(self) {
+        if !self.replaces {
+            drop(fs::remove_file(&self.path));
+        }
     }
 }
 
@@ -153,43 +172,108 @@ fn prefix(path: &Path) -> String {
     format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Removes what others that were killed left of this file.
-fn clean_up(path: &Path) {
-    for (found, _) in leftovers(path) {
-        drop(fs::remove_file(found));
-    }
+/// Removes what others that were killed left of this file. One that somebody writes now is not theirs alone to make.
+fn clean_up(path: &Path) -> Result<()> {
+    let of_a_file = |name: &Path| name.extension().is_some_and(|end| end == "part");
+    each_leftover(path, |found, _, is_held| {
+        if is_held && of_a_file(found) {
+            return Err(taken(path));
+        }
+        if !is_held {
+            drop(fs::remove_file(found));
+        }
+        Ok(())
+    })
 }
 
 /// What others that were killed left of this file, with their numbers.
 fn leftovers(path: &Path) -> Vec<(PathBuf, u32)> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let prefix = prefix(path);
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    let seen = each_leftover(path, |name, number, is_held| {
+        if !is_held {
+            found.push((name.to_owned(), number));
+        }
+        Ok(())
+    });
+    drop(seen);
+    found
+}
+
+/// Shows what has the name of this file while it is written: its number, and whether somebody still holds it. It is
+/// held while it is shown, so that nobody begins to write what is looked at.
+fn each_leftover(path: &Path, mut show: impl FnMut(&Path, u32, bool) -> Result<()>) -> Result<()> {
+    let prefix = prefix(path);
+    for entry in fs::read_dir(folder_of(path)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let name = name.strip_suffix(JOURNAL).unwrap_or(&name);
         let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(PART));
         let Some(number) = number.and_then(|number| number.parse().ok()) else { continue };
-        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
-            found.push((entry.path(), number));
+        // What is no file would make who opens it wait.
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else { continue };
+        match file.try_lock() {
+            Ok(()) => show(&entry.path(), number, false)?,
+            Err(TryLockError::WouldBlock) => show(&entry.path(), number, true)?,
+            // Where nothing can be held nobody knows whose it is.
+            Err(TryLockError::Error(_)) => {}
         }
     }
-    found
+    Ok(())
 }
 
-/// Refuses a place where there is a file already, or one of the inputs.
+/// A new file that nobody else writes, whatever their number: processes of several machines, or threads of one.
+fn begin(path: &Path, temporary: &Path) -> Result<File> {
+    for _ in 0..limits::OUTPUT_BEGINNINGS_COUNT {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(temporary);
+        let file = file.map_err(|error| told(path, &error))?;
+        if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+            // Somebody may have taken it away as a leftover before it was held.
+            if number_of(file.metadata()) == number_of(fs::symlink_metadata(temporary)) {
+                file.set_len(0).map_err(|error| told(path, &error))?;
+                return Ok(file);
+            }
+        }
+        std::thread::sleep(limits::OUTPUT_BEGINNING_PAUSE);
+    }
+    Err(taken(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Refuses a place where there is a file already, or one of the inputs, or anything that no file may replace.
 fn check_free(path: &Path, replace: bool, inputs: &[String]) -> Result<()> {
-    let Ok(whole) = path.canonicalize() else { return Ok(()) };
-    let name = path.display().to_string();
-    let is_input = |input: &String| Path::new(input).canonicalize().is_ok_and(|input| input == whole);
-    if inputs.iter().any(is_input) {
-        return Err(ReadError::new(ReadErrorKind::Output, &name, "the output is one of the inputs"));
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    if let Ok(there) = fs::metadata(path) {
+        if there.is_dir() {
+            return Err(refused(path, "this is a directory").with_hint("name the file to make in it"));
+        }
+        if !there.is_file() {
+            return Err(refused(path, "this is a pipe or a device, not a file"));
+        }
+    }
+    let is_there = |whole: &PathBuf, input: &String| Path::new(input).canonicalize().is_ok_and(|input| input == *whole);
+    if path.canonicalize().is_ok_and(|whole| inputs.iter().any(|input| is_there(&whole, input))) {
+        return Err(refused(path, "the output is one of the inputs"));
     }
     if !replace {
-        let error = ReadError::new(ReadErrorKind::Output, &name, "there is a file of this name already");
-        return Err(error.with_hint("--force replaces it"));
+        return Err(refused(path, "there is a file of this name already").with_hint("--force replaces it"));
     }
     Ok(())
+}
+
+fn refused(path: &Path, message: &str) -> ReadError {
+    ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message)
+}
+
+fn taken(path: &Path) -> ReadError {
+    refused(path, "somebody else is writing this output").with_hint("wait until it is whole, or name another file")
 }
 
 fn told(path: &Path, error: &io::Error) -> ReadError {
@@ -197,6 +281,11 @@ fn told(path: &Path, error: &io::Error) -> ReadError {
     let told = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
     if error.kind() == io::ErrorKind::StorageFull {
         return told.with_hint("make room on the disk; nothing has the name of this output");
+    }
+    let first = path.components().next();
+    let is_scheme = |part: Component<'_>| part.as_os_str().to_string_lossy().ends_with(':');
+    if error.kind() == io::ErrorKind::NotFound && first.is_some_and(is_scheme) {
+        return told.with_hint("an output is a local file; copy it there when it is whole");
     }
     told
 }

@@ -46,7 +46,7 @@ pub use counted::{Counted, Remarks};
 pub use error::{Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
 pub use links::{link_to, links, Link};
-pub use local::{LocalFile, LocalWay};
+pub use local::{was_written_to, LocalFile, LocalWay};
 pub use memory::Memory;
 pub use open::open;
 pub use range::{ByteRange, RangeRead};

@@ -26,6 +26,12 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
 
 def _file_at(location: str, template: DataFile) -> DataFile:
     first, *replicas = replicas_in(location)
+    try:
+        first.encode()
+    except UnicodeEncodeError:
+        named = first.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        hint = "rename it, or make a symbolic link to it"
+        raise DatasetError(f"the name of the file {named} is not UTF-8", hint=hint) from None
     path = without_secrets(first)
     return replace(template, path=path, location="" if path == first else first, replicas=tuple(replicas))
 

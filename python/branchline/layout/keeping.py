@@ -80,7 +80,7 @@ def skim(
 def _opened(file: DataFile, access: Access | None) -> File:
     if file.entry_start != 0 or file.entry_stop is not None:
         raise DatasetError("files are merged whole, not a range of entries", path=file.path)
-    return File(file.location or file.path, access=access)
+    return File(file.opens, access=access)
 
 
 def _with_those_below(tree: Tree, names: Sequence[str]) -> set[str]:

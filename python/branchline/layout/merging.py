@@ -14,9 +14,14 @@ from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.limits import parse_bytes
+from branchline.locations import shown
 
 #: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
 Order = Literal["offset", "branch", "entry"]
+#: Entries of a tree are counted below this.
+ENTRIES_END = 2**63
+#: What ROOT reads of a basket at most, with its key.
+BASKET_BYTES_MAX = 2**30
 #: How often who watches is told, in seconds.
 REPORT_PAUSE_S = 0.1
 
@@ -148,7 +153,7 @@ def run_merge(wanted: dict[str, Any], progress: Callable[[MergeProgress], None] 
         raise OptionError(str(error)) from None
     made = _run(job, len(wanted["inputs"]), progress)
     outputs = tuple(os.fspath(path) for path in made.pop("outputs"))
-    skipped = tuple(SkippedFile(path, reason) for path, reason in made.pop("skipped"))
+    skipped = tuple(SkippedFile(shown(path), reason) for path, reason in made.pop("skipped"))
     left_out, notes = tuple(made.pop("left_out")), tuple(made.pop("notes"))
     if wanted["verify"]:
         notes += ("verified: what was written was read again and is the same",)
@@ -170,13 +175,17 @@ def _check_layout(
         raise OptionError(
             f"new baskets are laid down by entry, not by {order}", hint="branchline reorder does it in a second step"
         )
-    if cluster_events is not None and (cluster_events < 1 or cluster_bytes is not None):
-        raise OptionError("clusters have a number of events of 1 or more, or a number of bytes")
+    if cluster_events is not None and (not 1 <= cluster_events < ENTRIES_END or cluster_bytes is not None):
+        raise OptionError("clusters have a number of events from 1 to 2^63 - 1, or a number of bytes")
+    if basket_size is not None and not 1 <= parse_bytes(basket_size) <= BASKET_BYTES_MAX:
+        raise OptionError(
+            f"no basket is as large as {basket_size}", hint="give 1 byte to 1 GiB; ROOT's default is 32000"
+        )
     return rewrites
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
-    """The paths of a dataset, and the name of the one tree that they are to have."""
+    """What opens the files of a dataset, and the name of the one tree that they are to have."""
     files = tuple(Dataset.of(inputs))
     if not files:
         raise DatasetError("there is nothing to merge")
@@ -187,7 +196,7 @@ def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
     trees = set(names)
     if len(trees) > 1:
         raise DatasetError(f"several trees are named: {', '.join(sorted(str(name) for name in trees))}")
-    return [file.path for file in files], trees.pop()
+    return [file.opens for file in files], trees.pop()
 
 
 def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress], None] | None) -> dict[str, Any]:

@@ -11,11 +11,13 @@ import awkward as ak
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from branchline import _core
 from branchline.errors import OptionError, StorageError, UnsupportedBranchError
 from branchline.layout.fields import FieldPlan
 from branchline.layout.targets import Layout, Target
 
 CODECS = {"zstd": "zstd", "zlib": "gzip", "lz4": "lz4", "none": "none"}
+LEVELS = tuple("123456789")
 
 
 class ParquetFile:
@@ -23,17 +25,16 @@ class ParquetFile:
 
     def __init__(self, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
         self._path = target.path
-        _check_free(target)
         codec, _, level = layout.codec.partition(":")
-        if codec not in CODECS:
+        if codec not in CODECS or (level and level not in LEVELS):
             raise OptionError(f"Parquet has no codec {layout.codec!r}", hint="one of zstd:5, zlib:6, lz4, none")
         self._schema = _table(plan, tree.arrays(plan.paths(), entry_stop=0)).schema
         metadata = {b"name": target.name.encode(), b"title": target.title.encode()}
-        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
         self._row_groups = 0
+        self._output = _core.NewFile(self._path, target.inputs, target.force)
         with _told(self._path):
             self._writer = pq.ParquetWriter(
-                self._temporary,
+                self._output.temporary,
                 self._schema.with_metadata(metadata),
                 compression=CODECS[codec],
                 compression_level=int(level) if level and codec != "lz4" else None,
@@ -53,16 +54,14 @@ class ParquetFile:
         """Ends the file; row groups and bytes that it has."""
         with _told(self._path):
             self._writer.close()
-            with self._temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            self._temporary.replace(self._path)
-            return self._row_groups, self._path.stat().st_size
+        self._output.publish()
+        return self._row_groups, self._path.stat().st_size
 
     def abandon(self) -> None:
         """Leaves nothing of it."""
         with contextlib.suppress(Exception):
             self._writer.close()
-        self._temporary.unlink(missing_ok=True)
+        self._output.abandon()
 
 
 def _table(plan: FieldPlan, chunk: ak.Array) -> pa.Table:
@@ -76,17 +75,6 @@ def _table(plan: FieldPlan, chunk: ak.Array) -> pa.Table:
             message = f"branch {name} cannot be written to Parquet: {error}"
             raise UnsupportedBranchError(message, hint="leave it out with --drop") from None
     return pa.table(columns)
-
-
-def _check_free(target: Target) -> None:
-    if not target.path.exists():
-        return
-    if any(os.path.realpath(one) == os.path.realpath(target.path) for one in target.inputs):
-        raise StorageError("the output is one of the inputs", path=os.fspath(target.path))
-    if not target.force:
-        raise StorageError(
-            "there is a file of this name already", path=os.fspath(target.path), hint="--force replaces it"
-        )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ use branchline_format::file::{read_key_at, read_object, TKey};
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::{adds_up, Addend, FileFrame};
-use branchline_storage::Access;
+use branchline_storage::{was_written_to, Access};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
@@ -218,6 +218,16 @@ impl Input {
             }
         }
         all.digest128().max(1)
+    }
+
+    /// Refuses what was written to since it was opened: a part of what was copied may be from before, and a part not.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        let path = self.file.path();
+        if !self.file.identity().is_some_and(|identity| was_written_to(Path::new(path), &identity)) {
+            return Ok(());
+        }
+        let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed while it was merged");
+        Err(error.with_hint("merge again when nobody writes it any more"))
     }
 
     /// The plain bytes of its list of streamer infos, and the size of the key in front of it.

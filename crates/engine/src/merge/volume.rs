@@ -160,7 +160,13 @@ impl Volume {
         self.check(&input)?;
         let mark = self.file.mark();
         let process_ids_count = self.process_ids.len();
-        let written = self.write(&input, copier);
+        let written = self.write(&input, copier).and_then(|copies| {
+            // Entries that came to new baskets stay in them.
+            self.is_torn |= copier.options.rewriting.is_some();
+            input.check_unchanged()?;
+            self.is_torn = false;
+            Ok(copies)
+        });
         let copies = match written {
             Ok(copies) => copies,
             // What is there already stays there.

@@ -1,6 +1,6 @@
 //! A file that the operating system can open by its path.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -36,6 +36,20 @@ pub struct LocalFile {
     fallback: OnceLock<String>,
 }
 
+/// What tells a local file from others, and from itself when it was written to.
+fn identity_of(about: &Metadata) -> String {
+    let (device, inode) = (about.dev(), about.ino());
+    format!("{} {device}:{inode} {}.{:09}", about.len(), about.mtime(), about.mtime_nsec())
+}
+
+/// Whether the file at this path is still the one that had this identity, but was written to since. One that another
+/// file took the place of is as it was for those who have it open.
+pub fn was_written_to(path: &Path, identity: &str) -> bool {
+    let file = |identity: &str| identity.split(' ').nth(1).map(str::to_owned);
+    let Ok(now) = std::fs::metadata(path).map(|about| identity_of(&about)) else { return false };
+    now != identity && file(&now) == file(identity)
+}
+
 impl LocalFile {
     /// Opens the file at `location`; messages call it `path`, as the user did.
     pub fn open(path: &str, location: &Path, way: LocalWay) -> Result<Self> {
@@ -52,7 +66,7 @@ impl LocalFile {
         let about = file.metadata().map_err(not_opened)?;
         let size_bytes = about.len();
         let (device, inode) = (about.dev(), about.ino());
-        let identity = format!("{size_bytes} {device}:{inode} {}.{:09}", about.mtime(), about.mtime_nsec());
+        let identity = identity_of(&about);
         let host = rustix::system::uname();
         let mut opened = Self {
             is_on_network: is_on_network(&file),

@@ -6,5 +6,5 @@ mod file;
 mod uring;
 mod way;
 
-pub use file::LocalFile;
+pub use file::{was_written_to, LocalFile};
 pub use way::LocalWay;

@@ -1,0 +1,161 @@
+"""Outputs in places where they cannot, or must not, be: what is there stays, and the message says what it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uproot
+
+from branchline.access import Access
+from branchline.errors import BadFileError, BranchlineError, DatasetError, StorageError
+from branchline.layout import MergeProgress, convert, merge
+
+
+#: A merge is watched some times before it is whole.
+SLOW = Access(throttle="requests=60/s")
+
+
+def write(path: Path, **columns: np.ndarray) -> str:
+    with uproot.recreate(path) as file:
+        file.mktree("events", {name: column.dtype for name, column in columns.items()})
+        file["events"].extend(columns)
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["root", "parquet"])
+@pytest.mark.parametrize("force", [False, True])
+def test_links_devices_and_folders_are_not_replaced(tmp_path: Path, ending: str, force: bool) -> None:
+    inputs = [write(tmp_path / "a.root", x=np.arange(3))]
+
+    def make(output: Path) -> None:
+        if ending == "parquet":
+            convert(inputs, output, force=force, to="parquet")
+        else:
+            merge(inputs, output, force=force)
+
+    pipe, folder = tmp_path / f"pipe.{ending}", tmp_path / f"folder.{ending}"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    with pytest.raises(StorageError, match=r"pipe\..*: this is a pipe or a device"):
+        make(pipe)
+    with pytest.raises(StorageError, match=r"folder\..*: this is a directory"):
+        make(folder)
+    assert pipe.is_fifo()
+    loop, dangling = tmp_path / f"loop.{ending}", tmp_path / f"dangling.{ending}"
+    loop.symlink_to(loop.name)
+    dangling.symlink_to("nowhere")
+    for link in (loop, dangling):
+        if force:
+            make(link)
+            assert not link.is_symlink()
+        else:
+            with pytest.raises(StorageError, match="already"):
+                make(link)
+            assert link.is_symlink()
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
+
+
+def test_a_path_is_named_even_if_its_letters_are_in_the_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.root", x=np.arange(3))
+    monkeypatch.chdir(tmp_path)
+    Path("d").mkdir()
+    with pytest.raises(StorageError, match=r"^d: this is a directory"):
+        merge([path], "d")
+
+
+@pytest.mark.parametrize("ending", ["root", "parquet"])
+def test_what_somebody_made_meanwhile_stays(tmp_path: Path, ending: str) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.arange(10)) for number in range(30)]
+    output = tmp_path / f"all.{ending}"
+
+    def interfere(_: object) -> None:
+        output.write_text("precious")
+
+    with pytest.raises(StorageError, match="somebody else made a file of this name meanwhile.*--force"):
+        if ending == "parquet":
+            convert(inputs, output, progress=interfere, access=SLOW)
+        else:
+            merge(inputs, output, progress=interfere, access=SLOW)
+    assert output.read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
+
+
+@pytest.mark.parametrize("ending", ["root", "parquet"])
+def test_of_several_that_write_the_same_output_one_does(tmp_path: Path, ending: str) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.arange(10)) for number in range(20)]
+    output = tmp_path / f"all.{ending}"
+    ended: list[object] = []
+    together = threading.Barrier(4)
+
+    def work() -> None:
+        together.wait()
+        try:
+            made = convert(inputs, output) if ending == "parquet" else merge(inputs, output)
+            ended.append(made.entries)
+        except StorageError as error:
+            ended.append(error.what)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ended.count(200) == 1
+    assert all("somebody else" in one or "already" in one for one in ended if isinstance(one, str))
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
+
+
+def test_if_one_of_several_outputs_cannot_be_there_none_is(tmp_path: Path) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.arange(10)) for number in range(30)]
+
+    def interfere(_: MergeProgress) -> None:
+        (tmp_path / "all_2.root").write_text("precious")
+
+    with pytest.raises(StorageError, match=r"all_2\.root: "):
+        merge(inputs, tmp_path / "all.root", max_size=1, progress=interfere, access=SLOW)
+    assert sorted(path.name for path in tmp_path.glob("all*")) == ["all_2.root"]
+
+
+def test_what_a_killed_conversion_left_goes_with_the_next(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.root", x=np.arange(3))
+    for ending in ("root", "parquet"):
+        (tmp_path / f".b.{ending}.4194000.part").write_text("left")
+        convert([path], tmp_path / f"b.{ending}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.root", "b.parquet", "b.root"]
+
+
+def test_an_input_that_is_written_over_while_it_is_merged_is_told(tmp_path: Path) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.arange(10)) for number in range(30)]
+
+    def interfere(_: MergeProgress) -> None:
+        # Some of them are open now.
+        for path in inputs:
+            with open(path, "r+b") as file:
+                file.write(b"root")
+
+    with pytest.raises(BadFileError, match=r"\d\.root: .*changed while it was"):
+        merge(inputs, tmp_path / "all.root", progress=interfere, access=SLOW)
+    assert not (tmp_path / "all.root").exists()
+
+
+def test_sizes_and_names_that_cannot_be_are_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.root", x=np.arange(3))
+    output = tmp_path / "b.root"
+    for option in ("max_size", "basket_size", "cluster_bytes", "memory_limit"):
+        with pytest.raises(BranchlineError, match="99999999999 TB|no basket"):
+            merge([path], output, **{option: "99999999999 TB"})  # type: ignore[arg-type]
+    with pytest.raises(BranchlineError, match="clusters"):
+        merge([path], output, cluster_events=2**63)
+    if sys.platform == "linux":
+        odd = os.fsencode(tmp_path) + b"/\xff.root"
+        os.link(path, odd)
+        with pytest.raises(DatasetError, match=r"\\xff\.root is not UTF-8"):
+            merge([os.fsdecode(odd)], output)
+    assert not output.exists()
