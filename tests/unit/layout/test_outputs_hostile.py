@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ import uproot
 from branchline.access import Access
 from branchline.errors import BadFileError, BranchlineError, DatasetError, StorageError
 from branchline.layout import MergeProgress, convert, merge
-
 
 #: A merge is watched some times before it is whole.
 SLOW = Access(throttle="requests=60/s")
@@ -78,11 +78,9 @@ def test_what_somebody_made_meanwhile_stays(tmp_path: Path, ending: str) -> None
     def interfere(_: object) -> None:
         output.write_text("precious")
 
-    with pytest.raises(StorageError, match="somebody else made a file of this name meanwhile.*--force"):
-        if ending == "parquet":
-            convert(inputs, output, progress=interfere, access=SLOW)
-        else:
-            merge(inputs, output, progress=interfere, access=SLOW)
+    make: Callable[..., object] = convert if ending == "parquet" else merge
+    with pytest.raises(StorageError, match=r"somebody else made a file of this name meanwhile.*--force"):
+        make(inputs, output, progress=interfere, access=SLOW)
     assert output.read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
 
@@ -149,7 +147,7 @@ def test_sizes_and_names_that_cannot_be_are_told(tmp_path: Path) -> None:
     path = write(tmp_path / "a.root", x=np.arange(3))
     output = tmp_path / "b.root"
     for option in ("max_size", "basket_size", "cluster_bytes", "memory_limit"):
-        with pytest.raises(BranchlineError, match="99999999999 TB|no basket"):
+        with pytest.raises(BranchlineError, match=r"99999999999 TB|no basket"):
             merge([path], output, **{option: "99999999999 TB"})  # type: ignore[arg-type]
     with pytest.raises(BranchlineError, match="clusters"):
         merge([path], output, cluster_events=2**63)
