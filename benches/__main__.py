@@ -25,7 +25,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links",
+    "links", "tracing",
 )  # fmt: skip
 
 
@@ -175,6 +175,10 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path) -> 
         from benches.links import links_page
 
         pages["links"] = links_page(cache, (size.split_files, size.large_file_bytes), results, say)
+    if "tracing" in chosen:
+        from benches.tracing_cost import tracing_page
+
+        pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, 5 * size.split_repeats, say)
     for name, (page, rows) in pages.items():
         write_results(results, name, page, [], [])
         (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")

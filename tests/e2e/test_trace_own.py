@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -139,7 +140,7 @@ def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: P
     )
     folder = tmp_path / "t.parquet.unfinished"
     end = time.monotonic() + 60
-    while time.monotonic() < end and not any("\nU\t" in one.read_text() for one in folder.glob("*.journal")):
+    while time.monotonic() < end and not any(b"U\0\0\0" in one.read_bytes() for one in folder.glob("*.journal")):
         time.sleep(0.05)
     kill_tree(job.pid)
     job.wait()
@@ -158,7 +159,7 @@ def kill_tree(process: int) -> None:
         one.send_signal(signal.SIGKILL)
 
 
-def test_a_journal_that_is_cut_in_a_line_is_read_up_to_there(files: list[Path], tmp_path: Path) -> None:
+def test_a_journal_that_is_cut_in_a_record_is_read_up_to_there(files: list[Path], tmp_path: Path) -> None:
     from branchline.tree import File
 
     with recording(tmp_path / "t.parquet", "a test"):
@@ -167,11 +168,44 @@ def test_a_journal_that_is_cut_in_a_line_is_read_up_to_there(files: list[Path], 
         time.sleep(0.5)
         shutil.copytree(folder, tmp_path / "u.parquet.unfinished")
     (journal,) = (tmp_path / "u.parquet.unfinished").glob("*.journal")
-    text = journal.read_text()
-    journal.write_text(text[: text.rindex("\nR\t") + 9])
+    content = journal.read_bytes()
+    begin = content.rindex(b"R\0\0\0")
+    (length,) = struct.unpack_from("<I", content, begin + 8)
+    journal.write_bytes(content[: begin + 12 + length - 9])
     whole, cut = read_trace(tmp_path / "t.parquet"), recover(tmp_path / "u.parquet")
     assert told(cut) == [one for one in told(whole) if one in told(cut)]
     assert len(told(cut)) == len(told(whole)) - 1
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from branchline.tracing.recording import recording
+from branchline.tree import File
+
+def read(path, branch):
+    File(path).tree().arrays([branch])
+
+with recording(Path(sys.argv[1]), "a test"):
+    read(sys.argv[2], "branch_1")
+    for number in range(3):
+        if os.fork() == 0:
+            read(sys.argv[3], f"branch_{number}")
+            os._exit(0)
+        os.wait()
+    read(sys.argv[2], "branch_2")
+"""
+
+
+def test_forked_processes_tell_what_they_read_and_nothing_of_the_parent(files: list[Path], tmp_path: Path) -> None:
+    under_strace(tmp_path, sys.executable, "-c", FORKED, tmp_path / "t.parquet", files[1], files[2])
+    trace = read_trace(tmp_path / "t.parquet")
+    until_s = (trace.about["started_unix_ns"] + trace.about["wall_ns"]) / 1e9
+    assert told(trace) == reads_in(tmp_path, files, until_s)
+    rows = trace.rows_of(REQUEST).to_pylist()
+    processes = {path: {row["process"] for row in rows if row["file"] == str(path)} for path in files[1:]}
+    assert [len(processes[path]) for path in files[1:]] == [1, 3]
+    assert not processes[files[1]] & processes[files[2]]
 
 
 def test_one_trace_is_recorded_at_a_time(tmp_path: Path) -> None:

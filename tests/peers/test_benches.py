@@ -88,6 +88,16 @@ def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, t
     assert (results / "layouts.png").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_a_trace_costs_is_measured(shared: Path, tmp_path: Path) -> None:
+    results = run_benches(tmp_path, "tracing")
+    rows = json.loads((results / "tracing.json").read_text())["rows"]
+    assert len(rows) == 6
+    assert all(row["told_bytes"] > 1000 and len(row["pairs"]) == 5 for row in rows)
+    assert "of processor time" in (results / "tracing.md").read_text()
+
+
 def test_requests_that_do_not_continue_the_one_before_are_seeks() -> None:
     ranges = [(0, 100), (100, 50), (150, 10), (400, 10), (0, 10), (10, 5)]
     reads = [Read(1, 1, "pread64", "a.root", 3, at, size, size, n, n + 1, None) for n, (at, size) in enumerate(ranges)]

@@ -1,98 +1,100 @@
-//! Every request told one by one, for who wants to see them: off unless it is begun, and then a few hundred nanoseconds
-//! for each. What is told is held in a queue of bounded length and written by a thread of its own, so that a process
-//! that is killed leaves what it told up to a moment before.
+//! Every request told one by one, for who wants to see them: off unless it is begun, and then some hundred nanoseconds
+//! for each. Each thread puts what it tells into a buffer of its own, of bounded length; who fills it writes it, and a
+//! thread of the journal's own writes what the others have every now and then, so that a process that is killed leaves
+//! what it told up to a moment before.
 //!
-//! The file has a line for each thing, numbers with tabs between them, behind a letter: `N` gives a text a number, `R`
-//! is a request, `P` each range of a request for several, `U` a basket that was used, `W` a wait, `H` the head. Times are
-//! nanoseconds since 1970.
+//! `records` says what the file looks like. Times in it are nanoseconds since 1970.
+
+mod forks;
+mod names;
+mod records;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use names::{Known, Names};
+use records::{Buffer, BUFFER_MAX};
 
 /// A process that finds a folder here tells its requests there.
 pub const FOLDER_VARIABLE: &str = "BRANCHLINE_TRACE";
 /// What is told is written at the latest after this time.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
-/// The writing thread is woken when so much waits, and who tells more than the second number writes it itself: at
-/// 100 bytes each, that bounds the memory.
-const WAKE_AT: usize = 4096;
-const QUEUE_MAX: usize = 32_768;
 
 /// Bytes of a file from an offset on.
 pub type Span = (u64, u64);
 
-static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The number of the journal that is told to, which no other of this process has; 0 where nothing is told.
+static CURRENT: AtomicU64 = AtomicU64::new(0);
+static NEXT_JOURNAL: AtomicU64 = AtomicU64::new(1);
 static JOURNAL: RwLock<Option<Arc<Journal>>> = RwLock::new(None);
-static NEXT_REQUEST: AtomicU64 = AtomicU64::new(0);
-static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
+static NEXT_REQUEST: AtomicU32 = AtomicU32::new(0);
+static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
 
 thread_local! {
-    static THREAD: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    static THREAD: u32 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
     static ATTEMPT: Cell<u32> = const { Cell::new(0) };
     static QUEUED: Cell<Option<Instant>> = const { Cell::new(None) };
     static WAGON: RefCell<String> = const { RefCell::new(String::new()) };
+    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
 struct Journal {
+    number: u64,
     folder: PathBuf,
-    process: u32,
     start: Instant,
     start_ns: u64,
-    queue: Mutex<Queue>,
+    names: Mutex<Names>,
+    /// Those of all threads that told something.
+    buffers: Mutex<Vec<Arc<Mutex<Buffer>>>>,
+    output: Mutex<File>,
+    sleep: Mutex<()>,
     woken: Condvar,
-    output: Mutex<Output>,
     is_ended: AtomicBool,
 }
 
-/// The file, and the buffer that was written last and is used again.
-struct Output {
-    file: File,
-    spare: String,
-}
-
-#[derive(Default)]
-struct Queue {
-    lines: String,
-    count: usize,
-    names: HashMap<String, u64>,
-    /// The file and the tree that were named last, which are mostly those that are named next.
-    recent: [(String, u64); 2],
+/// What a thread has of a journal: its buffer, and the numbers of texts that it told before.
+struct Own {
+    journal: Arc<Journal>,
+    buffer: Arc<Mutex<Buffer>>,
+    known: Known,
 }
 
 /// Whether requests are told.
 #[inline]
 pub fn is_on() -> bool {
-    IS_ON.load(Ordering::Relaxed)
+    CURRENT.load(Ordering::Relaxed) != 0
 }
 
 /// Begins to tell requests, in a file of this process in the folder.
 pub fn begin(folder: &Path) -> io::Result<()> {
+    forks::watch();
     let process = std::process::id();
     let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let file = File::create(folder.join(format!("{process}.{start_ns}.journal")))?;
+    let mut file = File::create(folder.join(format!("{process}.{start_ns}.journal")))?;
+    file.write_all(&records::head(process, start_ns))?;
     let journal = Arc::new(Journal {
+        number: NEXT_JOURNAL.fetch_add(1, Ordering::Relaxed),
         folder: folder.to_owned(),
-        process,
         start: Instant::now(),
         start_ns,
-        queue: Mutex::default(),
+        names: Mutex::default(),
+        buffers: Mutex::default(),
+        output: Mutex::new(file),
+        sleep: Mutex::default(),
         woken: Condvar::new(),
-        output: Mutex::new(Output { file, spare: String::new() }),
         is_ended: AtomicBool::new(false),
     });
-    journal.line('H', &[1, u64::from(process), start_ns], &mut locked(&journal.queue));
-    journal.write()?;
     let own = Arc::clone(&journal);
     std::thread::Builder::new().name("branchline-journal".to_owned()).spawn(move || own.write_along())?;
+    let number = journal.number;
     *JOURNAL.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
-    IS_ON.store(true, Ordering::Release);
+    forks::IS_CHILD.store(false, Ordering::Relaxed);
+    CURRENT.store(number, Ordering::Release);
     Ok(())
 }
 
@@ -106,19 +108,20 @@ pub fn begin_as_environment_says() -> io::Result<()> {
 
 /// Tells no more; all that was told is in the file.
 pub fn end() -> io::Result<()> {
-    IS_ON.store(false, Ordering::Release);
+    CURRENT.store(0, Ordering::Release);
     let journal = JOURNAL.write().unwrap_or_else(PoisonError::into_inner).take();
     let Some(journal) = journal else { return Ok(()) };
     journal.is_ended.store(true, Ordering::Release);
+    drop(locked(&journal.sleep));
     journal.woken.notify_all();
-    journal.write()
+    journal.write_all()
 }
 
 /// All that was told until now is in the file, as far as that can be written.
 pub fn flush() {
     if let Some(journal) = current() {
         // There is nobody to tell here; the end of the journal tells it.
-        let _ = journal.write();
+        let _ = journal.write_all();
     }
 }
 
@@ -140,40 +143,66 @@ pub fn set_queued(since: Option<Instant>) {
 }
 
 fn current() -> Option<Arc<Journal>> {
-    if !is_on() {
+    if !is_on() || forks::IS_CHILD.load(Ordering::Relaxed) {
         return None;
     }
     JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The journal of this process. After a fork the child begins one of its own: its reads come before all else that it
-/// tells, and only they ask the system which process this is.
-fn own() -> Option<Arc<Journal>> {
-    let journal = current()?;
-    if journal.process == std::process::id() {
-        return Some(journal);
+/// Does something with what this thread has of the journal; None where nothing is told.
+fn with_own<T>(act: impl FnOnce(&mut Own) -> T) -> Option<T> {
+    if !is_on() {
+        return None;
     }
-    begin(&journal.folder).ok()?;
-    current()
+    if forks::IS_CHILD.load(Ordering::Relaxed) {
+        begin_in_child();
+    }
+    let number = CURRENT.load(Ordering::Acquire);
+    // A thread that ends may have given up its part already.
+    let done = OWN.try_with(|own| {
+        let mut own = own.try_borrow_mut().ok()?;
+        if own.as_ref().is_none_or(|own| own.journal.number != number) {
+            *own = Some(Own::of(current()?));
+        }
+        own.as_mut().map(act)
+    });
+    done.ok().flatten()
+}
+
+fn begin_in_child() {
+    let folder = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|journal| journal.folder.clone());
+    if !folder.is_some_and(|folder| begin(&folder).is_ok()) {
+        // The child tells nothing where that cannot be written.
+        CURRENT.store(0, Ordering::Release);
+        forks::IS_CHILD.store(false, Ordering::Relaxed);
+    }
 }
 
 fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Digits, without the machinery of formats: half of what telling would cost is this.
-fn push_number(text: &mut String, mut number: u64) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
+impl Own {
+    fn of(journal: Arc<Journal>) -> Self {
+        let buffer = Arc::new(Mutex::new(Buffer::of(THREAD.try_with(|own| *own).unwrap_or(0))));
+        locked(&journal.buffers).push(Arc::clone(&buffer));
+        Self { journal, buffer, known: Known::default() }
+    }
+
+    /// The number of a text; `place` is that of its kind, whose last text is mostly the next one, too.
+    fn name(&mut self, place: usize, text: &str) -> u32 {
+        self.known.number(place, text, &self.journal.names)
+    }
+
+    /// Tells something; who fills the buffer writes it.
+    fn tell(&mut self, put: impl FnOnce(&mut Buffer)) {
+        let mut buffer = locked(&self.buffer);
+        put(&mut buffer);
+        if buffer.bytes_count() >= BUFFER_MAX {
+            drop(buffer);
+            let _ = self.journal.write(std::slice::from_ref(&self.buffer));
         }
     }
-    text.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 impl Journal {
@@ -181,117 +210,100 @@ impl Journal {
         self.start_ns + at.saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    fn name(queue: &mut Queue, text: &str) -> u64 {
-        if let Some(number) = queue.names.get(text) {
-            return *number;
-        }
-        let number = queue.names.len() as u64;
-        queue.names.insert(text.to_owned(), number);
-        let plain = text.replace(['\t', '\n', '\r'], " ");
-        let _ = writeln!(queue.lines, "N\t{number}\t{plain}");
-        number
-    }
-
-    /// The same for a text that is often the one that had this place before.
-    fn recent_name(queue: &mut Queue, place: usize, text: &str) -> u64 {
-        if queue.recent[place].0 != text || text.is_empty() {
-            queue.recent[place] = (text.to_owned(), Self::name(queue, text));
-        }
-        queue.recent[place].1
-    }
-
-    fn line(&self, letter: char, numbers: &[u64], queue: &mut Queue) {
-        queue.lines.push(letter);
-        for number in numbers {
-            queue.lines.push('\t');
-            push_number(&mut queue.lines, *number);
-        }
-        queue.lines.push('\n');
-        queue.count += 1;
-        if queue.count == WAKE_AT {
-            self.woken.notify_one();
-        }
-    }
-
-    /// Tells something; who finds the queue full writes it.
-    fn tell(&self, lines: impl FnOnce(&mut Queue)) {
-        let mut queue = locked(&self.queue);
-        lines(&mut queue);
-        if queue.count >= QUEUE_MAX {
-            drop(queue);
-            let _ = self.write();
-        }
-    }
-
-    /// Writes what is queued. Two that write do so one after the other, each what it took first.
-    fn write(&self) -> io::Result<()> {
+    /// Writes what is in some buffers, behind the texts that it names: these were there before it.
+    fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
         let mut output = locked(&self.output);
-        let spare = std::mem::take(&mut output.spare);
-        let mut lines = {
-            let mut queue = locked(&self.queue);
-            queue.count = 0;
-            std::mem::replace(&mut queue.lines, spare)
+        let mut behind = Vec::new();
+        buffers.iter().for_each(|buffer| locked(buffer).take(&mut behind));
+        let mut bytes = Vec::new();
+        locked(&self.names).take(&mut bytes);
+        if behind.is_empty() && bytes.is_empty() {
+            return Ok(());
+        }
+        bytes.append(&mut behind);
+        output.write_all(&bytes)
+    }
+
+    /// Writes what all threads told, and forgets those that ended.
+    fn write_all(&self) -> io::Result<()> {
+        let buffers = {
+            let mut buffers = locked(&self.buffers);
+            buffers.retain(|buffer| Arc::strong_count(buffer) > 1 || !locked(buffer).is_empty());
+            buffers.clone()
         };
-        let written = output.file.write_all(lines.as_bytes());
-        lines.clear();
-        output.spare = lines;
-        written
+        self.write(&buffers)
     }
 
     fn write_along(&self) {
         while !self.is_ended.load(Ordering::Acquire) {
-            let queue = locked(&self.queue);
-            let waited = self.woken.wait_timeout(queue, FLUSH_INTERVAL);
-            drop(waited);
-            if self.write().is_err() {
+            drop(self.woken.wait_timeout(locked(&self.sleep), FLUSH_INTERVAL));
+            if self.write_all().is_err() {
                 // A full disk ends the telling, not the job.
-                IS_ON.store(false, Ordering::Release);
+                let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
                 return;
             }
         }
     }
 }
 
-/// A request on its way; what becomes of it is told when it is dropped.
+/// Places of kinds of texts.
+const FILE: usize = 0;
+const STORE: usize = 1;
+const WHAT: usize = 2;
+const OUTCOME: usize = 3;
+const WAGON_NAME: usize = 4;
+const TREE: usize = 5;
+const BRANCH: usize = 6;
+/// What becomes of a request of which nothing is told.
+const FAILED: usize = 7;
+const KINDS: usize = 8;
+
+/// A request on its way; what becomes of it is told when it is dropped. Texts are numbers in the journal.
 pub struct Request {
-    journal: Arc<Journal>,
-    file: String,
-    store: String,
-    what: &'static str,
-    spans: Vec<Span>,
-    connection: u64,
+    journal: u64,
+    file: u32,
+    store: u32,
+    what: u32,
+    wagon: u32,
+    outcome: u32,
+    /// The first range, and the others.
+    span: Span,
+    more: Vec<Span>,
+    connection: u32,
     attempt: u32,
     queued: Instant,
     sent: Instant,
     first_byte: Option<Instant>,
     got_bytes: u64,
-    outcome: String,
 }
 
 /// A request that is sent now, for bytes of a file at a store; None where nothing is told.
-pub fn request(what: &'static str, file: &str, store: &str, spans: impl Iterator<Item = Span>) -> Option<Request> {
-    let journal = own()?;
-    let sent = Instant::now();
-    Some(Request {
-        journal,
-        file: file.to_owned(),
-        store: store.to_owned(),
-        what,
-        spans: spans.collect(),
-        connection: 0,
-        attempt: ATTEMPT.with(Cell::get) + 1,
-        queued: QUEUED.with(Cell::get).map_or(sent, |since| since.min(sent)),
-        sent,
-        first_byte: None,
-        got_bytes: 0,
-        outcome: "failed".to_owned(),
+pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iterator<Item = Span>) -> Option<Request> {
+    with_own(|own| {
+        let sent = Instant::now();
+        Request {
+            journal: own.journal.number,
+            file: own.name(FILE, file),
+            store: own.name(STORE, store),
+            what: own.name(WHAT, what),
+            wagon: WAGON.with(|wagon| own.name(WAGON_NAME, &wagon.borrow())),
+            outcome: own.name(FAILED, "failed"),
+            span: spans.next().unwrap_or_default(),
+            more: spans.collect(),
+            connection: 0,
+            attempt: ATTEMPT.with(Cell::get) + 1,
+            queued: QUEUED.with(Cell::get).map_or(sent, |since| since.min(sent)),
+            sent,
+            first_byte: None,
+            got_bytes: 0,
+        }
     })
 }
 
 impl Request {
     /// Which connection carries it: a descriptor, a port of ours; 0 where that is not known.
     pub fn over(&mut self, connection: u64) {
-        self.connection = connection;
+        self.connection = connection as u32;
     }
 
     /// The first byte of the answer is there.
@@ -306,33 +318,35 @@ impl Request {
 
     /// What became of it, other than "failed".
     pub fn ended(&mut self, outcome: &str) {
-        outcome.clone_into(&mut self.outcome);
+        if let Some(number) = with_own(|own| own.name(OUTCOME, outcome)) {
+            self.outcome = number;
+        }
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
         let last = Instant::now();
-        let journal = Arc::clone(&self.journal);
-        let asked = self.spans.iter().fold(0, |sum: u64, (_, length)| sum.saturating_add(*length));
-        let number = NEXT_REQUEST.fetch_add(1, Ordering::Relaxed);
-        let thread = THREAD.with(|own| *own);
-        let first = self.first_byte.map_or(0, |at| journal.ns(at));
-        journal.tell(|queue| {
-            let [file, store, what, outcome] =
-                [self.file.as_str(), &self.store, self.what, &self.outcome].map(|text| Journal::name(queue, text));
-            let wagon = WAGON.with(|own| Journal::name(queue, &own.borrow()));
-            let offset = self.spans.first().map_or(0, |span| span.0);
-            let (queued, sent, last) = (journal.ns(self.queued), journal.ns(self.sent), journal.ns(last));
-            let (connection, attempt, got) = (self.connection, u64::from(self.attempt), self.got_bytes);
-            let about = [number, file, store, what, outcome, wagon, thread, connection, attempt];
-            let sizes = [offset, asked, got, queued, sent, first, last];
-            journal.line('R', &[&about[..], &sizes].concat(), queue);
-            if self.spans.len() > 1 {
-                for (offset, length) in &self.spans {
-                    journal.line('P', &[number, *offset, *length], queue);
-                }
+        with_own(|own| {
+            // One that was begun for another journal has its texts there.
+            if own.journal.number != self.journal {
+                return;
             }
+            let journal = &*own.journal;
+            let asked = self.more.iter().fold(self.span.1, |sum, (_, length)| sum.saturating_add(*length));
+            let told = records::Request {
+                number: NEXT_REQUEST.fetch_add(1, Ordering::Relaxed),
+                texts: [self.file, self.store, self.what, self.outcome, self.wagon],
+                connection: self.connection,
+                attempt: self.attempt,
+                offset: self.span.0,
+                asked,
+                got: self.got_bytes,
+                times: [self.queued, self.sent, self.first_byte.unwrap_or(journal.start), last]
+                    .map(|at| journal.ns(at)),
+                has_first: self.first_byte.is_some(),
+            };
+            own.tell(|buffer| buffer.put_request(&told, self.span, &self.more));
         });
     }
 }
@@ -359,79 +373,26 @@ pub struct Used<'a> {
 
 /// Tells that a basket was used; asks for it only where that is told.
 pub fn used(one: &Used<'_>) {
-    let Some(journal) = current() else { return };
-    let end = journal.ns(Instant::now());
-    let thread = THREAD.with(|own| *own);
-    journal.tell(|queue| {
-        let (file, tree) = (Journal::recent_name(queue, 0, one.file), Journal::recent_name(queue, 1, one.tree));
-        let branch = Journal::name(queue, one.branch);
+    with_own(|own| {
+        let end = own.journal.ns(Instant::now());
         // No basket lies at 0, where the header is.
         let (offset, size) = one.place.unwrap_or_default();
-        let (basket, first, behind) = (one.basket as u64, one.entries.start, one.entries.end);
-        let (decompress, decode) = (one.decompress_ns, one.decode_ns);
-        let numbers = [file, tree, branch, basket, first, behind, offset, size, thread, end, decompress, decode];
-        journal.line('U', &numbers, queue);
+        let texts = [own.name(FILE, one.file), own.name(TREE, one.tree), own.name(BRANCH, one.branch)];
+        let basket = one.basket as u32;
+        let numbers = [one.entries.start, one.entries.end, offset, size, end, one.decompress_ns, one.decode_ns];
+        own.tell(|buffer| buffer.put_used(texts, basket, numbers));
     });
 }
 
 /// Tells that this thread did one thing since then: waited for a chunk, ran a wagon.
 pub fn did(what: &str, wagon: &str, since: Instant) {
-    let Some(journal) = current() else { return };
-    let (begin, end) = (journal.ns(since), journal.ns(Instant::now()));
-    let thread = THREAD.with(|own| *own);
-    journal.tell(|queue| {
-        let (what, wagon) = (Journal::name(queue, what), Journal::name(queue, wagon));
-        journal.line('W', &[what, wagon, thread, begin, end], queue);
+    with_own(|own| {
+        let times = [own.journal.ns(since), own.journal.ns(Instant::now())];
+        let texts = [own.name(WHAT, what), own.name(WAGON_NAME, wagon)];
+        own.tell(|buffer| buffer.put_span(texts, times));
     });
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn text_in(folder: &Path) -> String {
-        let mut text = String::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
-            text += &std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        }
-        text
-    }
-
-    /// One test for all, as there is one journal in a process.
-    #[test]
-    fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
-        let folder = std::env::temp_dir().join(format!("branchline-journal-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        assert!(request("read", "a.root", "local", [(0, 5)].into_iter()).is_none());
-        begin(&folder).unwrap();
-        let mut one = request("read", "a\tb.root", "local", [(7, 5), (20, 6)].into_iter()).unwrap();
-        one.got(11);
-        one.ended("ok");
-        drop(one);
-        // Without an end it failed.
-        drop(request("read", "a\tb.root", "local", [(1, 1)].into_iter()));
-        did("wait", "", Instant::now());
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                std::thread::spawn(|| {
-                    for at in 0..QUEUE_MAX as u64 {
-                        drop(request("read", "c.root", "local", [(at, 1)].into_iter()));
-                        let journal = current().unwrap();
-                        assert!(locked(&journal.queue).count <= QUEUE_MAX + 8);
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        end().unwrap();
-        assert!(request("read", "a.root", "local", [(0, 5)].into_iter()).is_none());
-        let text = text_in(&folder);
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(text.lines().filter(|line| line.starts_with('R')).count(), 2 + 4 * QUEUE_MAX);
-        assert_eq!(text.lines().filter(|line| line.starts_with('P')).count(), 2);
-        assert!(text.starts_with("H\t1\t"));
-        assert!(text.contains("\ta b.root\n"));
-        assert!(text.lines().all(|line| !line.is_empty()));
-    }
-}
+#[path = "journal/tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@
 //! any number of threads. Adding to it is one relaxed atomic addition, done once per basket or read and
 //! never per entry, so it is always on.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod counters;
 pub mod journal;

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,14 @@ from branchline.tracing.form import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
 from branchline.tracing.mapping import files_read, with_parts
 
 ABOUT = "about.json"
-#: Numbers on a line of each letter, behind the letter; see crates/trace/src/journal.rs.
-_LENGTHS = {"H": 3, "R": 16, "P": 3, "U": 12, "W": 5}
+#: What a journal begins with: these bytes, the process, when it began; and each block: a letter, the thread, its bytes.
+_MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3xII")
+#: Numbers of four bytes in a record of each letter, and of eight behind these; see crates/trace/src/journal/records.rs.
+_RECORDS = {"R": (8, 7), "P": (1, 2), "U": (4, 7), "W": (2, 2)}
+#: Columns that are numbers of texts; thread and process are the last two of all but ranges.
+_TEXTS = {"R": slice(1, 6), "P": slice(0), "U": slice(0, 3), "W": slice(0, 2)}
+#: The column that has the latest time.
+_LATEST = {"R": 14, "U": 8, "W": 3}
 
 
 @dataclass
@@ -41,22 +48,17 @@ class _Names:
 
 @dataclass
 class _Read:
-    """The lines of all journals by their letter; texts have the numbers of `names`, threads are told apart."""
+    """The records of all journals by their letter, a row each, with thread and process behind their own numbers; texts
+    have the numbers of `names`.
+    """
 
     names: _Names = field(default_factory=_Names)
-    tables: dict[str, list[Numbers]] = field(default_factory=lambda: {letter: [] for letter in _LENGTHS})
-    processes: dict[str, list[Numbers]] = field(default_factory=lambda: {letter: [] for letter in "RUW"})
+    tables: dict[str, list[Numbers]] = field(default_factory=lambda: {letter: [] for letter in _RECORDS})
     last: int = 0
 
     def table(self, letter: str) -> Numbers:
-        """All lines of a letter, a row each."""
-        found = self.tables[letter]
-        return np.concatenate(found) if found else np.empty((0, _LENGTHS[letter]), "i8")
-
-    def process(self, letter: str) -> Numbers:
-        """The process of each line of a letter."""
-        found = self.processes[letter]
-        return np.concatenate(found) if found else np.empty(0, "i8")
+        """All records of a letter."""
+        return np.concatenate([np.empty((0, sum(_RECORDS[letter]) + 2), "i8"), *self.tables[letter]])
 
 
 def read_journals(folder: Path) -> Trace:
@@ -73,58 +75,102 @@ def read_journals(folder: Path) -> Trace:
     about.setdefault("wall_ns", max(read.last - start, 0))
     about["processes"] = len(journals)
     trace = Trace.of([*_requests(read, start, about), *_uses(read, start), *_waits(read, start)], about)
-    return with_parts(trace, _maps(trace, read), read.table("P"))
+    return with_parts(trace, _maps(trace, read), read.table("P")[:, :3])
 
 
 def _read_one(path: Path, read: _Read) -> None:
-    """Adds the lines of one journal; the last one may be cut."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    by_letter: dict[str, list[str]] = {letter: [] for letter in _LENGTHS}
-    own: list[int] = []
-    for line in lines:
-        letter, rest = line[0], line[2:]
+    """Adds the records of one journal; the last block may be cut, and its last record."""
+    content = path.read_bytes()
+    if len(content) < _HEAD.size and _MAGIC.startswith(content[: len(_MAGIC)]):
+        return  # it was killed while it began
+    if content[: len(_MAGIC)] != _MAGIC:
+        raise BadFileError(f"{path} is no journal of requests", path=str(path))
+    _, process, _ = _HEAD.unpack_from(content)
+    own: dict[int, int] = {}
+    found: dict[str, list[Numbers]] = {letter: [] for letter in _RECORDS}
+    for letter, thread, block in _blocks(content, path):
         if letter == "N":
-            own.append(read.names.number(rest.split("\t", 1)[1]))
+            own.update((number, read.names.number(text)) for number, text in _texts(block))
         else:
-            by_letter[letter].append(rest)
-    renumbered = np.array(own or [0], "i8")
-    tables = {letter: _numbers(rows, _LENGTHS[letter], path) for letter, rows in by_letter.items()}
-    process = int(tables["H"][0, 1]) if len(tables["H"]) else 0
-    for letter, columns in (("R", slice(1, 6)), ("U", slice(0, 3)), ("W", slice(0, 2))):
-        tables[letter][:, columns] = renumbered[tables[letter][:, columns]]
-        read.processes[letter].append(np.full(len(tables[letter]), process))
-    # Requests of all journals get numbers of their own.
-    base = sum(len(one) for one in read.tables["R"])
-    order = np.argsort(tables["R"][:, 0], kind="stable")
-    tables["P"][:, 0] = base + order[np.searchsorted(tables["R"][order, 0], tables["P"][:, 0])]
-    tables["R"][:, 0] = base + np.arange(len(tables["R"]))
-    for letter, last in (("R", 15), ("U", 9), ("W", 4)):
-        read.last = max(read.last, int(tables[letter][:, last].max(initial=0)))
+            found[letter].append(_rows(letter, block, thread, process))
+    tables = {letter: np.concatenate(rows) for letter, rows in found.items() if rows}
+    renumbered = np.array([own.get(number, -1) for number in range(max(own, default=0) + 1)], "i8")
     for letter, table in tables.items():
+        texts = table[:, _TEXTS[letter]]
+        if texts.size and texts.max() >= len(renumbered):
+            raise BadFileError(f"{path} is damaged: it has numbers of texts that it lacks", path=str(path))
+        table[:, _TEXTS[letter]] = renumbered[texts]
+    _number(tables, sum(len(one) for one in read.tables["R"]))
+    for letter, table in tables.items():
+        if letter in _LATEST:
+            read.last = max(read.last, int(table[:, _LATEST[letter]].max(initial=0)))
         read.tables[letter].append(table)
 
 
-def _numbers(rows: list[str], length: int, path: Path) -> Numbers:
-    values = np.array("\t".join(rows).split("\t"), "i8") if rows else np.empty(0, "i8")
-    if len(values) != length * len(rows):
-        raise BadFileError(f"{path} is no journal of requests", path=str(path))
-    return values.reshape(-1, length)
+def _blocks(content: bytes, path: Path) -> Iterator[tuple[str, int, memoryview]]:
+    """Letter, thread and records of each block, as far as they are there."""
+    at, whole = _HEAD.size, memoryview(content)
+    while at + _BLOCK.size <= len(content):
+        number, thread, length = _BLOCK.unpack_from(content, at)
+        letter = chr(number)
+        if letter not in _RECORDS and letter != "N":
+            raise BadFileError(f"{path} is damaged: there is no block at byte {at}", path=str(path))
+        at += _BLOCK.size
+        yield letter, thread, whole[at : at + length]
+        at += length
+
+
+def _texts(block: memoryview) -> Iterator[tuple[int, str]]:
+    """The texts of a block with their numbers."""
+    at = 0
+    while at + 8 <= len(block):
+        number, length = struct.unpack_from("<II", block, at)
+        at += 8
+        if at + length > len(block):
+            return
+        yield number, bytes(block[at : at + length]).decode("utf-8", "replace")
+        at += length
+
+
+def _rows(letter: str, block: memoryview, thread: int, process: int) -> Numbers:
+    """The records of a block that are whole."""
+    small, large = _RECORDS[letter]
+    form = np.dtype([("small", "<u4", (small,)), ("large", "<u8", (large,))])
+    records = np.frombuffer(block, form, len(block) // form.itemsize)
+    rows = np.empty((len(records), small + large + 2), "i8")
+    rows[:, :small], rows[:, small:-2] = records["small"], records["large"]
+    rows[:, -2:] = thread, process
+    return rows
+
+
+def _number(tables: dict[str, Numbers], base: int) -> None:
+    """Gives the requests of a journal the numbers from ``base`` on, in the order of their own."""
+    if "R" in tables:
+        requests = tables["R"] = tables["R"][np.argsort(tables["R"][:, 0], kind="stable")]
+        if "P" in tables:
+            # Ranges are written before the request that they are of: of the last one it may be missing.
+            place = np.searchsorted(requests[:, 0], tables["P"][:, 0])
+            known = requests[np.minimum(place, len(requests) - 1), 0] == tables["P"][:, 0]
+            tables["P"] = tables["P"][known]
+            tables["P"][:, 0] = base + place[known]
+        requests[:, 0] = base + np.arange(len(requests))
+    else:
+        tables.pop("P", None)
 
 
 def _requests(read: _Read, start: int, about: dict[str, Any]) -> list[dict[str, Any]]:
     table = read.table("R")
     if not len(table):
         return []
-    (number, file, store, what, outcome, wagon, thread, connection, attempt, offset, asked, got,
-     queued, sent, first, last) = table.T  # fmt: skip
+    (number, file, store, what, outcome, wagon, connection, attempt, offset, asked, got,
+     queued, sent, first, last, thread, process) = table.T  # fmt: skip
     return [
         {
             "kind": REQUEST,
             "request": number,
             "job": Codes(np.zeros(len(number), "i8"), [str(about.get("command", ""))]),
             "wagon": read.names.codes(wagon),
-            "process": read.process("R"),
+            "process": process,
             "thread": thread,
             "what": read.names.codes(what),
             "file": read.names.codes(file),
@@ -145,10 +191,10 @@ def _requests(read: _Read, start: int, about: dict[str, Any]) -> list[dict[str, 
 
 def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
     """The baskets that were used, and the time that it took."""
-    table, process = read.table("U"), read.process("U")
+    table = read.table("U")
     if not len(table):
         return []
-    file, tree, branch, basket, first, behind, offset, size, thread, end, decompress, decode = table.T
+    file, tree, branch, basket, first, behind, offset, size, end, decompress, decode, thread, process = table.T
     names = {"file": read.names.codes(file), "tree": read.names.codes(tree), "branch": read.names.codes(branch)}
     # Of an RNTuple it is not told where its pages lie.
     offset, size = np.where(size > 0, offset, -1), np.where(size > 0, size, -1)
@@ -183,13 +229,13 @@ def _waits(read: _Read, start: int) -> list[dict[str, Any]]:
     table = read.table("W")
     if not len(table):
         return []
-    what, wagon, thread, begin, end = table.T
+    what, wagon, begin, end, thread, process = table.T
     return [
         {
             "kind": SPAN,
             "what": read.names.codes(what),
             "wagon": read.names.codes(wagon),
-            "process": read.process("W"),
+            "process": process,
             "thread": thread,
             "sent_ns": np.maximum(begin - start, 0),
             "last_byte_ns": np.maximum(end - start, 0),
@@ -220,6 +266,6 @@ def _ends(read: _Read) -> dict[str, int]:
     """How far each file was read."""
     table, texts = read.table("R"), list(read.names.numbers)
     ends: dict[str, int] = {}
-    for file, offset, asked in table[:, (1, 9, 10)].tolist():
+    for file, offset, asked in table[:, (1, 8, 9)].tolist():
         ends[texts[file]] = max(ends.get(texts[file], 0), offset + asked)
     return ends

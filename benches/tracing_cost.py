@@ -1,0 +1,126 @@
+"""`python -m benches tracing`: what `--trace` costs, the same reads with a trace and without, pair by pair."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.data import SPLIT_TREE, TREE, collisions, shared_folder, split_object_files
+from benches.places import served
+from benches.rounds import Spread
+from benches.tables import opening, spread, table
+
+#: A pass reads the files so often that it takes about so long.
+PASS_S = 0.25
+
+
+@dataclass(frozen=True)
+class Read:
+    """Files that are read whole in one way, as often as a pass does it."""
+
+    name: str
+    files: list[str]
+    tree: str
+    mode: str
+
+
+@contextmanager
+def reads(cache: Path, files: int, events: int, progress: Callable[[str], None]) -> Iterator[list[Read]]:
+    """What is measured: small baskets from the page cache, the demo's files, and files behind an XRootD server."""
+    shared = shared_folder()
+    real = shared / "data" / "root" / "AliESDs-0.root" if shared else None
+    small = real if real is not None and real.exists() else split_object_files(cache, 1, progress)[0]
+    demo = collisions(cache, files, events, progress)
+    with served({small.name: small, demo[0].name: demo[0]}) as place:
+        yield [
+            Read(f"{small.name}, basket by basket", [str(small)], SPLIT_TREE, "plain"),
+            Read(f"{small.name}, planned", [str(small)], SPLIT_TREE, "planned"),
+            Read("the demo's collisions, basket by basket", [str(path) for path in demo], TREE, "plain"),
+            Read("the demo's collisions, planned", [str(path) for path in demo], TREE, "planned"),
+            Read(f"{small.name} over root://", [f"{place.url}/{small.name}"], SPLIT_TREE, "planned"),
+            Read("collisions over root://", [f"{place.url}/{demo[0].name}"], TREE, "planned"),
+        ]
+
+
+def pass_of(read: Read, times: int, folder: Path | None) -> tuple[float, float]:
+    """Seconds, and seconds of the processor, of reading the files so often, with a trace in the folder or without."""
+    from branchline import Access, _core
+    from branchline.tree import ChunkStream, Source
+
+    sources = [Source(path, read.tree) for path in read.files] * times
+    spent, begin = cpu_seconds(), time.perf_counter()
+    if folder is not None:
+        _core.trace_begin(str(folder))
+    with ChunkStream(sources, None, access=Access(mode=read.mode)) as stream:
+        for chunk in stream:
+            del chunk
+    if folder is not None:
+        _core.trace_end()
+    return time.perf_counter() - begin, cpu_seconds() - spent
+
+
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measured(read: Read, repeats: int, folder: Path) -> dict[str, Any]:
+    """Pairs of passes, with and without in turn."""
+    pass_of(read, 1, None)
+    once = pass_of(read, 1, None)[0]
+    times = max(1, round(PASS_S / once)) if repeats > 1 else 1
+    pairs, told_bytes = [], 0
+    for number in range(repeats):
+        own = folder / str(number)
+        own.mkdir(parents=True)
+        order = (own, None) if number % 2 else (None, own)
+        found = {place is not None: pass_of(read, times, place) for place in order}
+        told_bytes = sum(path.stat().st_size for path in own.iterdir())
+        shutil.rmtree(own)
+        pairs.append({"with": found[True], "without": found[False]})
+    return {"read": read.name, "times": times, "told_bytes": told_bytes, "pairs": pairs}
+
+
+def row_of(found: dict[str, Any]) -> list[str]:
+    pairs, times = found["pairs"], found["times"]
+    sides = [Spread.of([pair[side][0] / times for pair in pairs]) for side in ("with", "without")]
+    costs = []
+    for which in (0, 1):
+        ratios = [pair["with"][which] / pair["without"][which] - 1 for pair in pairs]
+        costs.append(spread(Spread.of(ratios), scale=100, unit=" %"))
+    best = min(pair["with"][0] for pair in pairs) / min(pair["without"][0] for pair in pairs) - 1
+    told = f"{found['told_bytes'] / times / 1000:.0f}"
+    return [found["read"], *(spread(side, scale=1000, digits=1) for side in sides), *costs, f"{100 * best:.2f} %", told]
+
+
+def tracing_page(
+    cache: Path, files: int, events: int, repeats: int, progress: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Measures, and gives the page with its rows."""
+    rows = []
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="journals-", dir=cache))
+    try:
+        with reads(cache, files, events, progress) as chosen:
+            for read in chosen:
+                progress(f"{read.name}: {repeats} pairs")
+                rows.append(measured(read, repeats, folder))
+    finally:
+        shutil.rmtree(folder)
+    lines = opening("What --trace costs", repeats)
+    head = ["read", "with a trace ms", "without ms", "cost", "of processor time", "fastest passes", "kB told"]
+    lines += [table(head, [row_of(row) for row in rows]), ""]
+    lines += [
+        "Each pass reads its files as often as takes a quarter of a second, all from the page cache, and a pair is one",
+        "pass with a trace and one without, which begins being in turn; times and bytes are those of reading the files",
+        "once. With a trace every request and every basket is told and written before the pass ends. What comes after",
+        "the job, making the trace out of what was told, is not in it.",
+    ]
+    return "\n".join(lines) + "\n", rows

@@ -1,0 +1,29 @@
+//! A forked process has the journal of its parent and, of all threads, only the one that forked: it begins a journal of
+//! its own with the first thing that it tells. What the parent has still to write is the parent's. To ask the system at
+//! each request which process this is would be a tenth of what telling costs.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
+
+/// Whether this process was forked from one that told its requests, and has no journal of its own yet.
+pub(super) static IS_CHILD: AtomicBool = AtomicBool::new(false);
+static WATCHED: Once = Once::new();
+
+type Handler = Option<unsafe extern "C" fn()>;
+
+extern "C" {
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+}
+
+unsafe extern "C" fn in_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Sees to it that forks are noticed from now on.
+pub(super) fn watch() {
+    // SAFETY: the function of the C library, with its signature. What it calls in the child only sets a flag, and is
+    // there as long as the process: modules of Python are never unloaded.
+    WATCHED.call_once(|| _ = unsafe { pthread_atfork(None, None, Some(in_child)) });
+}
