@@ -171,7 +171,7 @@ fn with_own<T>(act: impl FnOnce(&mut Own) -> T) -> Option<T> {
 
 fn begin_in_child() {
     let folder = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|journal| journal.folder.clone());
-    if !folder.is_some_and(|folder| begin(&folder).is_ok()) {
+    if folder.is_none_or(|folder| begin(&folder).is_err()) {
         // The child tells nothing where that cannot be written.
         CURRENT.store(0, Ordering::Release);
         forks::IS_CHILD.store(false, Ordering::Relaxed);
