@@ -12,7 +12,7 @@ from typing import Any
 
 from branchline import _core
 from branchline.errors import BranchlineError, OptionError
-from branchline.limits import parse_bytes
+from branchline.limits import LARGE_READ_BYTES, parse_bytes
 
 MODES = {
     "plain": "basket by basket in the order of the entries, as ROOT does without a cache",
@@ -155,3 +155,8 @@ def access_of(given: Any) -> Access:
     if isinstance(given, Access):
         return given
     raise OptionError(f"{given!r} is no way to read", hint='give a mode such as "planned", or branchline.Access(...)')
+
+
+def longest_wait_s() -> float:
+    """How long reading something may take with all tries and waits that the environment allows; in the end it fails."""
+    return _core.longest_wait_s(LARGE_READ_BYTES)

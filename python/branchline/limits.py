@@ -50,6 +50,18 @@ STOP_CHECK_INTERVAL_S = 0.5
 # A worker that was told to end and does not is killed after this.
 KILL_GRACE_S = 2.0
 
+# A worker that comes no step further and does not compute for so long is taken for stuck. Reading ends earlier by its own
+# deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.
+WORKER_TIMEOUT_S = 600.0
+# What a chunk reads at a time has seldom more bytes; its storage's deadlines are for so many.
+LARGE_READ_BYTES = 256 * MB
+# One that computes may be at a long step: it has so many times as long.
+WORKER_BUSY_TIMES = 6
+# It computes if it takes more of a core than this; threads that only look at a clock take less.
+WORKER_BUSY_SHARE = 0.02
+# Between two looks at a worker no more than this counts: the job itself did not run if it was longer.
+WORKER_TICK_MAX_S = 2.0
+
 # `branchline test` tries every wagon on files spread over the dataset: enough to see that they differ.
 FORECAST_FILES = 3
 # Of each file, so many entries in so many chunks: a second or so for most wagons, and growth of the output shows.

@@ -20,6 +20,12 @@ pub fn without_secrets(text: &str) -> String {
     branchline_storage::without_secrets(text)
 }
 
+/// How long a call that reads so many bytes may take, with all its tries and waits.
+#[pyfunction]
+pub fn longest_wait_s(bytes: u64) -> f64 {
+    branchline_storage::longest_wait(bytes).as_secs_f64()
+}
+
 /// What went wrong at each storage element since this was asked last.
 #[pyfunction]
 pub fn take_troubles<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

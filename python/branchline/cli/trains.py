@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from branchline.cli.failure import say, say_stopping, tell, told
 from branchline.cli.options import Argument, Option
 from branchline.cli.reading_options import Reading, with_reading_options
+from branchline.limits import WORKER_TIMEOUT_S
 
 if TYPE_CHECKING:
     from branchline.train import TrainResult
@@ -69,6 +70,7 @@ def run(
                 memory_limit=memory_limit,
                 access=access(),
                 skip_bad_files=skip_bad_files,
+                worker_timeout=worker_timeout,
                 force=force,
                 progress=progress,
                 command=shlex.join(["branchline", *sys.argv[1:]]),

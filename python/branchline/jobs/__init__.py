@@ -3,6 +3,7 @@
 Nothing in here knows what a train is.
 """
 
+from branchline.jobs.heartbeat import READING
 from branchline.jobs.here import InThisProcess
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
@@ -11,6 +12,7 @@ from branchline.jobs.subjob import (
     Context,
     Draw,
     Finished,
+    Lost,
     Message,
     Note,
     Place,
@@ -21,6 +23,7 @@ from branchline.jobs.subjob import (
 )
 
 __all__ = [
+    "READING",
     "WAIT",
     "Context",
     "Draw",
@@ -28,6 +31,7 @@ __all__ = [
     "InThisProcess",
     "Interruption",
     "LocalProcesses",
+    "Lost",
     "Message",
     "Note",
     "Place",

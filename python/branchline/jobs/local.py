@@ -1,7 +1,8 @@
-"""The place with several processes on this machine, that never hangs when one of them dies."""
+"""The place with several processes on this machine, that never hangs when one of them dies or is stuck."""
 
 from __future__ import annotations
 
+import selectors
 import signal
 import socket
 import subprocess
@@ -10,14 +11,15 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import cloudpickle
 
 from branchline.errors import BranchlineError
+from branchline.jobs.heartbeat import Pulse, Silence
 from branchline.jobs.interruption import signals_blocked
-from branchline.jobs.subjob import WAIT, Draw, Finished, Message, Note, SubJob, Work, WorkerDiedError
+from branchline.jobs.line import JobsEnd
+from branchline.jobs.subjob import WAIT, Draw, Finished, Lost, Message, Note, SubJob, Wait, Work, WorkerDiedError
 from branchline.limits import KILL_GRACE_S, STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
@@ -27,24 +29,39 @@ START = "from branchline.jobs.worker import main; main()"
 class LocalProcesses:
     """Runs a job in ``workers`` processes, each of which gets a new sub-job when it asks for one.
 
-    ``modules`` are (name, path) of Python files to load in each worker before the callable is unpickled.
+    ``modules`` are (name, path) of Python files to load in each worker before the callable is unpickled. A worker that
+    is silent for ``timeout_s`` is ended, and another takes its place and its sub-jobs; one that reads by the deadlines
+    of its storage may take ``reading_timeout_s``. Without a timeout workers have all the time they want.
     """
 
-    def __init__(self, workers: int, modules: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        workers: int,
+        modules: Sequence[tuple[str, str]] = (),
+        timeout_s: float | None = None,
+        reading_timeout_s: float = 0.0,
+    ) -> None:
         self.workers = workers
         self._modules = tuple(modules)
+        self._timeout_s = timeout_s
+        self._reading_timeout_s = reading_timeout_s
         self._processes: list[_Process] = []
         self._stop_at: float | None = None
+        # Sub-jobs of workers that were ended, still to be given to others, and the indices of all that ever were.
+        self._again: deque[SubJob] = deque()
+        self._lost: set[int] = set()
 
     def run(self, work: Work, draw: Draw) -> Iterator[Message]:
-        """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies."""
+        """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies, or is silent
+        in a sub-job in which another one was silent.
+        """
         pickled = cloudpickle.dumps(work)
         try:
             for number in range(self.workers):
                 self._processes.append(_Process(number))
             for process in self._processes:
                 process.send((process.number, sys.path, self._modules, pickled))
-            yield from self._serve(draw)
+            yield from self._serve(draw, pickled)
         finally:
             _end(self._processes)
             self._processes = []
@@ -56,46 +73,76 @@ class LocalProcesses:
             for process in self._processes:
                 process.interrupt()
 
-    def _serve(self, draw: Draw) -> Iterator[Message]:
-        alive = list(self._processes)
+    def _serve(self, draw: Draw, pickled: bytes) -> Iterator[Message]:
         parked: list[_Process] = []
-        while alive:
+        while alive := [one for one in self._processes if not one.is_done]:
             if self._stop_at is not None and time.monotonic() > self._stop_at:
                 return
-            ready = wait([one.connection for one in alive], STOP_CHECK_INTERVAL_S)
-            for process in [one for one in alive if one.connection in ready]:
-                kind, *content = self._receive(process)
-                if kind == "bye":
-                    process.is_done = True
-                    alive.remove(process)
-                elif kind == "draw":
-                    self._answer(process, draw, parked if content[0] else None)
-                elif kind == "error":
-                    raise _with_traceback(*content)
-                else:
-                    yield process.message(kind, content)
+            for process in _ready(alive, self._look_interval_s()):
+                for kind, *content in self._receive(process):
+                    if kind == "bye":
+                        process.is_done = True
+                    elif kind == "draw":
+                        self._answer(process, draw, parked if content[0] else None)
+                    elif kind == "error":
+                        raise _with_traceback(*content)
+                    else:
+                        yield process.message(kind, content)
             for process in parked[:]:
                 parked.remove(process)
                 self._answer(process, draw, parked)
+            yield from self._replace_silent(pickled)
+
+    def _look_interval_s(self) -> float:
+        return STOP_CHECK_INTERVAL_S if self._timeout_s is None else min(STOP_CHECK_INTERVAL_S, self._timeout_s / 4)
 
     def _answer(self, process: _Process, draw: Draw, parked: list[_Process] | None) -> None:
         """Sends the next sub-job; a worker that can wait is parked while there is none."""
-        drawn = None if self._stop_at is not None else draw()
-        if drawn is WAIT and parked is not None:
+        drawn: SubJob | Wait | None = None
+        if self._stop_at is None:
+            drawn = self._again.popleft() if self._again else draw()
+        process.waits_for_us = drawn is WAIT and parked is not None
+        if process.waits_for_us and parked is not None:
             parked.append(process)
             return
         if isinstance(drawn, SubJob):
             process.holds.append(drawn)
         process.send(drawn)
 
-    def _receive(self, process: _Process) -> tuple[Any, ...]:
+    def _receive(self, process: _Process) -> Iterator[tuple[Any, ...]]:
         try:
-            received: tuple[Any, ...] = cloudpickle.loads(process.connection.recv_bytes())
-            return received
+            for message in process.line.receive():
+                process.pulse.heard()
+                yield message
         except (EOFError, OSError):
-            if self._stop_at is not None:
-                return ("bye",)
-            raise process.death() from None
+            if process.is_done:
+                return
+            if self._stop_at is None:
+                raise process.death() from None
+            yield ("bye",)
+
+    def _replace_silent(self, pickled: bytes) -> Iterator[Lost]:
+        """Ends workers that are silent, and puts others in their places."""
+        if self._timeout_s is None or self._stop_at is not None:
+            return
+        for place, process in enumerate(self._processes):
+            silence = process.silence(self._timeout_s, self._reading_timeout_s)
+            if silence is None:
+                continue
+            process.process.kill()
+            lost = process.lost(silence)
+            again = [one for one in process.holds if one.index in self._lost]
+            if again:
+                raise WorkerDiedError(
+                    f"{lost}, as another worker was before it in {again[0].label}",
+                    hint="if it only takes long, give it more time with --worker-timeout",
+                )
+            self._lost |= {one.index for one in process.holds}
+            self._again += process.holds
+            _end([process])
+            self._processes[place] = _Process(process.number)
+            self._processes[place].send((process.number, sys.path, self._modules, pickled))
+            yield lost
 
 
 class _Process:
@@ -103,22 +150,39 @@ class _Process:
 
     def __init__(self, number: int) -> None:
         ours, theirs = socket.socketpair()
+        self.pulse = Pulse()
+        inherited = [theirs.fileno(), self.pulse.descriptor]
         with theirs, signals_blocked():
             self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [sys.executable, "-c", START, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-c", START, *map(str, inherited)],
+                pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
                 process_group=0,
             )
-        self.connection = Connection(ours.detach())
+        self.pulse.handed_over()
+        self.line = JobsEnd(ours)
         self.number = number
         self.holds: deque[SubJob] = deque()
+        self.waits_for_us = False
         self.is_done = False
 
+    def fileno(self) -> int:
+        return self.line.fileno()
+
     def send(self, content: Any) -> None:
-        with suppress(OSError):  # It has died; the next receive says so with all that is known.
-            self.connection.send_bytes(cloudpickle.dumps(content))
+        self.pulse.heard()
+        self.line.send(content)
+
+    def silence(self, timeout_s: float, reading_timeout_s: float) -> Silence | None:
+        if self.is_done or self.waits_for_us:
+            self.pulse.heard()
+            return None
+        return self.pulse.silence(self.process.pid, time.monotonic(), timeout_s, reading_timeout_s)
+
+    def lost(self, silence: Silence) -> Lost:
+        subjobs = tuple(one.label for one in self.holds)
+        return Lost(self.number, self.process.pid, silence.doing, silence.seconds, silence.how, subjobs)
 
     def message(self, kind: str, content: list[Any]) -> Message:
         if kind == "note":
@@ -147,10 +211,27 @@ class _Process:
         return WorkerDiedError(what, hint=hint, retry=True)
 
 
+def _ready(processes: list[_Process], timeout_s: float) -> list[_Process]:
+    """Those from which something has come; what they can take is sent on the way."""
+    with selectors.PollSelector() as selector:
+        for one in processes:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.line.has_more_to_send else 0)
+            selector.register(one, wanted)
+        found = [(key.fileobj, events) for key, events in selector.select(timeout_s)]
+    ready = []
+    for process, events in found:
+        assert isinstance(process, _Process)
+        if events & selectors.EVENT_WRITE:
+            process.line.go_on()
+        if events & selectors.EVENT_READ:
+            ready.append(process)
+    return ready
+
+
 def _end(processes: list[_Process]) -> None:
-    """Waits for the processes that are done, ends the others; none is left."""
+    """Waits for the processes that are done, ends the others; none is left but what a dead file system holds."""
     for process in processes:
-        process.connection.close()
+        process.line.close()
         if not process.is_done:
             process.process.kill()
     for process in processes:
@@ -158,7 +239,8 @@ def _end(processes: list[_Process]) -> None:
             process.process.wait(KILL_GRACE_S)
         except subprocess.TimeoutExpired:
             process.process.kill()
-            process.process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                process.process.wait(KILL_GRACE_S)
 
 
 def _with_traceback(error: BaseException, text: str) -> BaseException:

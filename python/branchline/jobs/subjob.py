@@ -46,7 +46,33 @@ class Note:
     worker: int = 0
 
 
-Message = Finished | Note
+@dataclass(frozen=True)
+class Lost:
+    """A worker that was silent has been ended: its process, what it was at and for how long, how its process stood, and
+    its sub-jobs, which are given to others.
+    """
+
+    worker: int
+    pid: int
+    doing: str
+    seconds: float
+    how: str
+    subjobs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"worker {self.worker} (process {self.pid}) was ended after {self.seconds:.0f} s of silence "
+            f"({self.how}) at: {self.doing}"
+        )
+
+
+Message = Finished | Note | Lost
+
+
+def _say_nothing(_what: str, _kind: int = 0) -> None:
+    """Nobody asks what this worker is at."""
+
+
 # Gives the next sub-job, WAIT if it is not known yet, or None when there are no more.
 Draw = Callable[[], SubJob | Wait | None]
 
@@ -58,6 +84,8 @@ class Context:
     worker: int
     _draw: Callable[[bool], SubJob | Wait | None]
     interruption: Interruption = field(default_factory=Interruption)
+    #: Says what is begun now, and how it is waited for: see `branchline.jobs.heartbeat`.
+    at: Callable[..., None] = _say_nothing
 
     def draw(self) -> SubJob | None:
         """The next sub-job, or None at the end; waits until one of the two is known."""

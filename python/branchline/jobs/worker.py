@@ -1,4 +1,5 @@
-"""A worker process: ``main``, called by a new Python, talks over the socket that it inherits as its argument.
+"""A worker process: ``main``, called by a new Python, talks over the socket that it inherits, and shows what it is at on a page that it
+shares with the job: both are its arguments.
 
 It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
 """
@@ -12,12 +13,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
 
+from branchline.jobs.heartbeat import Heart
 from branchline.jobs.interruption import SIGNALS, Interruption
+from branchline.jobs.line import WorkersEnd
 from branchline.jobs.subjob import Context, Finished, SubJob, Wait, Work
 
 
@@ -36,28 +38,31 @@ def load_module(name: str, path: str) -> Any:
     return module
 
 
-def serve(connection: Connection) -> None:
+def serve(line: WorkersEnd, heart: Heart) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
-    number, path, modules, pickled = cloudpickle.loads(connection.recv_bytes())
+    number, path, modules, pickled = line.receive()
     sys.path[:] = path
+    heart.at("loading the wagons")
     _load_all(modules)
     work: Work = cloudpickle.loads(pickled)
 
     def draw(wait: bool) -> SubJob | Wait | None:
-        connection.send_bytes(cloudpickle.dumps(("draw", wait)))
-        drawn: SubJob | Wait | None = cloudpickle.loads(connection.recv_bytes())
+        heart.at("waiting for a sub-job")
+        line.send(("draw", wait))
+        drawn: SubJob | Wait | None = line.receive()
+        heart.at(f"beginning {drawn.label}" if isinstance(drawn, SubJob) else "between two sub-jobs")
         return drawn
 
     interruption = Interruption(patient=True)
     with interruption.installed():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        for message in work(Context(number, draw, interruption)):
+        for message in work(Context(number, draw, interruption, heart.at)):
             if isinstance(message, Finished):
-                content = ("finished", message.index, cloudpickle.dumps(message.value))
-                connection.send_bytes(cloudpickle.dumps(content))
+                heart.at("handing over a result")
+                line.send(("finished", message.index, cloudpickle.dumps(message.value)))
             else:
-                connection.send_bytes(cloudpickle.dumps(("note", message.value)))
-        connection.send_bytes(cloudpickle.dumps(("bye",)))
+                line.send(("note", message.value))
+        line.send(("bye",))
 
 
 def _load_all(modules: Sequence[tuple[str, str]]) -> None:
@@ -67,13 +72,13 @@ def _load_all(modules: Sequence[tuple[str, str]]) -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    connection = Connection(int(sys.argv[1]))
+    line, heart = WorkersEnd(int(sys.argv[1])), Heart(int(sys.argv[2]))
     try:
-        serve(connection)
+        serve(line, heart)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The job is gone: nobody is left to tell.
     except BaseException as error:  # noqa: BLE001 - whatever ends a worker is told
-        _tell(connection, error)
+        _tell(line, error)
         os._exit(1)
     # The results are delivered; taking the interpreter apart would only keep the job waiting.
     sys.stdout.flush()
@@ -81,14 +86,14 @@ def main() -> None:
     os._exit(0)
 
 
-def _tell(connection: Connection, error: BaseException) -> None:
+def _tell(line: WorkersEnd, error: BaseException) -> None:
     text = traceback.format_exc()
     try:
-        content = cloudpickle.dumps(("error", error, text))
+        cloudpickle.dumps(error)
     except Exception:  # noqa: BLE001 - not every exception can be pickled, and each says so in its own way
-        content = cloudpickle.dumps(("error", RuntimeError(f"{type(error).__name__}: {error}"), text))
+        error = RuntimeError(f"{type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
-        connection.send_bytes(content)
+        line.send(("error", error, text))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from branchline.report.quantities import (
 )
 from branchline.report.records import local_copies, number, partial_note, remarks, total, unwanted_bytes
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
-from branchline.report.troubles import trouble_sentences
+from branchline.report.troubles import lost_sentences, trouble_sentences
 
 Job = Mapping[str, Any]
 
@@ -168,7 +168,7 @@ class Problem(NamedTuple):
 
 
 def _problems(job: Job) -> list[Problem]:
-    problems = [_missing_events, _job_errors, _wagon_errors, _skipped_files, _recovered_files, _storage_troubles]
+    problems = [_missing_events, _job_errors, _wagon_errors, _skipped_files, _recovered_files, _lost_workers, _storage_troubles]
     return [one for of_kind in problems for one in of_kind(job)]
 
 
@@ -237,6 +237,12 @@ def _recovered_files(job: Job) -> Iterable[Problem]:
     if len(recovered) > SKIPPED_SHOWN_MAX:
         lines.append(f"and {counted(len(recovered) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
     yield Problem("Recovered files", text, lines, "")
+
+
+def _lost_workers(job: Job) -> Iterable[Problem]:
+    sentences = lost_sentences(job)
+    if sentences:
+        yield Problem("Workers", sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
 
 
 def _storage_troubles(job: Job) -> Iterable[Problem]:

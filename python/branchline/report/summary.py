@@ -8,14 +8,14 @@ from typing import Any
 from branchline.report.diagnosis import diagnosis
 from branchline.report.quantities import count, duration, rate, significant
 from branchline.report.records import local_copies, number, remarks, total
-from branchline.report.troubles import trouble_sentences
+from branchline.report.troubles import lost_sentences, trouble_sentences
 
 Job = Mapping[str, Any]
 
 
 def summary(job: Job) -> list[str]:
     """Return how the job ended with its events, time and rates, what limits it, what went wrong at
-    storage elements, and which events companions lack.
+    storage elements, which workers were ended, and which events companions lack.
     """
     events, expected, wall_s = number(job, "events"), number(job, "events_expected"), number(job, "wall_s")
     of_all = f" of {count(expected)}" if expected > events else ""
@@ -26,7 +26,7 @@ def summary(job: Job) -> list[str]:
         )
     lines = [ended, diagnosis(job)] if events else [ended]
     lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
-    return [*lines, *trouble_sentences(job), *map(_missing_in, job.get("companions_missing") or [])]
+    return [*lines, *lost_sentences(job), *trouble_sentences(job), *map(_missing_in, job.get("companions_missing") or [])]
 
 
 def _missing_in(companion: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What went wrong at the storage elements, in plain sentences."""
+"""What went wrong at the storage elements, and with workers, in plain sentences."""
 
 from __future__ import annotations
 
@@ -27,6 +27,20 @@ def trouble_sentences(job: Job) -> list[str]:
     """Return a sentence for each storage element that gave trouble, the one that cost most time first."""
     troubles = sorted(job.get("troubles") or [], key=lambda one: -float(one.get("lost_s") or 0.0))
     return [_sentence(one) for one in troubles]
+
+
+def lost_sentences(job: Job) -> list[str]:
+    """Return a sentence for each worker that was silent and has been ended."""
+    return [_lost(one) for one in job.get("workers_lost") or []]
+
+
+def _lost(worker: Mapping[str, Any]) -> str:
+    told = (
+        f"Worker {worker['worker']} (process {worker['pid']}) was ended after {duration(worker['seconds'])} of silence "
+        f"({worker['how']}) at: {worker['doing']}"
+    )
+    subjobs = worker["subjobs"]
+    return f"{told}; another worker was given {' and '.join(subjobs)}." if subjobs else f"{told}."
 
 
 def _sentence(trouble: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from branchline.access import Access
 from branchline.errors import StorageError
 from branchline.jobs import Interruption
+from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.claim import Claim, claimed
 from branchline.train import FINISHED, PARTIAL, JobError, TrainProgress, TrainResult, run_train
 
@@ -28,6 +29,7 @@ def run(
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
     skip_bad_files: bool = False,
+    worker_timeout: float = WORKER_TIMEOUT_S,
     force: bool = True,
     progress: Callable[[TrainProgress], None] | None = None,
     command: str = "",
@@ -42,7 +44,9 @@ def run(
     touches on the first events. ``step_size`` is the size of a chunk in bytes ("100 MB") or entries (100000),
     ``memory_limit`` bounds what the reading of one worker holds, ``access`` says how files are read: a mode such as
     "planned", or a `branchline.Access`. With ``skip_bad_files`` a file that cannot be read
-    is left out and listed in ``job["skipped"]``. With ``out`` the results are written there. Those of an earlier
+    is left out and listed in ``job["skipped"]``. A worker process that comes no step further and does not compute for
+    ``worker_timeout`` seconds, or computes at one step for six times as long, is ended, and another one takes its
+    place and its files, once; ``job["workers_lost"]`` says what it was at. 0 lets them take any time. With ``out`` the results are written there. Those of an earlier
     run are replaced, as when a cell of a notebook is run again, and refused if ``force`` is False; a directory with
     something else in it, or into which another run writes, always is.
 
@@ -62,6 +66,7 @@ def run(
         memory_limit=memory_limit,
         access=access,
         skip_bad_files=skip_bad_files,
+        worker_timeout=worker_timeout,
         force=force,
         progress=progress,
         command=command,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from numbers import Number
 from typing import Any
@@ -41,8 +41,15 @@ class Coupling:
     """The wagons of a worker. What they return for a chunk is added for all of them or, if interrupted, for none."""
 
     def __init__(
-        self, wagons: tuple[Wagon, ...], clock: PhaseClock, interruption: Interruption, access: Access
+        self,
+        wagons: tuple[Wagon, ...],
+        clock: PhaseClock,
+        interruption: Interruption,
+        access: Access,
+        at: Callable[[str], None] | None = None,
     ) -> None:
+        """``at`` is told of each step before it begins."""
+        self._at = at
         self._wagons = wagons
         self._clock = clock
         self._interruption = interruption
@@ -102,6 +109,8 @@ class Coupling:
             self._run_one(wagon, columns, metadata, needed, shares[wagon.name], outputs, faults)
             if columns.read_error is not None:
                 raise UnreadableColumnError(columns.read_error)
+        if self._at is not None:
+            self._at(f"adding what wagons made of {chunk.path}")
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)
@@ -121,6 +130,9 @@ class Coupling:
         faults: dict[str, WagonFault],
     ) -> None:
         columns.wagon = wagon.name
+        if self._at is not None:
+            chunk = columns.chunk
+            self._at(f"wagon {wagon.name} in {chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}")
         seconds_before = self._clock.spent("wagons")
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), core_wait_s()
         try:

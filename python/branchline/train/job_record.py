@@ -11,6 +11,7 @@ from typing import Any
 import branchline
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
+from branchline.jobs import Lost
 from branchline.sensors import (
     added_troubles,
     cpu_count,
@@ -62,6 +63,7 @@ class JobRecord:
     subjobs: int
     step_entries: int
     interrupted: bool
+    lost: list[Lost]
     command: str
     access: Access
 
@@ -98,6 +100,7 @@ class JobRecord:
             "links": joined_links(merged.links),
             "troubles": added_troubles([*merged.troubles, *take_troubles()]),
             "skipped": skipped,
+            "workers_lost": [vars(one) | {"subjobs": list(one.subjobs)} for one in self.lost],
             "companions_missing": companions_missing(merged.companions_missing),
             "recovered": [{"path": path, "keys": count} for path, count in merged.recovered.items()],
             "misses": _misses(merged),

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from branchline.access import Access, access_of
+from branchline.access import Access, access_of, longest_wait_s
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError
-from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Message, Place
-from branchline.limits import memory_limit_bytes, parse_bytes
+from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Lost, Message, Place
+from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count, cpu_s, machine_cpu_s, take_troubles
 from branchline.train.clock import PhaseClock
 from branchline.train.first_trees import FirstTrees
@@ -39,6 +39,7 @@ def run_train(
     progress: Callable[[TrainProgress], None] | None,
     command: str,
     interruption: Interruption,
+    worker_timeout: float = WORKER_TIMEOUT_S,
     companions: Any = None,
     access: Access | str | None = None,
     begin: Callable[[], None] | None = None,
@@ -50,6 +51,7 @@ def run_train(
     signal's handler when the run is interrupted.
     """
     train = _Train(workers, branches, step_size, memory_limit, skip_bad_files, progress, access_of(access))
+    train.watch(worker_timeout)
     with interruption.allowed():
         with train.clock.during("start"):
             train.load(wagons)
@@ -91,7 +93,14 @@ class _Train:
         self._progress = progress
         self._access = access
         self._times: dict[int, WorkerTimes] = {}
+        self._lost: list[Lost] = []
         self._stopped_by: JobError | None = None
+
+    def watch(self, timeout_s: float) -> None:
+        """A worker that is silent for so long is ended; 0 for never."""
+        if not 0 <= timeout_s < float("inf"):
+            raise BranchlineError(f"a worker cannot be silent for {timeout_s} s", hint="give seconds, 0 for any time")
+        self._worker_timeout_s = timeout_s or None
 
     def load(self, wagons: Any) -> None:
         """Finds the wagons, and what they want to read."""
@@ -153,7 +162,7 @@ class _Train:
     def _place(self) -> Place:
         if self.workers == 1:
             return InThisProcess(self._interruption)
-        return LocalProcesses(self.workers, self._modules)
+        return LocalProcesses(self.workers, self._modules, self._worker_timeout_s, longest_wait_s())
 
     def _listen(self, place: Place, stopping: Callable[[], None] | None) -> None:
         def stop() -> None:
@@ -179,6 +188,10 @@ class _Train:
                 self._take(message, place)
 
     def _take(self, message: Message, place: Place) -> None:
+        if isinstance(message, Lost):
+            self._lost.append(message)
+            self._times.pop(message.worker, None)
+            return
         value = message.value
         if isinstance(message, Finished):
             self._times[message.worker] = value.times
@@ -216,6 +229,7 @@ class _Train:
             subjobs=len(self.shares),
             step_entries=self._supply.step or 0,
             interrupted=interrupted,
+            lost=self._lost,
             command=command,
             access=self._access,
         )

@@ -10,7 +10,7 @@ from typing import Any
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError
-from branchline.jobs import Context, Finished, Message, Note, SubJob, Wait
+from branchline.jobs import READING, Context, Finished, Message, Note, SubJob, Wait
 from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S
 from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
 from branchline.train.clock import PhaseClock, split_reading
@@ -60,7 +60,7 @@ class Worker:
         self._work = work
         self._context = context
         self._clock = PhaseClock("start", work.begin_s)
-        self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access)
+        self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access, context.at)
         self._ahead: Opened | None = None
         # Wagons that failed here need not run in later sub-jobs, whose results come after the failure.
         self._failed: frozenset[str] = frozenset()
@@ -106,6 +106,7 @@ class Worker:
 
     def _open(self, subjob: SubJob) -> Opened:
         share: Share = subjob.payload
+        self._context.at(f"opening {share.label}", READING)
         opened = Opened(subjob, share, list(share.files))
         sources = [_source_of(one) for one in opened.files]
         if share.parts > 1:
@@ -181,7 +182,7 @@ class Worker:
                 result.is_whole = is_last
                 return
             begin_s = time.monotonic()
-            chunk = self._pull(chunks)
+            chunk = self._pull(chunks, opened.share)
             if chunk is None:
                 return
             is_last = _is_last(chunk, opened.files)
@@ -211,7 +212,8 @@ class Worker:
             raise error
         records.skip(path, entries_lost, error.reason)
 
-    def _pull(self, chunks: Iterator[Chunk]) -> Chunk | None:
+    def _pull(self, chunks: Iterator[Chunk], share: Share) -> Chunk | None:
+        self._context.at(f"reading {share.label}", READING)
         with self._clock.during("reading"), self._context.interruption.allowed():
             return next(chunks, None)
 
@@ -232,7 +234,7 @@ class Worker:
             events_before = result.events
             stream = self._stream([tree.source(file.entry_start, learned)], self._work.named_branches, LEARN_ENTRIES)
             try:
-                self._learn_from(stream, replace(file, entry_stop=learned), result, records)
+                self._learn_from(stream, replace(file, entry_stop=learned), opened.share, result, records)
             finally:
                 self._close(stream, records, skips=False)
             if stream.skipped:
@@ -243,12 +245,14 @@ class Worker:
                 return
         opened.stream = None
 
-    def _learn_from(self, stream: ChunkStream, file: DataFile, result: ShareResult, records: ShareRecords) -> None:
+    def _learn_from(
+        self, stream: ChunkStream, file: DataFile, share: Share, result: ShareResult, records: ShareRecords
+    ) -> None:
         """Works through the first entries."""
         chunks = iter(stream)
         while True:
             begin_s = time.monotonic()
-            chunk = self._pull(chunks)
+            chunk = self._pull(chunks, share)
             if chunk is None:
                 return
             self._work_on_chunk(chunk, file, result, records, learning=True)

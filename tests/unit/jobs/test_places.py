@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -17,6 +18,7 @@ from branchline.jobs import (
     Finished,
     InThisProcess,
     LocalProcesses,
+    Lost,
     Message,
     Note,
     Place,
@@ -174,3 +176,117 @@ def assert_gone(folder: Path) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+class Silent:
+    """Stops its process, spins or sleeps in the first sub-job, the first time or always."""
+
+    def __init__(self, folder: str, how: str, always: bool = False) -> None:
+        self.folder, self.how, self.always = folder, how, always
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        while (here := context.draw()) is not None:
+            context.at(f"the third part of {here.label}")
+            mark = Path(self.folder, "silent")
+            if here.index == 0 and (self.always or not mark.exists()):
+                mark.touch()
+                if self.how == "stopped":
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                else:
+                    ctypes.PyDLL(None).sleep(1000)  # keeps Python's lock, as a library may
+            # More than a socket holds, so that a worker can be stopped in the middle of it.
+            yield Finished(here.index, bytes(10**6) + bytes([here.index]), context.worker)
+
+
+@pytest.mark.parametrize("how", ["stopped", "in C code"])
+def test_a_silent_worker_is_ended_and_its_sub_job_goes_to_another(how: str, tmp_path: Path) -> None:
+    messages = list(LocalProcesses(2, timeout_s=1.0).run(Silent(str(tmp_path), how), supply(6)))
+    [lost] = [one for one in messages if isinstance(one, Lost)]
+    assert lost.doing == "the third part of the sub-job of file0.root"
+    assert lost.subjobs == ("the sub-job of file0.root",)
+    assert lost.how == ("its process is stopped" if how == "stopped" else "it waits for something")
+    with pytest.raises(ProcessLookupError):
+        os.kill(lost.pid, 0)
+    finished = {one.index: one.value[-1] for one in messages if isinstance(one, Finished)}
+    assert finished == {index: index for index in range(6)}
+
+
+def test_a_sub_job_in_which_two_workers_are_silent_ends_the_job(tmp_path: Path) -> None:
+    with pytest.raises(WorkerDiedError, match=r"silence.*third part.*as another worker was before it.*file0"):
+        list(LocalProcesses(2, timeout_s=0.5).run(Silent(str(tmp_path), "stopped", always=True), supply(6)))
+
+
+class Computes:
+    """Takes a step that is long, but not silent."""
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        while (here := context.draw()) is not None:
+            until = time.process_time() + 1.0
+            while time.process_time() < until:
+                pass
+            yield Finished(here.index, here.payload, context.worker)
+
+
+def test_a_worker_that_computes_has_more_time() -> None:
+    messages = list(LocalProcesses(1, timeout_s=0.5).run(Computes(), supply(2)))
+    assert [type(one) for one in messages] == [Finished, Finished]
+
+
+def test_a_worker_that_computes_for_ever_is_ended(tmp_path: Path) -> None:
+    class Spins:
+        def __call__(self, context: Context) -> Iterator[Message]:
+            here = context.draw()
+            assert here is not None
+            mark = tmp_path / "spun"
+            while not mark.exists():
+                mark.touch()
+                while True:
+                    pass
+            yield Finished(here.index, here.payload, context.worker)
+
+    messages = list(LocalProcesses(1, timeout_s=0.2).run(Spins(), supply(1)))
+    assert [type(one) for one in messages] == [Lost, Finished]
+    assert isinstance(messages[0], Lost)
+    assert messages[0].how == "it computes"
+
+
+def test_a_worker_that_is_stopped_while_the_job_waits_for_nothing_of_it_is_left_alone(tmp_path: Path) -> None:
+    """One that has no sub-job is ended only when it gets one and does not begin."""
+    place = LocalProcesses(2, timeout_s=0.5)
+    handed: list[int] = []
+
+    def draw() -> SubJob | Wait | None:
+        if len(handed) == 3:
+            return None
+        if len(handed) == 1 and not (tmp_path / "go on").exists():
+            return WAIT
+        handed.append(len(handed))
+        return SubJob(handed[-1], f"number {handed[-1]}", handed[-1])
+
+    messages = []
+    for message in place.run(Waits(str(tmp_path)), draw):
+        messages.append(message)
+        if isinstance(message, Note):
+            [other] = [one for one in place._processes if one.number != message.worker]
+            os.kill(other.process.pid, signal.SIGSTOP)
+    [lost] = [one for one in messages if isinstance(one, Lost)]
+    assert lost.doing == "waiting for a sub-job"
+    assert sorted(one.index for one in messages if isinstance(one, Finished)) == [0, 1, 2]
+
+
+class Waits:
+    """Works on its first sub-job for longer than workers may be silent, in steps."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        while (here := context.draw()) is not None:
+            if here.index == 0:
+                time.sleep(0.3)  # the other one waits by then
+                yield Note("begun", context.worker)
+                for step in range(10):
+                    context.at(f"step {step}")
+                    time.sleep(0.2)
+                Path(self.folder, "go on").touch()
+            yield Finished(here.index, here.payload, context.worker)
