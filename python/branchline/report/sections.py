@@ -168,7 +168,15 @@ class Problem(NamedTuple):
 
 
 def _problems(job: Job) -> list[Problem]:
-    problems = [_missing_events, _job_errors, _wagon_errors, _skipped_files, _recovered_files, _lost_workers, _storage_troubles]
+    problems = [
+        _missing_events,
+        _job_errors,
+        _wagon_errors,
+        _skipped_files,
+        _recovered_files,
+        _lost_workers,
+        _storage_troubles,
+    ]
     return [one for of_kind in problems for one in of_kind(job)]
 
 

@@ -26,7 +26,12 @@ def summary(job: Job) -> list[str]:
         )
     lines = [ended, diagnosis(job)] if events else [ended]
     lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
-    return [*lines, *lost_sentences(job), *trouble_sentences(job), *map(_missing_in, job.get("companions_missing") or [])]
+    return [
+        *lines,
+        *lost_sentences(job),
+        *trouble_sentences(job),
+        *map(_missing_in, job.get("companions_missing") or []),
+    ]
 
 
 def _missing_in(companion: Mapping[str, Any]) -> str:
