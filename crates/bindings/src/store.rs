@@ -22,8 +22,8 @@ pub fn without_secrets(text: &str) -> String {
 
 /// How long a call that reads so many bytes may take, with all its tries and waits.
 #[pyfunction]
-pub fn longest_wait_s(bytes: u64) -> f64 {
-    branchline_storage::longest_wait(bytes).as_secs_f64()
+pub fn longest_wait_s(size_bytes: u64) -> f64 {
+    branchline_storage::longest_wait(size_bytes).as_secs_f64()
 }
 
 /// What went wrong at each storage element since this was asked last.

@@ -47,7 +47,7 @@ class Silence:
 class Pulse:
     """The job's side: finds out whether the worker comes further.
 
-    Time counts only while the job itself is awake, so that a job which was suspended with its workers ends none of them.
+    Time counts only while the job itself is awake: a job that was suspended with its workers ends none of them.
     """
 
     def __init__(self) -> None:

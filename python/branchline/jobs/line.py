@@ -70,7 +70,7 @@ class JobsEnd:
         self.go_on()
 
     def go_on(self) -> None:
-        """Sends more of what is kept. That the worker has died is said by the next receiving, with all that is known."""
+        """Sends more of what is kept. That the worker has died is said by what is received next."""
         try:
             while self._to_send:
                 del self._to_send[: self._socket.send(memoryview(self._to_send)[:PIECE_BYTES].tobytes())]

@@ -19,7 +19,7 @@ from branchline.errors import BranchlineError
 from branchline.jobs.heartbeat import Pulse, Silence
 from branchline.jobs.interruption import signals_blocked
 from branchline.jobs.line import JobsEnd
-from branchline.jobs.subjob import WAIT, Draw, Finished, Lost, Message, Note, SubJob, Wait, Work, WorkerDiedError
+from branchline.jobs.subjob import WAIT, Draw, Finished, Lost, Message, Note, SubJob, Told, Wait, Work, WorkerDiedError
 from branchline.limits import KILL_GRACE_S, STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
@@ -51,7 +51,7 @@ class LocalProcesses:
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
 
-    def run(self, work: Work, draw: Draw) -> Iterator[Message]:
+    def run(self, work: Work, draw: Draw) -> Iterator[Told]:
         """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies, or is silent
         in a sub-job in which another one was silent.
         """
@@ -73,7 +73,7 @@ class LocalProcesses:
             for process in self._processes:
                 process.interrupt()
 
-    def _serve(self, draw: Draw, pickled: bytes) -> Iterator[Message]:
+    def _serve(self, draw: Draw, pickled: bytes) -> Iterator[Told]:
         parked: list[_Process] = []
         while alive := [one for one in self._processes if not one.is_done]:
             if self._stop_at is not None and time.monotonic() > self._stop_at:

@@ -66,7 +66,9 @@ class Lost:
         )
 
 
-Message = Finished | Note | Lost
+Message = Finished | Note
+# What a place tells of a job.
+Told = Message | Lost
 
 
 def _say_nothing(_what: str, _kind: int = 0) -> None:
@@ -110,7 +112,7 @@ class Place(Protocol):
 
     workers: int
 
-    def run(self, work: Work, draw: Draw) -> Iterator[Message]:
+    def run(self, work: Work, draw: Draw) -> Iterator[Told]:
         """Runs the callable on all the sub-jobs that ``draw`` gives, and yields what the workers say as they say it."""
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from branchline.access import Access, access_of, longest_wait_s
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError
-from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Lost, Message, Place
+from branchline.jobs import Finished, Interruption, InThisProcess, LocalProcesses, Lost, Place, Told
 from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count, cpu_s, machine_cpu_s, take_troubles
 from branchline.train.clock import PhaseClock
@@ -187,7 +187,7 @@ class _Train:
             with self._interruption.held():
                 self._take(message, place)
 
-    def _take(self, message: Message, place: Place) -> None:
+    def _take(self, message: Told, place: Place) -> None:
         if isinstance(message, Lost):
             self._lost.append(message)
             self._times.pop(message.worker, None)
