@@ -1,5 +1,5 @@
-"""A worker process: ``main``, called by a new Python, talks over the socket that it inherits, and shows what it is at on
-a page that it shares with the job: both are its arguments.
+"""A worker process: ``main``, called by a new Python, talks over the socket that it inherits, and shows what it is
+at on a page that it shares with the job: both are its arguments.
 
 It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
 """
