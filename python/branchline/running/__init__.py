@@ -47,8 +47,8 @@ def run(
     is left out and listed in ``job["skipped"]``. A worker process that comes no step further and does not compute for
     ``worker_timeout`` seconds, or computes at one step for six times as long, is ended, and another one takes its
     place and its files, once; ``job["workers_lost"]`` says what it was at. 0 lets them take any time. With ``out`` the
-    results are written there. Those of an earlier run are replaced, as when a cell of a notebook is run again, and refused if ``force`` is False; a directory with
-    something else in it, or into which another run writes, always is.
+    results are written there. Those of an earlier run are replaced, as when a cell of a notebook is run again, and
+    refused if ``force`` is False; a directory with something else in it, or into which another run writes, always is.
 
     What is wrong before the run starts raises (DatasetError, WagonError, MissingFileError, NoSuchKeyError, ...). What
     stops it later, Ctrl-C and SIGTERM among it, gives a TrainResult with what was finished until then and a warning
