@@ -1,7 +1,7 @@
 //! What is asked for before the fetcher comes to it: ranges of the next chunks and the next files, each by a thread that
 //! waits for the answer, so that round trips pass side by side.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -74,8 +74,30 @@ struct Lanes {
     idle_count: usize,
     due_bytes: u64,
     bytes_max: u64,
+    /// The numbers of the files that wait until so much less is due that they may be read whole.
+    waiting: BTreeSet<usize>,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
+}
+
+impl Lanes {
+    /// Whether so much more may be due.
+    fn has_room(&self, bytes: u64) -> bool {
+        bytes == 0 || self.due_bytes == 0 || self.due_bytes.saturating_add(bytes) <= self.bytes_max
+    }
+}
+
+/// Bytes that are due.
+pub(crate) struct DueBytes {
+    ahead: Arc<Ahead>,
+    bytes: u64,
+}
+
+impl Drop for DueBytes {
+    fn drop(&mut self) {
+        lock(&self.ahead.lanes).due_bytes -= self.bytes;
+        self.ahead.changed.notify_all();
+    }
 }
 
 /// By the place of its file in memory, which a piece keeps there, and its offset.
@@ -128,7 +150,7 @@ impl Ahead {
             }
         }
         drop(lanes);
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     fn work(&self) {
@@ -137,9 +159,8 @@ impl Ahead {
             if lanes.is_closed {
                 return;
             }
-            let (due, most) = (lanes.due_bytes, lanes.bytes_max);
-            let has_room = |job: &Job| due == 0 || due.saturating_add(job.bytes) <= most;
-            if let Some(job) = lanes.queue.front().is_some_and(has_room).then(|| lanes.queue.pop_front()).flatten() {
+            let has_room = lanes.queue.front().is_some_and(|job| lanes.has_room(job.bytes));
+            if let Some(job) = has_room.then(|| lanes.queue.pop_front()).flatten() {
                 lanes.due_bytes += job.bytes;
                 drop(lanes);
                 let bytes = job.bytes;
@@ -154,6 +175,20 @@ impl Ahead {
             lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
             lanes.idle_count -= 1;
         }
+    }
+
+    /// Waits until not too much is due any more and no file before this one waits, as what comes at a time comes slower:
+    /// then so many bytes are due until what is given back is dropped.
+    pub(crate) fn wait_until_due(self: &Arc<Self>, file_index: usize, bytes: u64) -> DueBytes {
+        let mut lanes = lock(&self.lanes);
+        lanes.waiting.insert(file_index);
+        while !lanes.is_closed && (!lanes.has_room(bytes) || lanes.waiting.first() != Some(&file_index)) {
+            lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+        }
+        lanes.waiting.remove(&file_index);
+        lanes.due_bytes += bytes;
+        self.changed.notify_all();
+        DueBytes { ahead: Arc::clone(self), bytes }
     }
 
     /// Asks for these ranges of a file, near ones together, as far as there is room, and notes what it asked for. What

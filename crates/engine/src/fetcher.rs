@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use branchline_storage::{link_to, AccessMode, Choice};
+use branchline_storage::{link_expected, link_to, AccessMode, Choice};
 
 use crate::ahead::{Ahead, Piece};
 use crate::assemble::assemble;
@@ -91,11 +91,11 @@ impl Fetcher {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
-            self.open_ahead(source_index, &mut next, &mut slots);
-            let is_ahead = slots.front().is_some_and(|(index, _)| *index == source_index);
-            let slot = if is_ahead { slots.pop_front().map(|(_, slot)| slot) } else { None };
             let mistake = || ReadError::new(ReadErrorKind::Internal, source.path(), MISTAKE);
-            let done = guarded(|| self.run_source(source_index, source, slot.as_deref()));
+            let done = guarded(|| {
+                let ahead = self.opened_ahead(source_index, source, &mut next, &mut slots);
+                self.run_source(source_index, source, ahead)
+            });
             match done.unwrap_or_else(|| Err(mistake())) {
                 Ok(Ok(())) => {}
                 Ok(Err(Stopped)) => break,
@@ -109,17 +109,39 @@ impl Fetcher {
         self.ahead.close();
     }
 
-    /// Has the sources behind this one opened, as many as hide a round trip.
+    /// The current source, if it was opened ahead, while more are opened behind it.
+    fn opened_ahead(
+        &self,
+        current: usize,
+        source: &Source,
+        next: &mut usize,
+        slots: &mut VecDeque<(usize, Arc<Slot>)>,
+    ) -> Option<Opened> {
+        self.open_ahead(current, next, slots);
+        let (_, slot) = slots.front().filter(|(index, _)| *index == current)?;
+        let slot = Arc::clone(slot);
+        slots.pop_front();
+        watched(Doing::Opening { path: source.path().to_owned() }, || loop {
+            // What the way is like may be known before the first file is open.
+            match slot.take_within(limits::LOOK_AGAIN) {
+                Some(outcome) => return outcome,
+                None => self.open_ahead(current, next, slots),
+            }
+        })
+    }
+
+    /// Has the sources behind this one opened, as many as hide a round trip; and the very first with them.
     fn open_ahead(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
-        *next = (*next).max(current + 1);
+        let is_first = self.last_store.borrow().is_none() && self.opening.options.access.mode == AccessMode::Planned;
+        *next = (*next).max(if is_first { current } else { current + 1 });
         let Some(choice) = self.choice() else { return };
         while *next < self.sources.len() && *next - current <= choice.requests_in_flight {
             let source = self.sources[*next].clone();
             if matches!(source.tree, SourceTree::Path(..)) {
                 let (slot, filler) = Slot::new();
-                let (opening, ahead) = (self.opening.clone(), Arc::clone(&self.ahead));
+                let (opening, ahead, index) = (self.opening.clone(), Arc::clone(&self.ahead), *next);
                 let open = move || {
-                    let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead)).ok();
+                    let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead, index)).ok();
                     if let Some(Opened { prepared: Ok(prepared), .. }) = &mut opened {
                         ask_first(prepared, &opening.options, &ahead);
                     }
@@ -137,7 +159,7 @@ impl Fetcher {
         let access = &self.opening.options.access;
         let mut choice = match &*self.last_store.borrow() {
             Some((name, gap_bytes)) => Choice::of(access, link_to(name), *gap_bytes),
-            None => Choice::of(access, None, 0),
+            None => Choice::of(access, self.sources.first().and_then(|source| link_expected(source.path())), 0),
         };
         match access.mode {
             AccessMode::Plain | AccessMode::Cache => return None,
@@ -154,10 +176,8 @@ impl Fetcher {
         &self,
         source_index: usize,
         source: &Source,
-        slot: Option<&Slot>,
+        ahead: Option<Opened>,
     ) -> Result<std::result::Result<(), Stopped>> {
-        let doing = Doing::Opening { path: source.path().to_owned() };
-        let ahead = slot.and_then(|slot| watched(doing, || slot.take()));
         let opened = match ahead.map_or_else(|| self.opening.open(source, &FileRoom::Waiting(&self.budget)), Ok) {
             Ok(opened) => opened,
             Err(_) => return Ok(Err(Stopped)),

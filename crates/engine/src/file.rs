@@ -72,7 +72,7 @@ impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
         let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access);
-        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends });
+        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) });
         Self::open_as(path, access, &mut extent).map(|(file, _)| file)
     }
 
@@ -108,7 +108,7 @@ impl File {
         let remarks = self.remarks.clone();
         let about = About { remarks, access: &self.access, counters: &self.counters, watch: &watch };
         let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(&self.access);
-        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends });
+        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) });
         let (mut file, _) = Self::over(anew.clone(), &about, &mut extent)?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.anew = Some(anew);
@@ -141,7 +141,7 @@ impl File {
         reader.read_first(size, &extent, reads_baskets_alone(access))?;
         let lease = match extent {
             Extent::Whole(lease) => lease,
-            Extent::Ends => None,
+            Extent::Ends(_) => None,
         };
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
@@ -414,8 +414,8 @@ impl File {
 pub(crate) enum Extent {
     /// All of it, into memory that may be leased for it.
     Whole(Option<Lease>),
-    /// Where its metadata are in general.
-    Ends,
+    /// Where its metadata are in general: its head, and so much of its end.
+    Ends(u64),
 }
 
 /// Says how much of a file is read at once, by the name of its storage element and its size.
@@ -452,16 +452,12 @@ pub(crate) struct MetadataReader<'a> {
 impl MetadataReader<'_> {
     /// The whole of a small file, head and tail of a large one, in one request; or the head `alone`.
     fn read_first(&mut self, size: u64, extent: &Extent, alone: bool) -> Result<()> {
-        let ends = limits::HEAD_BYTES + limits::TAIL_BYTES;
-        let ranges = if alone {
-            vec![ByteRange::new(0, limits::HEAD_BYTES.min(size))]
-        } else if size <= ends || matches!(extent, Extent::Whole(_)) {
-            vec![ByteRange::new(0, size)]
-        } else {
-            let tail = size - limits::TAIL_BYTES;
-            vec![ByteRange::new(0, limits::HEAD_BYTES), ByteRange::new(tail, limits::TAIL_BYTES)]
-        };
-        self.read(ranges)
+        let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
+        self.read(match extent {
+            _ if alone => vec![head],
+            Extent::Ends(tail) if size > head.length + tail => vec![head, ByteRange::new(size - tail, *tail)],
+            _ => vec![ByteRange::new(0, size)],
+        })
     }
 
     fn read(&mut self, ranges: Vec<ByteRange>) -> Result<()> {

@@ -10,6 +10,7 @@ mod clock;
 mod counts;
 pub mod decompress_limit;
 mod doubt;
+mod ends;
 pub mod error;
 mod extents;
 mod external;

@@ -7,6 +7,11 @@ pub const WHOLE_FILE_BYTES: u64 = 8 << 20;
 pub const HEAD_BYTES: u64 = 16 << 10;
 /// Read from its end: ROOT writes trees, streamer infos and keys last.
 pub const TAIL_BYTES: u64 = 1 << 20;
+/// Of a small file not less is read from its end: a request with two such ranges is one of the smallest.
+pub const TAIL_MIN_BYTES: u64 = 64 << 10;
+/// From this round trip on it is not more than needed that is read of small files of which few branches are wanted, with
+/// one round trip more: it passes beside those of other files.
+pub(crate) const ENDS_ROUND_TRIP_MIN: std::time::Duration = std::time::Duration::from_millis(20);
 /// Metadata that is asked for piece by piece comes in pieces of at least this size.
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
 /// Records of a file that was never closed are looked at in pieces of this size, which hold several small ones.

@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-use branchline_storage::{is_worth_a_round_trip, link_to, AccessMode};
+use branchline_storage::{link_to, AccessMode};
 
 use crate::ahead::{Ahead, Piece};
 use crate::budget::{Budget, Lease, Refusal};
+use crate::ends::Ends;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
+use crate::limits::TAIL_BYTES;
 use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
 use crate::stream::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
@@ -35,8 +38,8 @@ pub(crate) struct Opened {
 pub(crate) enum FileRoom<'a> {
     /// From the stream's budget: waited for.
     Waiting(&'a Arc<Budget>),
-    /// From what may be taken ahead: if there is.
-    Ahead(&'a Arc<Ahead>),
+    /// From what may be taken ahead: if there is. Such files are read in their order.
+    Ahead(&'a Arc<Ahead>, usize),
 }
 
 /// Why nothing was opened.
@@ -54,6 +57,7 @@ pub(crate) struct Opening {
     pub(crate) options: Arc<Options>,
     pub(crate) memory_limit: MemoryLimit,
     pub(crate) shares: Shares,
+    pub(crate) ends: Arc<Ends>,
 }
 
 impl Opening {
@@ -86,44 +90,52 @@ impl Opening {
         room: &FileRoom<'_>,
         not_opened: &mut Option<NotOpened>,
     ) -> Result<(Arc<File>, Option<Lease>)> {
+        // All of it is due until it is there.
+        let mut due = None;
         let mut extent = |name: &str, size: u64| {
-            if !self.wants_whole(name, size) {
-                return Ok(Extent::Ends);
+            if let Some(tail) = self.tail_of(name, size) {
+                return Ok(Extent::Ends(tail));
             }
             let leased = match room {
                 FileRoom::Waiting(budget) => budget.lease_file(size),
-                FileRoom::Ahead(ahead) => ahead.try_lease(size).ok_or(Refusal::TooLarge),
+                FileRoom::Ahead(ahead, _) => ahead.try_lease(size).ok_or(Refusal::TooLarge),
             };
+            if let (Ok(_), FileRoom::Ahead(ahead, index)) = (&leased, room) {
+                due = Some(ahead.wait_until_due(*index, size));
+            }
             *not_opened = Some(match (leased, room) {
                 (Ok(lease), _) => return Ok(Extent::Whole(Some(lease))),
                 // Beside a chunk of many entries there may be room for parts of the file.
                 (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => return self.without_room(path, size),
-                (Err(Refusal::TooLarge), FileRoom::Ahead(_)) => NotOpened::NoRoom,
+                (Err(Refusal::TooLarge), FileRoom::Ahead(..)) => NotOpened::NoRoom,
                 (Err(Refusal::Closed), _) => NotOpened::Closed,
             });
             Err(ReadError::new(ReadErrorKind::Internal, path, "a file was not opened"))
         };
-        File::open_as(path, &self.options.access, &mut extent)
+        let opened = File::open_as(path, &self.options.access, &mut extent);
+        drop(due);
+        opened
     }
 
     fn without_room(&self, path: &str, size: u64) -> Result<Extent> {
         if self.options.access.mode != AccessMode::Prefetch {
-            return Ok(Extent::Ends);
+            return Ok(Extent::Ends(TAIL_BYTES));
         }
         let message = format!("a file of {size} bytes does not fit into the memory that reading may take");
         let hint = "read it with another access than prefetch, or with a larger memory_limit";
         Err(ReadError::new(ReadErrorKind::MemoryLimit, path, message).with_hint(hint))
     }
 
-    /// Whether a file of this size at this storage element is better read whole than in parts.
-    fn wants_whole(&self, store_name: &str, size: u64) -> bool {
+    /// How much is read of the end of a file of this size at this storage element; None if it is better read whole.
+    fn tail_of(&self, store_name: &str, size: u64) -> Option<u64> {
         match self.options.access.mode {
-            AccessMode::Plain | AccessMode::Cache => false,
-            AccessMode::Prefetch => true,
-            AccessMode::Planned | AccessMode::Stage => {
-                let wants_all = matches!(self.options.selection, Selection::All);
-                size <= self.shares.whole_file && (wants_all || is_worth_a_round_trip(link_to(store_name), size))
-            }
+            AccessMode::Plain | AccessMode::Cache => Some(TAIL_BYTES),
+            AccessMode::Prefetch => None,
+            _ if size > self.shares.whole_file => Some(TAIL_BYTES),
+            AccessMode::Planned | AccessMode::Stage => match self.options.selection {
+                Selection::All => None,
+                Selection::Named(_) => self.ends.tail_of(link_to(store_name), size),
+            },
         }
     }
 
@@ -131,6 +143,9 @@ impl Opening {
         let columns = select(&tree, &self.options)?;
         if columns.is_empty() {
             tree.check_entries_count()?;
+        }
+        if matches!(self.options.selection, Selection::Named(_)) {
+            self.ends.learn(&tree, &columns);
         }
         let file_bytes = file_lease.as_ref().map_or(0, |lease| lease.bytes());
         let plan = MemoryPlan::new(&tree, &columns, file_bytes, self.memory_limit)?;
@@ -175,15 +190,11 @@ impl Slot {
         (Arc::clone(&slot), Filler(slot))
     }
 
-    /// Waits, and takes what was opened. None if there was no room for it.
-    pub(crate) fn take(&self) -> Option<Opened> {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match outcome.take() {
-                Some(done) => return done,
-                None => outcome = self.done.wait(outcome).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
+    /// Waits so long, and takes what was opened: None in it if there was no room.
+    pub(crate) fn take_within(&self, time: Duration) -> Option<Option<Opened>> {
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.done.wait_timeout_while(outcome, time, |outcome| outcome.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
     }
 }
 

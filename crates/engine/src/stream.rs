@@ -160,7 +160,7 @@ impl Stream {
         let fetcher = Fetcher {
             sources,
             failed_source: Arc::clone(&failed_source),
-            opening: Opening { options: Arc::new(options), memory_limit, shares },
+            opening: Opening { options: Arc::new(options), memory_limit, shares, ends: Arc::default() },
             ahead: Arc::clone(&ahead),
             last_store: RefCell::default(),
             items: items_in,

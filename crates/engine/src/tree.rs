@@ -95,6 +95,11 @@ impl Tree {
         &self.path
     }
 
+    /// Where its record begins in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Its path with its cycle.
     pub(crate) fn location(&self) -> String {
         format!("{};{}", self.path, self.cycle)

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::limits::{
-    AHEAD_BYTES_MIN, AHEAD_REQUESTS_MAX, AHEAD_ROUND_TRIP_MIN, FILE_WORK_MIN, GAP_MIN_BYTES, GAP_TIME, MAX_JOINED_BYTES,
+    AHEAD_BYTES_MIN, AHEAD_BYTES_UNKNOWN, AHEAD_REQUESTS_MAX, AHEAD_ROUND_TRIP_MIN, FILE_ROUND_TRIPS, FILE_WORK_MIN,
+    GAP_MIN_BYTES, GAP_TIME, MAX_JOINED_BYTES,
 };
 use crate::{Access, Link};
 
@@ -38,13 +39,15 @@ impl Choice {
         if round_trip < AHEAD_ROUND_TRIP_MIN {
             return Self::unknown(gap_bytes);
         }
+        let is_known = bytes_per_second > 0.0;
         // Twice what is on its way at this rate: a link that could do more is found out so, step by step.
         let on_the_way = bytes_per_second * round_trip.as_secs_f64();
-        let bytes_in_flight = AHEAD_BYTES_MIN.saturating_add((2.0 * on_the_way) as u64);
-        let for_files = round_trip.as_nanos() / FILE_WORK_MIN.as_nanos().max(1);
+        let at_least = if is_known { AHEAD_BYTES_MIN } else { AHEAD_BYTES_UNKNOWN };
+        let bytes_in_flight = at_least.saturating_add((2.0 * on_the_way) as u64);
+        let for_files = (round_trip * FILE_ROUND_TRIPS).as_nanos() / FILE_WORK_MIN.as_nanos().max(1);
         let for_bytes = u128::from(bytes_in_flight / MAX_JOINED_BYTES);
         let requests_in_flight = (for_files.max(for_bytes) + 2).min(AHEAD_REQUESTS_MAX as u128) as usize;
-        let gap = (bytes_per_second * GAP_TIME.as_secs_f64()) as u64;
+        let gap = if is_known { (bytes_per_second * GAP_TIME.as_secs_f64()) as u64 } else { gap_bytes };
         Self { gap_bytes: gap.max(GAP_MIN_BYTES).min(gap_bytes), requests_in_flight, bytes_in_flight }
     }
 }

@@ -48,7 +48,7 @@ pub use http::HttpFile;
 pub use links::{link_to, links, Link};
 pub use local::{was_written_to, LocalFile, LocalWay};
 pub use memory::Memory;
-pub use open::open;
+pub use open::{link_expected, open};
 pub use range::{ByteRange, RangeRead};
 pub use read_ahead::ReadAhead;
 pub use settings::longest_wait;

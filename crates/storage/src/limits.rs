@@ -28,10 +28,17 @@ pub(crate) const LINK_SAMPLES: usize = 32;
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
 /// A shorter round trip is hidden behind decoding by one thread that runs ahead.
 pub(crate) const AHEAD_ROUND_TRIP_MIN: Duration = Duration::from_micros(300);
-/// Bytes that may be due at the least: one request of the largest size and half of the next.
-pub(crate) const AHEAD_BYTES_MIN: u64 = 12 << 20;
+/// The round trip to a server that nothing was asked of yet: one within a continent. Where it is shorter, some files were
+/// opened a little too early.
+pub(crate) const EXPECTED_ROUND_TRIP: Duration = Duration::from_millis(30);
+/// Bytes that may be due at the least: two requests of the largest size, of which the next is on its way while one comes.
+pub(crate) const AHEAD_BYTES_MIN: u64 = 2 * MAX_JOINED_BYTES;
+/// The same while the bandwidth is not known: what fills a wide link between two continents for the first round trip.
+pub(crate) const AHEAD_BYTES_UNKNOWN: u64 = 32 << 20;
 /// Requests that may be due to one storage element, as many as it may have connections of one process.
-pub(crate) const AHEAD_REQUESTS_MAX: usize = 32;
+pub(crate) const AHEAD_REQUESTS_MAX: usize = 64;
+/// Round trips until a small file is read of which a few branches are wanted: opened, its metadata, its baskets.
+pub(crate) const FILE_ROUND_TRIPS: u32 = 3;
 /// Opening and reading a small file takes a core at least so long: so many files more hide a round trip.
 pub(crate) const FILE_WORK_MIN: Duration = Duration::from_millis(3);
 /// A further range costs a server about what it moves in this time.
@@ -63,7 +70,7 @@ pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * 1024 * 1024;
 /// Redirects from server to server. A federation takes two or three.
 pub(crate) const REDIRECTS_MAX: u32 = 8;
 /// Idle connections kept to each HTTP server.
-pub(crate) const IDLE_CONNECTIONS_MAX: usize = HTTP_LANES;
+pub(crate) const IDLE_CONNECTIONS_MAX: usize = AHEAD_REQUESTS_MAX;
 /// How long an idle connection is kept. nginx ends one after 75 s.
 pub(crate) const IDLE_TIME_MAX: Duration = Duration::from_secs(50);
 /// Header lines of an HTTP answer.

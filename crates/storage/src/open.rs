@@ -9,7 +9,8 @@ use branchline_trace::journal;
 
 use crate::bridge::{self, BridgedFile, Carrier};
 use crate::http::HttpFile;
-use crate::links::Measured;
+use crate::limits::EXPECTED_ROUND_TRIP;
+use crate::links::{link_to, Link, Measured};
 use crate::mounted;
 use crate::replicas::{replicas_in, Replicated};
 use crate::s3::open_s3;
@@ -86,6 +87,18 @@ fn is_on_this_machine(path: &str) -> bool {
             !is_at_a_server(path) && path_of_file_url(path, rest).is_ok_and(|path| mounted::is_here(&path))
         }
     }
+}
+
+/// What is known of the way to a file's storage element, or has to be expected of it before anything was asked there;
+/// None for what is not at a server of those that our own clients speak to.
+pub fn link_expected(path: &str) -> Option<Link> {
+    let path = replicas_in(path).first().copied().unwrap_or(path);
+    let (scheme, _) = split_scheme(path)?;
+    let scheme = scheme.to_ascii_lowercase();
+    const OURS: [&str; 9] = ["root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3"];
+    let known = || link_to(&element_of(path));
+    let expected = || Link { round_trip: EXPECTED_ROUND_TRIP, bytes_per_second: 0.0 };
+    OURS.contains(&scheme.as_str()).then(|| known().unwrap_or_else(expected))
 }
 
 /// The store of one replica, which finds out what the way to it is like.

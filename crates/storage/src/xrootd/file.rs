@@ -101,18 +101,16 @@ impl XrootdFile {
     fn connection(&self, failed: Option<&Server>) -> Result<(Taken, Handle)> {
         let place = self.place();
         if failed.is_none() || place.server == self.entry {
-            let mut session = pool().take(&place.server, self.id, &self.settings)?;
-            if let Some(handle) = session.handle(self.id) {
-                return Ok((session, handle));
-            }
-            let deadline = Instant::now() + self.settings.patience(0);
-            match session.ask(Request::open(&place.target), deadline)? {
-                Answer::Done(answer) => {
+            let (mut session, answer) =
+                pool().take(&place.server, self.id, Request::open(&place.target), &self.settings)?;
+            match (session.handle(self.id), answer) {
+                (_, Some(Answer::Done(answer))) => {
                     let opened = parsed(&session, &answer)?;
                     return self.keep(OpenAt { session, opened, target: place.target });
                 }
-                Answer::Elsewhere(_) => {}
-                Answer::More(_) => return Err(session.nonsense("a question about who we are")),
+                (_, Some(Answer::Elsewhere(_))) => {}
+                (Some(handle), None) => return Ok((session, handle)),
+                _ => return Err(session.nonsense("a question about who we are")),
             }
         }
         let query = self.query.as_deref();
@@ -245,16 +243,16 @@ fn open_from(
     let mut server = entry.clone();
     let mut said: Option<String> = None;
     for _ in 0..=REDIRECTS_MAX {
-        let mut session = pool().take(&server, id, settings)?;
         let parts: Vec<&str> = [query, avoid.as_deref(), said.as_deref()].into_iter().flatten().collect();
         let target = if parts.is_empty() { path.clone() } else { format!("{path}?{}", parts.join("&")) };
-        match session.ask(Request::open(&target), Instant::now() + settings.patience(0))? {
-            Answer::Done(answer) => {
+        let (mut session, answer) = pool().take(&server, id, Request::open(&target), settings)?;
+        match answer {
+            Some(Answer::Done(answer)) => {
                 let opened = parsed(&session, &answer)?;
                 return Ok(OpenAt { session, opened, target });
             }
-            Answer::More(_) => return Err(session.nonsense("a question about who we are")),
-            Answer::Elsewhere(Target { host, port, query, secure, path: other }) => {
+            Some(Answer::More(_)) | None => return Err(session.nonsense("a question about who we are")),
+            Some(Answer::Elsewhere(Target { host, port, query, secure, path: other })) => {
                 // From TLS there is no way back to what others can read.
                 let secure = server.secure || secure.unwrap_or(false);
                 server = Server { host, port, secure, user: entry.user.clone() };

@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::session::Session;
+use super::session::{Answer, Manner, Session};
+use super::wire::Request;
 use crate::fault::{Fault, Result};
 use crate::limits::{SESSIONS_MAX, SESSION_IDLE_MAX};
 use crate::settings::Settings;
@@ -35,8 +36,8 @@ impl fmt::Display for Server {
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
-    /// The last that was made wanted no TLS.
-    are_plain: bool,
+    /// As the last that was made showed it.
+    manner: Manner,
 }
 
 #[derive(Default)]
@@ -69,23 +70,29 @@ impl Pool {
     }
 
     /// A connection to this server for the caller alone: rather one on which `file` is open, else an idle one, else a new
-    /// one, else the next that is given back.
-    pub(super) fn take(self: &Arc<Self>, server: &Server, file: u64, settings: &Settings) -> Result<Taken> {
+    /// one, else the next that is given back. Where the file is not open on it, comes with the answer to `open`.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        server: &Server,
+        file: u64,
+        open: Request,
+        settings: &Settings,
+    ) -> Result<(Taken, Option<Answer>)> {
         let deadline = Instant::now() + settings.patience(0);
         let mut servers = self.lock();
         loop {
             let sessions = servers.entry(server.clone()).or_default();
             sessions.idle.retain(|session| session.last_used.elapsed() < SESSION_IDLE_MAX);
-            let open = sessions.idle.iter().position(|session| session.handle(file).is_some());
-            let found = open.or_else(|| sessions.idle.len().checked_sub(1));
+            let has_file = sessions.idle.iter().position(|session| session.handle(file).is_some());
+            let found = has_file.or_else(|| sessions.idle.len().checked_sub(1));
             if found.is_some() || sessions.busy_count < SESSIONS_MAX {
                 sessions.busy_count += 1;
-                let was_plain = sessions.are_plain;
+                let manner = sessions.manner;
                 let idle = found.map(|index| sessions.idle.swap_remove(index));
                 drop(servers);
                 let mut taken = Taken { session: idle, server: server.clone(), pool: Arc::clone(self) };
-                taken.make_ready(settings, was_plain)?;
-                return Ok(taken);
+                let answer = taken.make_ready(file, open, settings, manner)?;
+                return Ok((taken, answer));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -113,19 +120,30 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    fn make_ready(&mut self, settings: &Settings, was_plain: bool) -> Result<()> {
-        match &mut self.session {
-            Some(session) => {
-                session.wait_max = settings.wait_max;
-                session.link.set_silence(settings.silence)
-            }
-            None => {
-                let session = Session::start(&self.server, settings, was_plain)?;
-                self.pool.lock().entry(self.server.clone()).or_default().are_plain = session.is_plain;
-                self.session = Some(session);
-                Ok(())
+    /// Connects if there is no connection yet, and asks for the file if it is not open on it.
+    fn make_ready(
+        &mut self,
+        file: u64,
+        mut open: Request,
+        settings: &Settings,
+        manner: Manner,
+    ) -> Result<Option<Answer>> {
+        if let Some(session) = &mut self.session {
+            session.wait_max = settings.wait_max;
+            session.link.set_silence(settings.silence)?;
+        } else {
+            let manner = if open.has_secrets() { manner.min(Manner::Known) } else { manner };
+            let (session, answer) = Session::start(&self.server, settings, manner, &mut open)?;
+            self.pool.lock().entry(self.server.clone()).or_default().manner = session.manner;
+            self.session = Some(session);
+            if answer.is_some() {
+                return Ok(answer);
             }
         }
+        if self.handle(file).is_some() {
+            return Ok(None);
+        }
+        self.ask(open, Instant::now() + settings.patience(0)).map(Some)
     }
 
     pub(super) fn server(&self) -> &Server {

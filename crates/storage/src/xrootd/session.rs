@@ -39,14 +39,27 @@ pub(super) struct Session {
     pub(super) last_used: Instant,
     /// How long the server may make us wait.
     pub(super) wait_max: Duration,
-    /// The server wants no TLS.
-    pub(super) is_plain: bool,
+    /// What the next connection to this server may say how early.
+    pub(super) manner: Manner,
     next_stream: u16,
     /// The stream on which the server is to say how much it takes, until it has.
     limits_due: Option<u16>,
     /// Streams whose answers nobody waits for.
     forgotten: HashSet<u16>,
     files: HashMap<u64, OpenFile>,
+}
+
+/// What a server may be told before it has answered, each of which spares a round trip. Where it turns out to want
+/// something else first, it is connected to anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Manner {
+    /// Nothing: it wants TLS.
+    Careful,
+    /// Who we are, as what most servers want is no more than the protocol's login in the clear.
+    #[default]
+    Known,
+    /// And what is asked for first, as it wanted no proof of who we are the last time.
+    Open,
 }
 
 /// What a server says to a request that has no data.
@@ -59,28 +72,59 @@ pub(super) enum Answer {
 }
 
 impl Session {
-    /// Connects and logs in. A server that `was_plain` when it was last asked is told who we are at once, before it has
-    /// said what it can do, which spares a round trip; one that wants TLS by now is then asked again.
-    pub(super) fn start(server: &Server, settings: &Settings, was_plain: bool) -> Result<Self> {
-        let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
+    /// Connects and logs in, and asks for `first` what is not known to need more: see [`Manner`].
+    pub(super) fn start(
+        server: &Server,
+        settings: &Settings,
+        manner: Manner,
+        first: &mut Request,
+    ) -> Result<(Self, Option<Answer>)> {
+        let manner = if server.secure { Manner::Careful } else { manner };
+        let over = |link| Self::over(link, settings.wait_max);
+        let session = over(Link::connect(server, settings)?);
+        match session.log_in(server, settings, manner, first) {
+            Ok(Some(started)) => Ok(started),
+            // It hangs up on who says more than it wants to hear.
+            Ok(None) | Err(Fault { kind: StorageErrorKind::Unreachable | StorageErrorKind::Protocol, .. })
+                if manner != Manner::Careful =>
+            {
+                let session = over(Link::connect(server, settings)?);
+                let started = session.log_in(server, settings, Manner::Careful, first)?;
+                started.ok_or_else(|| Fault::protocol(&server.to_string(), "another mind at each login"))
+            }
+            Ok(None) => Err(Fault::protocol(&server.to_string(), "a login of another kind")),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// None if the server wants something before what was said early.
+    fn log_in(
+        mut self,
+        server: &Server,
+        settings: &Settings,
+        manner: Manner,
+        first: &mut Request,
+    ) -> Result<Option<(Self, Option<Answer>)>> {
+        let session = &mut self;
         let deadline = Instant::now() + settings.patience(0);
         session.link.send(&wire::HANDSHAKE)?;
         // Its answer comes on stream 0, which no request of ours has.
         session.forgotten.insert(0);
         let (mut protocol, mut login) = (Request::protocol(server.secure), Request::login(&user_name(server)));
         let protocol_stream = session.send(&mut protocol)?;
-        let early = if was_plain && !server.secure { Some(session.send(&mut login)?) } else { None };
+        let early = if manner >= Manner::Known { Some(session.send(&mut login)?) } else { None };
+        let asked = if manner == Manner::Open { Some(session.send(first)?) } else { None };
         let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
         let can = number(&session.done(can)?, 4)
             .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
         session.takes.pages = can & flags::PAGES != 0;
-        session.is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
+        let is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
         if server.secure && can & flags::TLS_THERE == 0 {
             let reason = format!("{} does not do TLS, which roots:// asks for", session.link.server);
             return Err(Fault::new(StorageErrorKind::Refused, reason));
         }
-        if early.is_some() && !session.is_plain {
-            return Self::start(server, settings, false);
+        if early.is_some() && !is_plain {
+            return Ok(None);
         }
         if can & flags::TLS_NOW != 0 || server.secure {
             session.link.secure(&server.host, deadline)?;
@@ -93,12 +137,25 @@ impl Session {
         }
         // A session's number of 16 bytes, and what the server wants to know of us.
         let wanted = login.get(16..).unwrap_or_default();
-        if !wanted.is_empty() {
-            identify(&mut session, server, wanted, deadline)?;
+        if asked.is_some() && !wanted.is_empty() {
+            return Ok(None);
         }
-        // Nobody waits for the answer before something is read: it comes with that to the open that follows.
+        if !wanted.is_empty() {
+            identify(session, server, wanted, deadline)?;
+        }
+        session.manner = match (is_plain, wanted.is_empty()) {
+            (true, true) => Manner::Open,
+            (true, false) => Manner::Known,
+            (false, _) => Manner::Careful,
+        };
+        // Nobody waits for the answer before something is read: it comes with that to the open.
         session.limits_due = Some(session.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
-        Ok(session)
+        let answer = match asked.map(|stream| session.answer_to(first, stream, deadline)) {
+            Some(Err(fault)) if session.is_broken => return Err(fault),
+            // It may only have come too early; if not, it is refused again.
+            answer => answer.and_then(Result::ok),
+        };
+        Ok(Some((self, answer)))
     }
 
     fn over(link: Link, wait_max: Duration) -> Self {
@@ -108,7 +165,7 @@ impl Session {
             is_broken: false,
             last_used: Instant::now(),
             wait_max,
-            is_plain: false,
+            manner: Manner::default(),
             next_stream: 1,
             limits_due: None,
             forgotten: HashSet::new(),

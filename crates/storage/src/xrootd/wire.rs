@@ -157,6 +157,11 @@ impl Request {
         &self.0
     }
 
+    /// Whether it names a token, which nobody is to be told who may not know it.
+    pub(super) fn has_secrets(&self) -> bool {
+        self.0.windows(6).any(|six| six.eq_ignore_ascii_case(b"authz="))
+    }
+
     pub(super) fn size_bytes(&self) -> usize {
         self.0.len()
     }

@@ -1,0 +1,94 @@
+//! How much of a small file is read when it is opened and few of its branches are wanted: learned from those before it.
+
+use std::sync::{Mutex, PoisonError};
+
+use branchline_storage::{is_worth_a_round_trip, Link};
+
+use crate::limits::{ENDS_ROUND_TRIP_MIN, HEAD_BYTES, TAIL_BYTES, TAIL_MIN_BYTES};
+use crate::tree::{Content, Tree};
+
+/// What was seen of the files of a stream so far.
+#[derive(Debug, Default)]
+pub(crate) struct Ends(Mutex<Option<Seen>>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Seen {
+    /// From where its metadata begin to the end of the file.
+    tail_bytes: u64,
+    /// The part of a file that the wanted baskets are.
+    wanted_share: f64,
+}
+
+impl Ends {
+    /// Learns from a file whose tree is open.
+    pub(crate) fn learn(&self, tree: &Tree, columns: &[usize]) {
+        let (file, size) = (tree.file(), tree.file().size_bytes());
+        // The metadata of others need not lie together.
+        let Content::Tree { .. } = tree.content() else { return };
+        let seek_info = file.header().seek_info;
+        let first = if seek_info > 0 { seek_info.min(tree.offset()) } else { tree.offset() };
+        let wanted = tree.bytes_per_entry(columns).0 * tree.entries_count() as f64;
+        let seen = Seen { tail_bytes: size.saturating_sub(first), wanted_share: wanted / size.max(1) as f64 };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+    }
+
+    /// How much of the end of a file of this size is read at the other end of this way; None for the whole file.
+    pub(crate) fn tail_of(&self, link: Option<Link>, size: u64) -> Option<u64> {
+        let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let far = link.filter(|link| link.round_trip >= ENDS_ROUND_TRIP_MIN);
+        if far.is_none() || size < TAIL_BYTES {
+            // Its round trips may not pass beside those of others.
+            return (!is_worth_a_round_trip(link, size)).then_some(TAIL_BYTES);
+        }
+        let Some(Seen { tail_bytes, wanted_share }) = seen else { return Some(tail_of_unknown(size)) };
+        let tail = (tail_bytes + tail_bytes / 4).clamp(TAIL_MIN_BYTES, TAIL_BYTES);
+        let moved = (HEAD_BYTES + tail) as f64 + wanted_share * size as f64;
+        (moved <= size as f64 / 2.0).then_some(tail)
+    }
+}
+
+/// Metadata grow with the file, but not as fast.
+fn tail_of_unknown(size: u64) -> u64 {
+    const PARTS: u64 = 32;
+    (size / PARTS).clamp(TAIL_MIN_BYTES, TAIL_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn link(ms: u64, mb_per_second: f64) -> Option<Link> {
+        Some(Link { round_trip: Duration::from_millis(ms), bytes_per_second: mb_per_second * 1e6 })
+    }
+
+    fn having_seen(tail_bytes: u64, wanted_share: f64) -> Ends {
+        Ends(Mutex::new(Some(Seen { tail_bytes, wanted_share })))
+    }
+
+    #[test]
+    fn near_files_are_read_whole() {
+        for link in [None, link(0, 2000.0), link(1, 500.0)] {
+            assert_eq!(Ends::default().tail_of(link, 3_000_000), None);
+            assert_eq!(having_seen(60_000, 0.01).tail_of(link, 3_000_000), None);
+        }
+    }
+
+    #[test]
+    fn of_far_files_only_what_is_wanted_is_read() {
+        let size = 3_000_000;
+        assert_eq!(Ends::default().tail_of(link(100, 0.0), size), Some(size / 32));
+        assert_eq!(having_seen(80_000, 0.01).tail_of(link(100, 300.0), size), Some(100_000));
+        // Most of it is wanted.
+        assert_eq!(having_seen(80_000, 0.6).tail_of(link(100, 300.0), size), None);
+        // Another request would take longer than the rest of the file.
+        assert_eq!(having_seen(80_000, 0.01).tail_of(link(100, 300.0), 500_000), None);
+    }
+
+    #[test]
+    fn what_files_say_of_themselves_sets_no_size() {
+        assert_eq!(having_seen(u64::MAX / 2, 0.0).tail_of(link(100, 300.0), 1 << 40), Some(TAIL_BYTES));
+        assert_eq!(having_seen(10, f64::INFINITY).tail_of(link(100, 300.0), 1 << 40), None);
+    }
+}
