@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 from tests.stores.scripted_xrootd import (
     ATTENTION,
+    AUTH,
     HANDLE,
     LOGIN,
     OK,
@@ -136,16 +137,72 @@ def test_limits_that_come_after_the_open_are_waited_for_and_kept_to() -> None:
     assert asked == [2, 2, 2, 2]
 
 
-def test_a_server_that_is_known_is_told_who_we_are_at_once() -> None:
-    hook, due = held(PROTOCOL, LOGIN, since=1)
-
-    def break_first(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
-        return b"hang up" if number == 0 and code in READS else hook(number, stream, code, arguments, payload)
-
-    with xrootd_script(CONTENT, break_first) as (url, _, server):
+def test_a_server_is_told_who_we_are_at_once() -> None:
+    hook, due = held(PROTOCOL, LOGIN)
+    with xrootd_script(CONTENT, hook) as (url, _, server):
         read_all(url)
-        assert server.connections == 2
+        assert server.connections == 1
         assert len(due) == 2
+
+
+@pytest.mark.parametrize("secret", ["", "?authz=Bearer%20abc"])
+def test_a_server_that_wanted_no_proof_is_asked_for_the_file_at_once(secret: str) -> None:
+    first: list[int] = []
+    second: list[int] = []
+    due: list[bytes] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        (second if number else first).append(code)
+        if number == 0:
+            return b"hang up" if code in READS else None
+        if secret or code not in (PROTOCOL, LOGIN, OPEN):
+            return None
+        # None of the three is answered before all have come.
+        due.append(XrootdScript(CONTENT).good(stream, code, arguments, payload))
+        return b"".join(due) if code == OPEN else b""
+
+    with xrootd_script(CONTENT, hook) as (url, _, server):
+        read_all(url + secret)
+        assert server.connections == 2
+    assert first[:4] == [PROTOCOL, LOGIN, QUERY, OPEN]
+    # A token waits until it is known that the server wants no TLS.
+    assert second[:4] == ([PROTOCOL, LOGIN, QUERY, OPEN] if secret else [PROTOCOL, LOGIN, OPEN, QUERY])
+
+
+def test_a_server_that_wants_a_proof_by_now_is_asked_again() -> None:
+    told: list[tuple[int, int]] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        told.append((number, code))
+        if number == 0:
+            return b"hang up" if code in READS else None
+        if code == LOGIN:
+            return answer(stream, OK, bytes(16) + b"&P=unix\0")
+        if code == AUTH:
+            return answer(stream, OK)
+        # As the real one: who asks before he has said who he is is hung up on.
+        return b"hang up" if code == OPEN and (number, AUTH) not in told else None
+
+    with xrootd_script(CONTENT, hook) as (url, _, server):
+        read_all(url)
+        assert server.connections == 3
+    assert [code for number, code in told if number == 2][:5] == [PROTOCOL, LOGIN, AUTH, QUERY, OPEN]
+
+
+def test_an_open_that_came_too_early_is_repeated() -> None:
+    refused: list[int] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if number == 0:
+            return b"hang up" if code in READS else None
+        if code == OPEN and not refused:
+            refused.append(number)
+            return error(stream, 3006, "user not logged in")
+        return None
+
+    with xrootd_script(CONTENT, hook) as (url, _, server):
+        read_all(url)
+        assert (refused, server.connections) == ([1], 2)
 
 
 def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
@@ -161,7 +218,7 @@ def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
     with xrootd_script(CONTENT, hook) as (url, script, server), pytest.raises(StorageError):
         # The script does no TLS, so it ends there: but what was said to it in plain was no more than before.
         read_all(url)
-    assert [code for number, code in told if number == 1] in ([PROTOCOL], [PROTOCOL, LOGIN])
+    assert [code for number, code in told if number == 1] in ([PROTOCOL], [PROTOCOL, LOGIN], [PROTOCOL, LOGIN, OPEN])
     assert [code for number, code in told if number == 2][:1] == [PROTOCOL]
     assert LOGIN not in [code for number, code in told if number >= 2]
     assert server.connections >= 3

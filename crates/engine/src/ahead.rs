@@ -307,3 +307,62 @@ impl Drop for Due {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ahead(bytes_in_flight: u64) -> Arc<Ahead> {
+        let ahead = Ahead::new(1 << 30);
+        let choice = Choice { gap_bytes: 0, requests_in_flight: 1, bytes_in_flight };
+        ahead.run(choice, 0, Box::new(|| {}));
+        ahead
+    }
+
+    #[test]
+    fn files_are_due_in_their_order_and_not_all_at_once() {
+        let ahead = ahead(100);
+        let first = ahead.wait_until_due(0, 60);
+        let (told, order) = std::sync::mpsc::channel();
+        let wait = |index: usize, bytes: u64| {
+            let (ahead, told) = (Arc::clone(&ahead), told.clone());
+            std::thread::spawn(move || {
+                let due = ahead.wait_until_due(index, bytes);
+                told.send(index).unwrap();
+                due
+            })
+        };
+        let third = wait(3, 30);
+        while lock(&ahead.lanes).due_bytes != 90 {
+            std::thread::yield_now();
+        }
+        let later = [wait(2, 50), wait(1, 200)];
+        while lock(&ahead.lanes).waiting.len() != 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(3));
+        drop((first, third.join().unwrap()));
+        // What is larger than all that may be due comes alone.
+        assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(1));
+        let [second, largest] = later;
+        drop(largest.join().unwrap());
+        assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(2));
+        drop(second.join().unwrap());
+        assert_eq!(lock(&ahead.lanes).due_bytes, 0);
+        ahead.close();
+    }
+
+    #[test]
+    fn nobody_waits_any_more_once_all_is_closed() {
+        let ahead = ahead(10);
+        let first = ahead.wait_until_due(0, 10);
+        let other = Arc::clone(&ahead);
+        let waits = std::thread::spawn(move || drop(other.wait_until_due(1, 10)));
+        ahead.close();
+        waits.join().unwrap();
+        drop(first);
+    }
+}

@@ -72,7 +72,9 @@ impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
         let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access);
-        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) });
+        let mut extent = |_: &str, size: u64| {
+            Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) })
+        };
         Self::open_as(path, access, &mut extent).map(|(file, _)| file)
     }
 
@@ -108,7 +110,9 @@ impl File {
         let remarks = self.remarks.clone();
         let about = About { remarks, access: &self.access, counters: &self.counters, watch: &watch };
         let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(&self.access);
-        let mut extent = |_: &str, size: u64| Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) });
+        let mut extent = |_: &str, size: u64| {
+            Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) })
+        };
         let (mut file, _) = Self::over(anew.clone(), &about, &mut extent)?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.anew = Some(anew);

@@ -1,0 +1,74 @@
+"""Small files far away: how many are on their way at a time, and in how many requests and bytes each is read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uproot
+from tests.stores.conftest import Served
+from tests.stores.scripted_xrootd import OPEN, PGREAD, READ, READV, xrootd_script
+
+from branchline.layout import merge
+from branchline.tree import ChunkStream, Source
+
+FILES = 6
+BRANCHES = 60
+READS = (READ, READV, PGREAD)
+
+
+@pytest.fixture(scope="module")
+def wide_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Two MB that do not compress, and metadata that are little beside them."""
+    folder: Path = tmp_path_factory.mktemp("wide")
+    path = folder / "wide.root"
+    numbers = np.random.default_rng(3)
+    with uproot.recreate(path) as file:
+        tree = file.mktree("events", {f"b{number}": "float64" for number in range(BRANCHES)})
+        tree.extend({f"b{number}": numbers.random(4500) for number in range(BRANCHES)})
+    # As ROOT writes it, with the metadata behind the baskets.
+    merge([path], folder / "merged.root")
+    return (folder / "merged.root").read_bytes()
+
+
+def test_the_next_files_are_opened_while_the_first_is(served: Served) -> None:
+    opened: set[bytes] = set()
+    others = threading.Event()
+    waited: list[bool] = []
+
+    def first_waits(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code == OPEN:
+            opened.add(payload)
+            if len(opened) == FILES:
+                others.set()
+            if payload.endswith(b"f0"):
+                waited.append(others.wait(10))
+        return None
+
+    with xrootd_script((served.data / "small.root").read_bytes(), first_waits) as (url, script, _):
+        sources = [Source(f"{url}{number}", "events") for number in range(FILES)]
+        with ChunkStream(sources, ["px"]) as stream:
+            assert sum(len(chunk) for chunk in stream) == FILES * 1000
+    assert waited == [True]
+    assert script.requests.count(OPEN) == FILES
+
+
+@pytest.mark.parametrize(("branches", "requests", "share"), [(["b7", "b41"], 2, 0.2), (None, 1, 1.0)])
+def test_of_small_files_far_away_what_is_wanted_is_read_in_few_requests(
+    wide_file: bytes, branches: list[str] | None, requests: int, share: float
+) -> None:
+    def slow(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> None:
+        time.sleep(0.03)
+
+    with xrootd_script(wide_file, slow, flags=0) as (url, script, _):
+        sources = [Source(f"{url}{number}", "events") for number in range(FILES)]
+        with ChunkStream(sources, branches) as stream:
+            for chunk in stream:
+                assert len(chunk) == 4500
+            files = stream.records()["files"]
+    assert [one["read_calls"] for one in files] == [requests] * FILES
+    assert len([code for code in script.requests if code in READS]) == requests * FILES
+    assert all(one["bytes_read"] <= share * len(wide_file) for one in files)
