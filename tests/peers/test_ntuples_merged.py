@@ -14,8 +14,8 @@ import uproot
 from tests.peers.peers import missing
 
 import branchline
-from branchline.errors import BadFileError, BranchlineError, UnsupportedBranchError
-from branchline.layout import merge
+from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError, UnsupportedBranchError
+from branchline.layout import convert, merge, skim, slim
 
 # Entries and compression of each input: one has none, and one is not compressed, so that its pages are encoded in
 # another way.
@@ -188,3 +188,57 @@ def test_a_damaged_page_is_told_by_its_field(inputs: list[str], tmp_path: Path) 
             with branchline.open(tmp_path / "merged.root") as file:
                 assert ak.to_list(file["events"].arrays()) == expected, position
     assert told > 0
+
+
+def test_entries_for_which_an_expression_holds_are_read_by_root_and_uproot(
+    root: Any, inputs: list[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "skimmed.root"
+    made = skim(inputs, output, where="(number % 7 == 0) | (number > 1000)", cluster_events=100)
+    whole = arrays(inputs)
+    expected = whole[(whole.number % 7 == 0) | (whole.number > 1000)]
+    assert made.entries == len(expected)
+    check(root, output, expected)
+    assert root.Experimental.RNTupleInspector.Create("events", str(output)).GetDescriptor().GetNClusters() == 6
+    skim(inputs, output, where="number < -10", force=True)
+    assert uproot.open(output)["events"].arrays().to_list() == []
+    assert root.RNTupleReader.Open("events", str(output)).GetNEntries() == 0
+
+
+def test_fields_that_are_kept_are_read_by_root_and_uproot(root: Any, inputs: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "slimmed.root"
+    slim(inputs, output, branches=["number", "real", "te*", "list"])
+    check(root, output, arrays(inputs)[["number", "real", "list", "text"]])
+    slim(inputs, output, drop=["nested", "array", "flag"], codec="lz4:4", force=True)
+    check(root, output, arrays(inputs)[["number", "real", "list", "text"]])
+    with pytest.raises(NoSuchKeyError, match="no branch of tree events is like 'none'"):
+        slim(inputs, output, branches=["none"], force=True)
+
+
+def test_members_and_what_shows_them_are_kept_with_what_they_need(root: Any, tmp_path: Path) -> None:
+    tree, ntuple, output = (tmp_path / name for name in ("tree.root", "ntuple.root", "slimmed.root"))
+    hits = ak.Array([[{"x": 1.0 * k, "y": k, "z": -k} for k in range(entry % 4)] for entry in range(50)])
+    with uproot.recreate(tree) as file:
+        file.mktree("events", {"hit": hits.type.content, "one": {"a": "f8", "b": "i4"}})
+        file["events"].extend({"hit": hits, "one": {"a": np.arange(50) / 2, "b": np.arange(50)}})
+    convert(tree, ntuple)
+    slim(str(ntuple), output, branches=["hit_y"])
+    assert branchline.open(output)["events"].keys() == ["_collection0", "_collection0.hit_y", "hit_y"]
+    assert uproot.open(output)["events"]["hit_y"].array().to_list() == hits.y.to_list()
+    values = root.RDataFrame("events", str(output)).AsNumpy(["hit_y"])["hit_y"]
+    assert [list(one) for one in values] == hits.y.to_list()
+    slim(str(ntuple), output, branches=["nhit"], force=True)
+    values = root.RDataFrame("events", str(output)).AsNumpy(["nhit"])["nhit"]
+    assert values.tolist() == ak.num(hits.x).to_list()
+    slim(str(ntuple), output, drop=["hit*", "nhit", "_collection0"], force=True)
+    assert branchline.open(output)["events"].keys() == ["one_a", "one_b"]
+
+
+def test_items_of_pairs_are_not_left_out(root: Any, tmp_path: Path) -> None:
+    fields = {"pair": "std::pair<int, float>(int(rdfentry_), 0.5f)", "number": "1"}
+    root.gInterpreter.Declare("#include <utility>")
+    write(root, tmp_path / "in.root", 5, 505, fields)
+    with pytest.raises(UnsupportedBranchError, match=r"pair is a std::pair.*, of which no item can be left out"):
+        slim(str(tmp_path / "in.root"), tmp_path / "out.root", drop=["pair.0"])
+    slim(str(tmp_path / "in.root"), tmp_path / "out.root", drop=["pair"])
+    assert branchline.open(tmp_path / "out.root")["events"].keys() == ["number"]

@@ -15,6 +15,7 @@ import pytest
 from tests.peers.generator.families import root_folder, run
 
 import branchline
+from branchline.layout import skim, slim
 
 SOURCES = Path(__file__).parent / "ntuples"
 SEED = 20240
@@ -190,3 +191,27 @@ def test_merged_files_read_as_their_parts(root: Any, peers: Any, tmp_path: Path)
     for name in names:
         expected = [entry for part in parts for entry in by_root(peers, part.path, name)]
         assert plain(merged[name].array().to_list()) == expected, name
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_is_kept_of_entries_and_fields_root_reads_as_before(
+    peers: Any, files: list[Written], tmp_path: Path
+) -> None:
+    rng = random.Random(SEED)
+    for written in files:
+        kept = [rng.random() < 0.4 for _ in range(written.entries)]
+        some = sorted(rng.sample(written.names, 12))
+        skimmed, slimmed = tmp_path / "skimmed.root", tmp_path / "slimmed.root"
+        entries = iter(kept)
+        skim([str(written.path)], skimmed, where=lambda events: [next(entries) for _ in events], force=True)  # noqa: B023
+        slim([str(skimmed)], slimmed, branches=some, force=True)
+        assert branchline.open(slimmed)["ntuple"].keys(recursive=False) == [
+            name for name in branchline.open(written.path)["ntuple"].keys(recursive=False) if name in some
+        ], written.told
+        for path, fields in ((skimmed, written.names), (slimmed, some)):
+            for field in fields:
+                whole = wanted_order(field, by_root(peers, written.path, field))
+                expected = [value for value, is_kept in zip(whole, kept, strict=True) if is_kept]
+                assert wanted_order(field, by_root(peers, path, field)) == expected, f"{written.told}: {field}"

@@ -1,11 +1,11 @@
 //! Files that are made from columns of values, for Python.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use branchline_engine::ntuple_write::{self, Layout, NewNtuple, Shown, Written};
-use branchline_engine::tree_write;
+use branchline_engine::ntuple_write::{ColumnsWriter, Layout, NewNtuple, NtupleWriter, Shown, Written};
+use branchline_engine::tree_write::TreeWriter;
 use branchline_format::column::Column;
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;
@@ -103,15 +103,25 @@ fn closed() -> PyErr {
     PyValueError::new_err("the file is closed")
 }
 
-/// An RNTuple that is being written.
+/// A file that is being written: an RNTuple or a TTree.
 #[pyclass(frozen)]
-pub struct NtupleWriter(Mutex<Option<ntuple_write::NtupleWriter>>);
+pub struct ColumnsFile(Mutex<Option<Box<dyn ColumnsWriter>>>);
+
+impl ColumnsFile {
+    fn begun(py: Python<'_>, writer: branchline_engine::error::Result<Box<dyn ColumnsWriter>>) -> PyResult<Self> {
+        Ok(Self(Mutex::new(Some(writer.map_err(|error| to_python(py, &error))?))))
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<Box<dyn ColumnsWriter>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 #[pymethods]
-impl NtupleWriter {
-    /// Begins a file with fields for columns like these; `shown` are names with a collection and one of its members.
-    #[new]
-    fn new(
+impl ColumnsFile {
+    /// Begins an RNTuple with fields for columns like these; `shown` are names with a collection and one of its members.
+    #[staticmethod]
+    fn ntuple(
         py: Python<'_>,
         place: Place,
         about: (String, String),
@@ -122,41 +132,12 @@ impl NtupleWriter {
         let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
         let shown = shown.into_iter().map(|(name, collection, member)| Shown { name, collection, member });
         let shown: Vec<Shown> = shown.collect();
-        let writer = py.detach(|| ntuple_write::NtupleWriter::create(new, &fields, &shown));
-        Ok(Self(Mutex::new(Some(writer.map_err(|error| to_python(py, &error))?))))
+        Self::begun(py, py.detach(|| Ok(Box::new(NtupleWriter::create(new, &fields, &shown)?) as _)))
     }
 
-    /// Adds entries, with a column of each field.
-    fn fill(&self, py: Python<'_>, columns: Vec<Bound<'_, PyAny>>, count: usize) -> PyResult<()> {
-        let columns = columns_of(&columns)?;
-        let filled = py.detach(|| {
-            let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            writer.as_mut().map(|writer| writer.fill(&columns, count))
-        });
-        filled.ok_or_else(closed)?.map_err(|error| to_python(py, &error))
-    }
-
-    /// Leaves nothing of it.
-    fn abandon(&self) {
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    /// Ends the file, and tells what was made.
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let writer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-        told(py, py.detach(|| writer.finish()).map_err(|error| to_python(py, &error))?)
-    }
-}
-
-/// A TTree that is being written.
-#[pyclass(frozen)]
-pub struct TreeWriter(Mutex<Option<tree_write::TreeWriter>>);
-
-#[pymethods]
-impl TreeWriter {
-    /// Begins a file with branches for columns like these.
-    #[new]
-    fn new(
+    /// Begins a TTree with branches for columns like these.
+    #[staticmethod]
+    fn tree(
         py: Python<'_>,
         place: Place,
         about: (String, String),
@@ -164,28 +145,24 @@ impl TreeWriter {
         fields: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<Self> {
         let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
-        let writer = py.detach(|| tree_write::TreeWriter::create(new, &fields));
-        Ok(Self(Mutex::new(Some(writer.map_err(|error| to_python(py, &error))?))))
+        Self::begun(py, py.detach(|| Ok(Box::new(TreeWriter::create(new, &fields)?) as _)))
     }
 
     /// Adds entries, with a column of each field.
     fn fill(&self, py: Python<'_>, columns: Vec<Bound<'_, PyAny>>, count: usize) -> PyResult<()> {
         let columns = columns_of(&columns)?;
-        let filled = py.detach(|| {
-            let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            writer.as_mut().map(|writer| writer.fill(&columns, count))
-        });
+        let filled = py.detach(|| self.writer().as_mut().map(|writer| writer.fill(&columns, count)));
         filled.ok_or_else(closed)?.map_err(|error| to_python(py, &error))
     }
 
     /// Leaves nothing of it.
     fn abandon(&self) {
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.writer().take());
     }
 
     /// Ends the file, and tells what was made.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let writer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
+        let writer = self.writer().take().ok_or_else(closed)?;
         told(py, py.detach(|| writer.finish()).map_err(|error| to_python(py, &error))?)
     }
 }

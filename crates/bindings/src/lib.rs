@@ -26,7 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
-    use super::convert::{NtupleWriter, TreeWriter};
+    use super::convert::ColumnsFile;
     #[pymodule_export]
     use super::files::{File, Tree};
     #[pymodule_export]

@@ -33,7 +33,7 @@ pub(crate) struct Ntuple {
     pub(crate) entries_count: u64,
     forms: Vec<OnceLock<std::result::Result<Form, String>>>,
     groups: Vec<ClusterGroup>,
-    header_checksum: u64,
+    pub(crate) header_checksum: u64,
     /// Those of objects that streamers wrote.
     classes: Arc<Classes>,
     clusters: OnceLock<Vec<Cluster>>,

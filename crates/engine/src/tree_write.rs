@@ -15,7 +15,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::new_file::{NewFile, ObjectName, SlotId, TOP};
 use crate::ntuple_write::parallel::map_in_order;
-use crate::ntuple_write::{frame_of, NewNtuple as NewOutput, Written};
+use crate::ntuple_write::{frame_of, refuse, ColumnsWriter, NewNtuple as NewOutput, Written};
 use crate::output::Output;
 
 use branches::{branches_of, Source};
@@ -60,10 +60,8 @@ impl TreeWriter {
     /// Begins a file with branches for values like these.
     pub fn create(about: NewOutput, fields: &[(String, Values)]) -> Result<Self> {
         let name = about.output.display().to_string();
-        let refused = |reason: String| {
-            ReadError::new(ReadErrorKind::Unsupported, &name, reason).with_hint("leave it out with --drop")
-        };
-        let sources = branches_of(fields).map_err(refused)?;
+        let (sources, reasons) = branches_of(fields);
+        refuse(&name, &reasons)?;
         let output = Output::create(&about.output, about.replace, &about.inputs)?;
         let mut file = NewFile::begin(output, frame_of(&about))?;
         let slot = file.reserve(TOP);
@@ -88,52 +86,6 @@ impl TreeWriter {
 
     fn path(&self) -> String {
         self.about.output.display().to_string()
-    }
-
-    /// Adds `count` entries, with the values of each field in the order of the fields.
-    pub fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
-        if values.len() != self.fields_count {
-            let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
-            return Err(ReadError::new(ReadErrorKind::Internal, &self.path(), message));
-        }
-        let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
-        let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
-        let mut start = 0;
-        while start < count {
-            let room = self.cluster.size.map_or(portion, |most| most - self.cluster.entries_count);
-            let end = start + room.min(portion).min((count - start) as u64) as usize;
-            let path = self.path();
-            for number in 0..self.branches.len() {
-                let branch = &mut self.branches[number];
-                let before = branch.open.data.len();
-                append(
-                    &branch.source,
-                    &branch.made.kind,
-                    values,
-                    start..end,
-                    &mut branch.open,
-                    &mut |open| {
-                        let full = std::mem::replace(open, fresh(&branch.made.kind));
-                        self.waiting_bytes += full.data.len();
-                        self.waiting.push((number, full));
-                    },
-                    self.about.layout.page_bytes as usize,
-                )
-                .map_err(|reason| {
-                    let message = format!("branch {}: {reason}", branch.made.name);
-                    ReadError::new(ReadErrorKind::Unsupported, &path, message)
-                        .with_hint("inputs must have the same branches of the same types")
-                })?;
-                self.cluster.plain_bytes += (branch.open.data.len().saturating_sub(before)) as u64;
-            }
-            self.cluster.entries_count += (end - start) as u64;
-            start = end;
-            if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
-                self.write_waiting()?;
-            }
-            self.end_cluster_if_full()?;
-        }
-        Ok(())
     }
 
     fn end_cluster_if_full(&mut self) -> Result<()> {
@@ -200,9 +152,55 @@ impl TreeWriter {
         }
         Ok(())
     }
+}
 
-    /// Writes what is open, and gives the file its name.
-    pub fn finish(mut self) -> Result<Written> {
+impl ColumnsWriter for TreeWriter {
+    fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+        if values.len() != self.fields_count {
+            let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
+            return Err(ReadError::new(ReadErrorKind::Internal, &self.path(), message));
+        }
+        let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
+        let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
+        let mut start = 0;
+        while start < count {
+            let room = self.cluster.size.map_or(portion, |most| most - self.cluster.entries_count);
+            let end = start + room.min(portion).min((count - start) as u64) as usize;
+            let path = self.path();
+            for number in 0..self.branches.len() {
+                let branch = &mut self.branches[number];
+                let before = branch.open.data.len();
+                append(
+                    &branch.source,
+                    &branch.made.kind,
+                    values,
+                    start..end,
+                    &mut branch.open,
+                    &mut |open| {
+                        let full = std::mem::replace(open, fresh(&branch.made.kind));
+                        self.waiting_bytes += full.data.len();
+                        self.waiting.push((number, full));
+                    },
+                    self.about.layout.page_bytes as usize,
+                )
+                .map_err(|reason| {
+                    let message = format!("branch {}: {reason}", branch.made.name);
+                    ReadError::new(ReadErrorKind::Unsupported, &path, message)
+                        .with_hint("inputs must have the same branches of the same types")
+                })?;
+                self.cluster.plain_bytes += (branch.open.data.len().saturating_sub(before)) as u64;
+            }
+            self.cluster.entries_count += (end - start) as u64;
+            start = end;
+            if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
+                self.write_waiting()?;
+            }
+            self.end_cluster_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Written> {
         self.end_cluster()?;
         let path = self.path();
         let tree = NewTree {

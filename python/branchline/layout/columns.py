@@ -33,9 +33,26 @@ def column_of(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
         if layout.is_tuple:
             return ("tuple", contents, len(layout))
         return ("record", list(layout.fields), contents, len(layout), layout.parameter("__record__"))
-    if layout.is_numpy:
-        return _numbers(layout, name)
-    raise UnsupportedBranchError(f"branch {name}: values of several types cannot be converted", hint=HINT)
+    if layout.is_union:
+        return _union(layout, name)
+    return _numbers(layout, name)
+
+
+def _union(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
+    """The first of the contents of a union is what is missing, whose tag is 0."""
+    given = layout.tags.data[: len(layout)]
+    tags = np.zeros(len(layout), dtype="u1")
+    contents: list[tuple[Any, ...]] = [("flat", "unknown", b"")]
+    for number in range(len(layout.contents)):
+        content = layout.project(number)
+        places = np.flatnonzero(given == number)
+        if content.is_option:
+            places = places[np.asarray(content.mask_as_bool(valid_when=True))]
+            content = content.project()
+        if not content.is_unknown:
+            tags[places] = len(contents)
+            contents.append(column_of(content, name))
+    return ("union", _bytes(tags), tuple(contents))
 
 
 HINT = "leave it out with --drop"

@@ -78,7 +78,9 @@ def convert(
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.path for file in files], first.name, first.title)
-    writer = WRITERS[kind](target, layout, plan, first)
+    writer: Writer = (
+        ParquetFile(target, layout, plan, first) if kind == "parquet" else RootFile(kind, target, layout, plan, first)
+    )
     try:
         entries = 0
         for done, chunk in _chunks(files, with_trees, plan, memory_limit, access):
@@ -132,22 +134,18 @@ def _chunks(
 class RootFile:
     """A file of ROOT that is made: an RNTuple or a TTree."""
 
-    def __init__(self, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
+    def __init__(self, kind: Kind, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
         columns = plan.columns(tree.arrays(plan.paths(), entry_stop=0))
         fields = list(zip([field.name for field in plan.fields], columns, strict=True))
+        place, about = (target.path, target.inputs, target.force), (target.name, target.title)
+        sizes = (layout.codec, layout.cluster_entries, layout.cluster_bytes, layout.page_bytes)
         try:
-            self._core = self._begin(
-                (target.path, target.inputs, target.force),
-                (target.name, target.title),
-                (layout.codec, layout.cluster_entries, layout.cluster_bytes, layout.page_bytes),
-                fields,
-                plan,
-            )
+            if kind == "rntuple":
+                self._core = _core.ColumnsFile.ntuple(place, about, sizes, fields, list(plan.shown))
+            else:
+                self._core = _core.ColumnsFile.tree(place, about, sizes, fields)
         except ValueError as error:
             raise OptionError(str(error)) from None
-
-    def _begin(self, place: Any, about: Any, sizes: Any, fields: Any, plan: FieldPlan) -> Any:
-        raise NotImplementedError
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
         """Adds a chunk."""
@@ -161,25 +159,3 @@ class RootFile:
     def abandon(self) -> None:
         """Leaves nothing of it."""
         self._core.abandon()
-
-
-class NtupleFile(RootFile):
-    """An RNTuple that is made."""
-
-    def _begin(self, place: Any, about: Any, sizes: Any, fields: Any, plan: FieldPlan) -> Any:
-        return _core.NtupleWriter(place, about, sizes, fields, list(plan.shown))
-
-
-class TreeFile(RootFile):
-    """A TTree that is made."""
-
-    def _begin(self, place: Any, about: Any, sizes: Any, fields: Any, plan: FieldPlan) -> Any:
-        del plan
-        return _core.TreeWriter(place, about, sizes, fields)
-
-
-WRITERS: dict[str, Callable[[Target, Layout, FieldPlan, Any], Writer]] = {
-    "rntuple": NtupleFile,
-    "ttree": TreeFile,
-    "parquet": ParquetFile,
-}

@@ -16,11 +16,13 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import BranchlineError, UnsupportedBranchError
-from branchline.layout.columns import column_of
+from branchline.layout.columns import HINT, column_of
 from branchline.tree.nesting import IMPORTED, imported_counts
 from branchline.tree.outline import Outline
 
 DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
+# What ROOT does not take in the name of a field (RNTuple specification, "Naming specification").
+NOT_IN_NAMES = re.compile(r"[./\\\s\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Members:
         layouts = [member.layout(chunk) for member in self.members]
         if not self.is_list:
             return ak.contents.RecordArray(layouts, names)
+        if not all(layout.is_list for layout in layouts):
+            raise UnsupportedBranchError(f"the members of {self.name} are no lists, as it is", hint=HINT)
         lists = [layout.to_ListOffsetArray64(True) for layout in layouts]
         offsets = lists[0].offsets
         for member, one in zip(self.members, lists, strict=True):
@@ -122,7 +126,7 @@ def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str],
         ]
         return FieldPlan(tuple(fields), (), ())
     made = _Maker(outline, kept)
-    fields = [field for top in outline.children(None) if (field := made.field(top, "")) is not None]
+    fields = [field for top in outline.children(None) if (field := made.field(top, "", None)) is not None]
     if not fields:
         raise BranchlineError("no branch is left to convert", path=tree.file_path)
     if not collect:
@@ -152,33 +156,40 @@ class _Maker:
     def __init__(self, outline: Outline, kept: set[int]) -> None:
         self._outline = outline
         self._kept = kept
+        self._taken: dict[int | None, set[str]] = {}
         self.renamed: list[tuple[str, str]] = []
 
-    def field(self, index: int, prefix: str) -> Field | None:
+    def field(self, index: int, prefix: str, owner: int | None) -> Field | None:
         """What a branch becomes; None if nothing of it is kept."""
         outline = self._outline
-        name = self._name(index, prefix)
+        name = self._name(index, prefix, owner)
         if not outline.children(index):
             return Leaf(name, outline.paths[index]) if index in self._kept else None
         below = f"{outline.names[index].rstrip('.')}."
         if outline.kinds[index] == "data":
             leaves = [one for one in outline.below(index) if outline.kinds[one] == "data" and one in self._kept]
-            members: list[Field] = [Leaf(self._name(one, below), outline.paths[one]) for one in leaves]
+            members: list[Field] = [Leaf(self._name(one, below, index), outline.paths[one]) for one in leaves]
         else:
-            made = (self.field(child, below) for child in outline.children(index))
+            made = (self.field(child, below, index) for child in outline.children(index))
             members = [field for field in made if field is not None]
         if not members:
             return None
         return Members(name, tuple(members), is_list=outline.kinds[index] == "data")
 
-    def _name(self, index: int, prefix: str) -> str:
-        """The name of a field, which has no dots and no dimensions."""
+    def _name(self, index: int, prefix: str, owner: int | None) -> str:
+        """The name of a field, which has no dots, spaces or dimensions, and is another than those of its fellows."""
         own = self._outline.names[index]
         name = DIMENSIONS.sub("", own.removeprefix(prefix)).rstrip(".")
-        clean = re.sub(r"[./\\]", "_", name)
-        if clean != name:
-            self.renamed.append((self._outline.paths[index], clean))
-        return clean
+        clean = free = NOT_IN_NAMES.sub("_", name) or "_"
+        taken = self._taken.setdefault(owner, set())
+        number = 2
+        while free in taken:
+            free = f"{clean}_{number}"
+            number += 1
+        taken.add(free)
+        if free != name:
+            self.renamed.append((self._outline.paths[index], free))
+        return free
 
 
 def _collected(tree: Any, outline: Outline, fields: Sequence[Field], made: _Maker) -> FieldPlan:

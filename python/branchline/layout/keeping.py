@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,21 +85,16 @@ def _opened(file: DataFile, access: Access | None) -> File:
 
 def _with_those_below(tree: Tree, names: Sequence[str]) -> set[str]:
     """The paths of the branches that these names mean, and of all below them."""
+    outline = tree.outline
     found: set[str] = set()
     for name in names:
-        paths = [tree.outline.paths[index] for index in tree.indices(filter_name=name)]
-        if not paths:
+        # A whole path means that branch; else names of branches at whatever depth may be like it.
+        exact = outline.index_by_path.get(name)
+        indices = [exact] if exact is not None else tree.indices(filter_name=name)
+        if not indices:
             raise NoSuchKeyError(f"no branch of tree {tree.path} is like {name!r}", path=tree.file_path)
-        found.update(paths)
-    return {path for path in tree.outline.paths if not found.isdisjoint(_lineage(path))}
-
-
-def _lineage(path: str) -> Iterator[str]:
-    """A path and those that it lies below."""
-    yield path
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
+        found.update(outline.paths[one] for index in indices for one in (index, *outline.below(index)))
+    return found
 
 
 def _mask(tree: Tree, where: str | Select) -> np.ndarray[Any, Any]:

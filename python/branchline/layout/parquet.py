@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -67,14 +68,47 @@ class ParquetFile:
 def _table(plan: FieldPlan, chunk: ak.Array) -> pa.Table:
     names = [field.name for field in plan.fields]
     layouts = plan.layouts(chunk)
-    columns = {}
+    columns, refused = {}, {}
     for name, layout in zip(names, layouts, strict=True):
         try:
-            columns[name] = ak.to_arrow(ak.Array(layout), extensionarray=False, list_to32=True, string_to32=True)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            message = f"branch {name} cannot be written to Parquet: {error}"
-            raise UnsupportedBranchError(message, hint="leave it out with --drop") from None
+            array = ak.transform(_stored, ak.Array(layout))
+            columns[name] = ak.to_arrow(array, extensionarray=False, list_to32=True, string_to32=True)
+        except (pa.ArrowException, TypeError, ValueError, IndexError) as error:
+            refused[name] = str(error).strip().splitlines()[0]
+    if refused:
+        told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        hint = f"leave out what cannot be converted: --drop '{','.join(refused)}'"
+        raise UnsupportedBranchError(f"what cannot be written to Parquet: {told}", hint=hint)
     return pa.table(columns)
+
+
+def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None:
+    """What stands in a Parquet file for values that it has no type for: None for records without members, and for one
+    of several types a record with one member for each, of which one is there.
+    """
+    if layout.is_record and not layout.fields and not layout.is_tuple:
+        nothing = ak.index.Index64(np.full(len(layout), -1))
+        return ak.contents.IndexedOptionArray(nothing, ak.contents.EmptyArray())
+    if layout.is_union:
+        alternatives = [_alternative(layout, number) for number in range(len(layout.contents))]
+        known = [one for one in alternatives if one is not None]
+        stored = [ak.transform(_stored, one, highlevel=False) for one in known]
+        return ak.contents.RecordArray(stored, [f"_{number}" for number in range(len(known))], length=len(layout))
+    if layout.is_option and len(layout) and not layout.mask_as_bool(valid_when=True).any():
+        # Elements that nobody asks for must be there nevertheless.
+        filler = ak.transform(_stored, layout.content.form.length_one_array(highlevel=False), highlevel=False)
+        return ak.contents.IndexedOptionArray(ak.index.Index64(np.full(len(layout), -1)), filler)
+    return None
+
+
+def _alternative(layout: ak.contents.Content, number: int) -> ak.contents.Content | None:
+    """The values of one type of a union, None where they are of another; nothing for the type of what is missing."""
+    content = layout.project(number)
+    here = layout.tags.data[: len(layout)] == number
+    index = np.where(here, np.cumsum(here) - 1, -1)
+    if (content.content if content.is_option else content).is_unknown:
+        return None
+    return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(index), content)
 
 
 @contextlib.contextmanager

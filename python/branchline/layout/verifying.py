@@ -72,16 +72,12 @@ def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Acce
     differing = dict(found["differing"])
     equal: list[str] = []
     differences = list(found["differences"])
-    for name, reason in differing.items():
-        try:
-            is_same = _values(made, found["path"], name, access) == _values(given, found["path"], name, access)
-        except UnsupportedBranchError as error:
-            differences.append(f"branch {name}: {reason}, and its values are not compared: {error.what}")
-            continue
-        except BranchlineError as error:
-            differences.append(f"branch {name}: {reason}, and its values cannot be read: {error}")
-            continue
-        if is_same:
+    for name, (reason, is_same) in _compared(differing, found["path"], made, given, access).items():
+        if isinstance(is_same, UnsupportedBranchError):
+            differences.append(f"branch {name}: {reason}, and its values are not compared: {is_same.what}")
+        elif isinstance(is_same, BranchlineError):
+            differences.append(f"branch {name}: {reason}, and its values cannot be read: {is_same}")
+        elif is_same:
             equal.append(name)
         else:
             differences.append(f"branch {name} has other values: {reason}")
@@ -89,8 +85,25 @@ def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Acce
     return VerifiedTree(found["path"], found["entries"][0], found["baskets"], copied, tuple(equal), tuple(differences))
 
 
-def _values(files: list[str], tree: str, branch: str, access: Access | None) -> tuple[int, str]:
+def _compared(
+    differing: dict[str, str], tree: str, made: list[str], given: list[str], access: Access | None
+) -> dict[str, tuple[str, bool | BranchlineError]]:
+    """Whether each of these branches has the same values, or why this cannot be told."""
+    found: dict[str, tuple[str, bool | BranchlineError]] = {}
+    try:
+        both = [_values(files, tree, list(differing), access) for files in (made, given)]
+        return {name: (reason, both[0][name] == both[1][name]) for name, reason in differing.items()}
+    except BranchlineError as error:
+        if len(differing) == 1:
+            return {name: (reason, error) for name, reason in differing.items()}
+    # One of them cannot be read.
+    for name, reason in differing.items():
+        found |= _compared({name: reason}, tree, made, given, access)
+    return found
+
+
+def _values(files: list[str], tree: str, branches: list[str], access: Access | None) -> dict[str, tuple[int, str]]:
     # Only who needs it waits for it to be imported.
     from branchline.layout.digests import branch_digests
 
-    return branch_digests(files, tree, [branch], access)[branch]
+    return branch_digests(files, tree, branches, access)

@@ -10,8 +10,10 @@ import pytest
 import uproot
 from typer.testing import CliRunner
 
+from branchline.access import Access
 from branchline.cli.app import app
-from branchline.layout import merge, verify
+from branchline.errors import StorageError
+from branchline.layout import MergeProgress, convert, merge, skim, verify
 
 
 def write(
@@ -74,3 +76,49 @@ def test_the_command_says_that_all_is_the_same(tmp_path: Path, inputs: list[str]
     assert done.exit_code == 0, done.output
     assert "events: 300 entries, 18 baskets; 3 branches with the same baskets" in done.output
     assert "the same: 1 tree and 1 other object" in done.output
+
+
+@pytest.fixture
+def ntuples(tmp_path: Path, inputs: list[str]) -> list[str]:
+    paths = [str(tmp_path / f"ntuple{number}.root") for number in range(len(inputs))]
+    for path, ntuple in zip(inputs, paths, strict=True):
+        convert(path, ntuple, cluster_entries=40)
+    return paths
+
+
+def test_merged_rntuples_are_the_same_page_by_page_or_value_by_value(tmp_path: Path, ntuples: list[str]) -> None:
+    output = tmp_path / "all.root"
+    made = merge(ntuples, output, verify=True)
+    assert "verified" in made.notes[-1]
+    (tree,) = verify(output, ntuples).trees
+    assert (tree.entries, tree.copied, tree.equal, tree.differences) == (300, 2, (), ())
+    for options in ({"codec": "lz4:4"}, {"cluster_events": 77}, {"basket_size": 100, "codec": "none"}):
+        merge(ntuples, output, verify=True, force=True, **options)
+        found = verify(output, ntuples)
+        assert found.is_same
+        assert set(found.trees[0].equal) == {"x", "_collection0"}
+    skim(ntuples, output, where="x < 100", force=True, verify=True)
+    found = verify(output, ntuples)
+    assert "it has 200 entries, the inputs 300" in found.trees[0].differences
+    assert any(
+        "field x has other values" in one or "branch x has other values" in one for one in found.trees[0].differences
+    )
+
+
+def test_an_rntuple_that_is_not_what_was_copied_gets_no_name(tmp_path: Path, ntuples: list[str]) -> None:
+    harmed: list[Path] = []
+
+    def harm(now: MergeProgress) -> None:
+        """A byte of a page turns on the disk while other files are merged."""
+        if now.files_done and not harmed:
+            harmed.extend(tmp_path.glob(".all.root.*.part"))
+            with harmed[0].open("r+b") as part:
+                part.seek(500)
+                byte = part.read(1)[0]
+                part.seek(500)
+                part.write(bytes([byte ^ 0x55]))
+
+    with pytest.raises(StorageError, match="RNTuple events has other pages of field"):
+        merge(ntuples, tmp_path / "all.root", verify=True, access=Access(throttle="requests=5/s"), progress=harm)
+    assert harmed
+    assert not (tmp_path / "all.root").exists()

@@ -33,15 +33,15 @@ pub(crate) struct Copying<'a> {
     pub(super) bundle_bytes: u64,
 }
 
-/// Where a basket lies in the output.
+/// Where a basket or a page lies in the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
-    pub(super) seek: u64,
-    pub(super) size: u64,
-    /// Bytes before compression, key included.
-    pub(super) plain_size: u64,
+    pub(crate) seek: u64,
+    pub(crate) size: u64,
+    /// Bytes before compression, key included; of a page its elements.
+    pub(crate) plain_size: u64,
     /// Of all its bytes but those that say where it lies.
-    pub(super) digest: u64,
+    pub(crate) digest: u64,
 }
 
 /// Where the baskets of each branch lie in the output.

@@ -214,7 +214,8 @@ impl Input {
                 Content::Tree(tree) => all.update(&tree.plain),
                 Content::Sum { plain, .. } => all.update(plain),
                 Content::Copy(stored) => all.update(stored),
-                Content::Directory | Content::Ntuple(_) => {}
+                Content::Ntuple(ntuple) => all.update(&ntuple.identity().to_be_bytes()),
+                Content::Directory => {}
             }
         }
         all.digest128().max(1)
@@ -281,12 +282,8 @@ fn content_of(
         return Ok(Content::Directory);
     }
     if key.class_name == anchor::CLASS_NAME {
-        if !branches.is_empty() {
-            let message = format!("{} is an RNTuple, of which fields are not left out yet", entry.path);
-            let hint = "branchline convert --to rntuple with --branches or --drop makes one with fewer fields";
-            return Err(ReadError::new(ReadErrorKind::Unsupported, file.path(), message).with_hint(hint));
-        }
-        return NtupleInput::open(file, entry).map(|ntuple| Content::Ntuple(Box::new(ntuple)));
+        let wanted = branches.get(&entry.path);
+        return NtupleInput::open(file, entry, wanted).map(|ntuple| Content::Ntuple(Box::new(ntuple)));
     }
     let is_tree = file.is_tree(key);
     if !is_tree && !adds_up(&key.class_name, file.class_infos()) {

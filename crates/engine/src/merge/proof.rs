@@ -30,6 +30,15 @@ pub(super) fn check(finished: &mut Finished, mut go_on: impl FnMut() -> Result<(
         };
         check_tree(&written, tree, totals, &mut go_on).map_err(renamed)?;
     }
+    for (name, totals) in finished.ntuples() {
+        let item = written.items.iter().find(|item| item.path == name);
+        let Some(Content::Ntuple(ntuple)) = item.map(|item| &item.content) else {
+            return Err(differs(&path, format!("there is no RNTuple {name}")));
+        };
+        if let Some(what) = totals.difference(ntuple, &mut go_on).map_err(renamed)? {
+            return Err(differs(&path, format!("RNTuple {name} has {what}")));
+        }
+    }
     Ok(())
 }
 

@@ -250,7 +250,7 @@ impl Volume {
                     copy = Copied::Baskets(copier.copy(&copying, self.file.output())?);
                 }
                 Content::Ntuple(ntuple) => {
-                    copy = Copied::Pages(Box::new(self.copy_pages(&item.path, ntuple, copier)?));
+                    copy = Copied::Pages(Box::new(self.copy_pages(&item.path, input.file.path(), ntuple, copier)?));
                 }
                 Content::Directory | Content::Sum { .. } => {}
             }
@@ -292,18 +292,27 @@ impl Volume {
         Ok(())
     }
 
-    fn copy_pages(&mut self, path: &str, ntuple: &NtupleInput, copier: &mut Copier<'_>) -> Result<NtupleCopy> {
+    fn copy_pages(
+        &mut self,
+        path: &str,
+        file: &str,
+        ntuple: &NtupleInput,
+        copier: &mut Copier<'_>,
+    ) -> Result<NtupleCopy> {
         let totals = match self.by_path.get(path).map(|index| &self.things[*index].making) {
             Some(Making::Ntuple(_, totals)) => Some(&**totals),
             _ => None,
         };
         let MergeOptions { order, rewriting, .. } = *copier.options;
-        if !copier.options.selections.is_empty() {
-            return Err(refused(path, "entries of an RNTuple are not selected yet".to_string()));
-        }
+        let selection = copier.options.selection_of(file, ntuple.entries_count())?;
+        let there = copier.there.as_mut().map(|there| there.next().unwrap_or_default());
         let layout = rewriting.map(|rewriting| ntuple.layout(rewriting, self.codec));
-        let how = PageCopying { order, setting: self.codec, bundle_bytes: copier.bundle_bytes, layout };
-        ntuple.copy(totals, how, self.file.output(), copier.copied)
+        let how =
+            PageCopying { order, setting: self.codec, bundle_bytes: copier.bundle_bytes, layout, selection, there };
+        let before = self.file.end();
+        let copy = ntuple.copy(totals, how, self.file.output(), copier.copied)?;
+        copier.laid.push(copy.places(self.file.end() - before));
+        Ok(copy)
     }
 
     /// Process ids of an input come behind those of others, unless they are there in this order already. Answers with
@@ -445,6 +454,14 @@ pub(super) struct Finished {
 }
 
 impl Finished {
+    /// Its RNTuples, by their paths.
+    pub(super) fn ntuples(&self) -> impl Iterator<Item = (&str, &NtupleTotals)> {
+        self.things.iter().filter_map(|thing| match &thing.making {
+            Making::Ntuple(_, totals) => Some((thing.path.as_str(), &**totals)),
+            _ => None,
+        })
+    }
+
     /// Its trees, by their paths.
     pub(super) fn trees(&self) -> impl Iterator<Item = (&str, &Totals)> {
         self.things.iter().filter_map(|thing| match &thing.making {

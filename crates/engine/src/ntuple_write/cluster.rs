@@ -14,7 +14,7 @@ use crate::limits;
 use crate::output::Output;
 
 use super::parallel::map_in_order;
-use super::sink::{next_blob, write_blob, Made};
+use super::sink::{checksum_of, next_blob, write_blob, Made};
 
 /// How values are laid out in clusters and pages.
 #[derive(Debug, Clone, Copy)]
@@ -213,10 +213,12 @@ impl Columns {
         self.seal(&path)?;
         let compression = Some(self.layout.setting.as_root() as u32);
         let mut made = Vec::with_capacity(self.columns.len());
+        let mut checksums = Vec::with_capacity(self.columns.len());
         let mut joined: Vec<u8> = Vec::new();
         let mut placed: Vec<(usize, usize)> = Vec::new();
         for (number, column) in self.columns.iter_mut().enumerate() {
             let mut pages = Vec::with_capacity(column.pages.len());
+            checksums.push(column.pages.iter().map(|sealed| checksum_of(&sealed.bytes)).collect());
             let mut first_element = 0;
             for sealed in column.pages.drain(..) {
                 let elements_count = sealed.elements_count;
@@ -241,6 +243,6 @@ impl Columns {
         }
         self.ratio = (self.sealed_bytes.max(1), self.plain_bytes.max(1));
         (self.sealed_bytes, self.plain_bytes) = (0, 0);
-        Ok(Made { entries_count, columns: made })
+        Ok(Made { entries_count, columns: made, checksums })
     }
 }

@@ -13,13 +13,14 @@ use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpa
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
+use crate::merge::copy::Copied;
 use crate::merge::Order;
 use crate::output::Output;
 
 use super::input::{fixed_counts, Input};
 use super::parallel::map_in_order;
 use super::schema::ColumnMap;
-use super::sink::{next_blob, write_blob, Made};
+use super::sink::{checksum_of, next_blob, write_blob, Made};
 use super::zeros::Zeros;
 
 /// A page to copy.
@@ -70,14 +71,8 @@ impl Copying<'_> {
         copied: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Vec<Made>> {
         let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
-        let mut zeros = Zeros::new(self.setting.unwrap_or(setting), date);
-        let (mut made, mut wanted) = (Vec::new(), Vec::new());
-        for cluster in self.input.clusters()? {
-            let pages = self.input.pages(cluster)?;
-            let (columns, more) = self.cluster(made.len(), cluster.entries_count(), pages, &mut zeros, output)?;
-            made.push(Made { entries_count: cluster.entries_count(), columns });
-            wanted.extend(more);
-        }
+        let zeros = Zeros::new(self.setting.unwrap_or(setting), date);
+        let (mut made, mut wanted) = self.clusters(zeros, &mut Some(&mut *output))?;
         match self.order {
             Order::Offset => wanted.sort_by_key(|one| one.page.locator.offset),
             Order::Branch => wanted.sort_by_key(|one| (one.column, one.cluster, one.index)),
@@ -87,59 +82,100 @@ impl Copying<'_> {
         Ok(made)
     }
 
+    /// Passes over pages that are there already, in the order of clusters and columns. None if they are not those of this
+    /// RNTuple.
+    pub(super) fn pass(&self, there: &[Copied], output: &mut Output) -> Result<Option<Vec<Made>>> {
+        let (mut made, _) = self.clusters(Zeros::new(Setting::NONE, 0), &mut None)?;
+        let Some((whole, mut rest)) = there.split_first() else { return Ok(None) };
+        let region = output.end()..output.end().saturating_add(whole.size);
+        for (pages, checksums) in made.iter_mut().flat_map(|made| made.columns.iter_mut().zip(&mut made.checksums)) {
+            for (page, checksum) in pages.pages.iter_mut().zip(checksums) {
+                let Some((own, after)) = rest.split_first() else { return Ok(None) };
+                let is_inside = own.size <= whole.size && region.contains(&own.seek);
+                if !is_inside || own.plain_size != page.elements_count {
+                    return Ok(None);
+                }
+                page.locator = Locator { offset: own.seek, size: own.size };
+                (page.has_checksum, *checksum) = (true, own.digest);
+                rest = after;
+            }
+        }
+        if !rest.is_empty() {
+            return Ok(None);
+        }
+        output.pass(whole.size)?;
+        Ok(Some(made))
+    }
+
+    /// All clusters as they will be in the output, but for where their pages lie, and the pages to copy.
+    fn clusters(&self, mut zeros: Zeros, output: &mut Option<&mut Output>) -> Result<(Vec<Made>, Vec<Wanted>)> {
+        let (mut made, mut wanted) = (Vec::new(), Vec::new());
+        for cluster in self.input.clusters()? {
+            let pages = self.input.pages(cluster)?;
+            let (one, more) = self.cluster(made.len(), cluster.entries_count(), pages, &mut zeros, output)?;
+            made.push(one);
+            wanted.extend(more);
+        }
+        Ok((made, wanted))
+    }
+
     /// The columns of a cluster as they will be in the output, and the pages to copy for them.
     fn cluster(
         &self,
-        cluster: usize,
+        number: usize,
         entries_count: u64,
         pages: Vec<Option<ColumnPages>>,
         zeros: &mut Zeros,
-        output: &mut Output,
-    ) -> Result<(Vec<ColumnPages>, Vec<Wanted>)> {
-        let schema = &self.input.ntuple.schema;
+        output: &mut Option<&mut Output>,
+    ) -> Result<(Made, Vec<Wanted>)> {
+        let schema = &self.input.schema;
         let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
-        let mut columns = vec![suppressed; self.schema.columns.len()];
+        let columns = vec![suppressed; self.schema.columns.len()];
+        let checksums = vec![Vec::new(); columns.len()];
+        let mut made = Made { entries_count, columns, checksums };
         let mut wanted = Vec::new();
-        let fixed = fixed_counts(&self.input.ntuple, entries_count);
+        let fixed = fixed_counts(&self.input.schema, entries_count);
         for field in schema.fields.iter().filter(|field| field.source.is_none() && !field.columns.is_empty()) {
             let Some(active) = self.input.active(&field.columns, &pages) else {
                 return Err(self.input.damaged(format!("field {} has no columns in a cluster", field.name)));
             };
             for column in active {
                 let there = pages[*column].clone().unwrap_or_default();
-                let made = &mut columns[self.map[*column]];
-                self.add_zeros(*column, &there, fixed.get(column).copied(), made, zeros, output)?;
-                self.add_pages(cluster, *column, &there, made, &mut wanted);
+                let place = self.map[*column];
+                let ColumnPages { compression, .. } = there;
+                made.columns[place] = ColumnPages { pages: Vec::new(), is_suppressed: false, compression };
+                if let Some(expected) = fixed.get(column) {
+                    let before = self.zeros_before(*column, &there, *expected, zeros, output)?;
+                    (made.columns[place].pages, made.checksums[place]) = before.into_iter().unzip();
+                }
+                self.add_pages(number, *column, &there, &mut made.columns[place], &mut wanted);
+                made.checksums[place].resize(made.columns[place].pages.len(), 0);
             }
         }
-        Ok((columns, wanted))
+        Ok((made, wanted))
     }
 
-    /// Pages of zeros for elements from before a column was added.
-    fn add_zeros(
+    /// Pages of zeros for elements from before a column was added, with their checksums.
+    fn zeros_before(
         &self,
         column: usize,
         there: &ColumnPages,
-        expected: Option<u64>,
-        made: &mut ColumnPages,
+        expected: u64,
         zeros: &mut Zeros,
-        output: &mut Output,
-    ) -> Result<()> {
-        *made = ColumnPages { pages: Vec::new(), is_suppressed: false, compression: there.compression };
-        let Some(expected) = expected else { return Ok(()) };
+        output: &mut Option<&mut Output>,
+    ) -> Result<Vec<(Page, u64)>> {
         let missing = self.input.missing_before(column, there.elements_count(), expected)?;
         if missing == 0 {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let schema = &self.input.ntuple.schema;
+        let schema = &self.input.schema;
         let about = &schema.columns[column];
         let named = |reason: String| {
             let error = FormatError::unsupported(reason).in_object(schema.path_of(about.field));
             ReadError::from_format(self.input.file.path(), &error)
         };
         let encoding = about.encoding.clone().map_err(named)?;
-        made.pages = zeros.pages(&encoding, missing, output)?;
-        Ok(())
+        zeros.pages(&encoding, missing, output)
     }
 
     /// How the pages of a column are compressed again: where that is wanted, or where they are encoded anew.
@@ -154,7 +190,7 @@ impl Copying<'_> {
 
     fn is_encoded_anew(&self, column: usize) -> bool {
         let own = &self.schema.columns[self.map[column]].encoding;
-        *own != self.input.ntuple.schema.columns[column].encoding
+        *own != self.input.schema.columns[column].encoding
     }
 
     fn add_pages(
@@ -188,7 +224,7 @@ impl Copying<'_> {
         output: &mut Output,
         copied: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
-        let mut known: HashMap<Shared, Locator> = HashMap::new();
+        let mut known: HashMap<Shared, (Locator, u64)> = HashMap::new();
         let mut rest = wanted;
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -205,14 +241,17 @@ impl Copying<'_> {
             let start = next_blob(output);
             for (one, part) in fresh.iter().zip(parts) {
                 let size = (part.end - part.start) as u64 - PAGE_CHECKSUM_SIZE;
-                known.insert(self.shared(one), Locator { offset: start + part.start as u64, size });
+                let locator = Locator { offset: start + part.start as u64, size };
+                known.insert(self.shared(one), (locator, checksum_of(&joined[part])));
             }
             if !joined.is_empty() {
                 write_blob(output, date, &joined)?;
             }
             for one in bundle {
-                let page = &mut made[one.cluster].columns[self.map[one.column]].pages[one.index];
-                (page.locator, page.has_checksum) = (known[&self.shared(one)], true);
+                let (cluster, column) = (&mut made[one.cluster], self.map[one.column]);
+                let page = &mut cluster.columns[column].pages[one.index];
+                (page.locator, cluster.checksums[column][one.index]) = known[&self.shared(one)];
+                page.has_checksum = true;
             }
             copied(joined.len() as u64)?;
             rest = after;
@@ -227,7 +266,7 @@ impl Copying<'_> {
         let workers = || (Decompressor::new(), Compressor::new());
         let ready = map_in_order(&both, workers, |(decompressor, compressor), (one, stored)| {
             self.ready(one, stored, decompressor, compressor).map_err(|error| {
-                let schema = &self.input.ntuple.schema;
+                let schema = &self.input.schema;
                 let name = format!("field {}", schema.path_of(schema.columns[one.column].field));
                 ReadError::from_format(self.input.file.path(), &error.in_object(name))
             })
@@ -252,7 +291,7 @@ impl Copying<'_> {
         match one.remade {
             Some(setting) => {
                 let known = |column: &Column| column.encoding.clone().map_err(FormatError::unsupported);
-                let encoding = known(&self.input.ntuple.schema.columns[one.column])?;
+                let encoding = known(&self.input.schema.columns[one.column])?;
                 let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
                 if self.is_encoded_anew(one.column) {
                     let own = known(&self.schema.columns[self.map[one.column]])?;
@@ -271,7 +310,7 @@ impl Copying<'_> {
 
     fn shared(&self, one: &Wanted) -> Shared {
         let Locator { offset, size } = one.page.locator;
-        let encoding = self.input.ntuple.schema.columns[one.column].encoding.as_ref();
+        let encoding = self.input.schema.columns[one.column].encoding.as_ref();
         let count = one.page.elements_count;
         let plain_size = encoding.map_or(count, |encoding| encoding.page_size(count));
         let column = self.is_encoded_anew(one.column).then(|| self.map[one.column]);

@@ -40,8 +40,19 @@ pub(super) enum Taker {
         ends: usize,
         content: Box<Taker>,
     },
+    /// Arrays of what has no class: collections of that many.
+    Repeated {
+        ends: usize,
+        size: usize,
+        content: Box<Taker>,
+    },
     Record(Vec<(String, Taker)>),
     Tuple(Vec<Taker>),
+    /// One of several.
+    Union {
+        switch: usize,
+        alternatives: Vec<Taker>,
+    },
 }
 
 /// Why something has no field.
@@ -86,13 +97,13 @@ impl Maker {
             Values::Record { members, .. } => {
                 self.schema.fields[number].role = Role::Record;
                 let mut takers = Vec::with_capacity(members.len());
-                for (name, member) in members {
-                    takers.push((name.clone(), self.field(name, Some(number), member)?.1));
+                for ((name, member), field) in members.iter().zip(field_names(members)) {
+                    takers.push((name.clone(), self.field(&field, Some(number), member)?.1));
                 }
                 Taker::Record(takers)
             }
             Values::Tuple { items, .. } => self.tuple(number, items)?,
-            Values::Union { .. } => return Err("values of several types have no field".to_string()),
+            Values::Union { contents, .. } => self.variant(number, contents)?,
         };
         Ok((number, taker))
     }
@@ -103,13 +114,15 @@ impl Maker {
         }
         let (child, content) = self.field("_0", Some(number), content)?;
         let item = self.schema.fields[child].type_name.clone();
+        let content = Box::new(content);
         if item.is_empty() {
-            return Err("arrays of records without a class have no field".to_string());
+            self.schema.fields[number].role = Role::Collection;
+            return Ok(Taker::Repeated { ends: self.column(number, self.index_type()), size, content });
         }
         let field = &mut self.schema.fields[number];
         field.type_name = format!("std::array<{item},{size}>");
         field.array_size = Some(size as u64);
-        Ok(Taker::Regular { size, content: Box::new(content) })
+        Ok(Taker::Regular { size, content })
     }
 
     fn collection(&mut self, number: usize, content: &Values, is_option: bool) -> Result<Taker, Refused> {
@@ -119,11 +132,9 @@ impl Maker {
         let item = self.schema.fields[child].type_name.clone();
         let template = if is_option { "std::optional" } else { "std::vector" };
         let content = Box::new(content);
-        match (item.is_empty(), is_option) {
-            (true, true) => return Err("records without a class that may be missing have no field".to_string()),
-            // A collection of records without a class has no class either.
-            (true, false) => {}
-            (false, _) => self.schema.fields[number].type_name = format!("{template}<{item}>"),
+        // A collection of records without a class has no class either; it has none or one if they may be missing.
+        if !item.is_empty() {
+            self.schema.fields[number].type_name = format!("{template}<{item}>");
         }
         Ok(if is_option { Taker::Option { ends, content } } else { Taker::List { ends, content } })
     }
@@ -141,6 +152,24 @@ impl Maker {
             self.schema.fields[number].type_name = format!("{template}<{}>", names.join(","));
         }
         Ok(Taker::Tuple(takers))
+    }
+
+    /// The first of the contents is what is missing.
+    fn variant(&mut self, number: usize, contents: &[Values]) -> Result<Taker, Refused> {
+        self.schema.fields[number].role = Role::Variant;
+        let switch = self.column(number, (0x10, 96));
+        let (mut alternatives, mut names) = (Vec::new(), Vec::new());
+        for (place, content) in contents.iter().skip(1).enumerate() {
+            let (child, taker) = self.field(&format!("_{place}"), Some(number), content)?;
+            let name = self.schema.fields[child].type_name.clone();
+            if name.is_empty() || names.contains(&name) {
+                return Err("variants of records without a class, or of one type twice, have no field".to_string());
+            }
+            names.push(name);
+            alternatives.push(taker);
+        }
+        self.schema.fields[number].type_name = format!("std::variant<{}>", names.join(","));
+        Ok(Taker::Union { switch, alternatives })
     }
 
     /// Adds a field that shows a part of another, as ROOT's importer does for arrays that share their counter.
@@ -242,6 +271,23 @@ impl Maker {
         let bits = if number == Number::Bool { 1 } else { 8 * number.size() as u16 };
         (if self.is_split { split } else { plain }, bits)
     }
+}
+
+/// Names of members as ROOT wants them, all different.
+fn field_names(members: &[(String, Values)]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(members.len());
+    for (name, _) in members {
+        let is_free = |one: char| !(matches!(one, '.' | '/' | '\\') || one.is_whitespace() || one.is_control());
+        let clean: String = name.chars().map(|one| if is_free(one) { one } else { '_' }).collect();
+        let mut free = clean.clone();
+        let mut number = 2;
+        while free.is_empty() || names.contains(&free) {
+            free = format!("{clean}_{number}");
+            number += 1;
+        }
+        names.push(free);
+    }
+    names
 }
 
 fn number_of(dtype: &str) -> Option<Number> {

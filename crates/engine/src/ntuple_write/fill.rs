@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use branchline_format::column::Column as Values;
+use branchline_format::ntuple::write::elements::push_switches;
 
 use super::cluster::Columns;
 use super::fields::Taker;
@@ -46,6 +47,25 @@ impl Filler<'_> {
                     self.add(taker, values, wanted.clone(), name)?;
                 }
                 Ok(())
+            }
+            (Taker::Repeated { ends, size, content }, Values::Regular { size: own, content: values })
+                if size == own =>
+            {
+                let before = self.columns.last_end(*ends);
+                let mut elements = Vec::with_capacity(8 * wanted.len());
+                let count = |number: usize| before + (number * size) as u64;
+                (1..=wanted.len()).for_each(|number| elements.extend_from_slice(&count(number).to_ne_bytes()));
+                self.columns.push(*ends, &elements, self.path)?;
+                self.columns.set_last_end(*ends, count(wanted.len()));
+                self.add(content, values, wanted.start * size..wanted.end * size, name)
+            }
+            (Taker::Union { switch, alternatives }, Values::Union { tags, contents })
+                if contents.len() == alternatives.len() + 1 =>
+            {
+                let inner = self.switches(*switch, alternatives, tags, &wanted, name)?;
+                let values = contents.iter().skip(1);
+                let mut all = alternatives.iter().zip(values).zip(inner);
+                all.try_for_each(|((taker, values), inner)| self.add(taker, values, inner, name))
             }
             (Taker::Tuple(takers), Values::Tuple { items, .. }) if takers.len() == items.len() => {
                 takers.iter().zip(items).try_for_each(|(taker, item)| self.add(taker, item, wanted.clone(), name))
@@ -120,6 +140,39 @@ impl Filler<'_> {
         Ok(first..first + (end - before) as usize)
     }
 
+    /// Which alternatives there are, and which of their values: those of each lie behind each other.
+    fn switches(
+        &mut self,
+        switch: usize,
+        alternatives: &[Taker],
+        tags: &[u8],
+        wanted: &Range<usize>,
+        name: &str,
+    ) -> Result<Vec<Range<usize>>> {
+        let skipped = tags.get(..wanted.start).ok_or_else(|| self.short(name))?;
+        let own = tags.get(wanted.clone()).ok_or_else(|| self.short(name))?;
+        let mut inner: Vec<Range<usize>> = vec![0..0; alternatives.len()];
+        for place in skipped.iter().filter_map(|tag| usize::from(*tag).checked_sub(1)) {
+            inner.get_mut(place).ok_or_else(|| self.unlike(name))?.start += 1;
+        }
+        inner.iter_mut().for_each(|range| range.end = range.start);
+        let before: Vec<u64> = alternatives.iter().map(|taker| elements_of(taker, self.columns)).collect();
+        let mut switches = Vec::with_capacity(own.len());
+        for tag in own {
+            let Some(place) = usize::from(*tag).checked_sub(1) else {
+                switches.push((0, 0));
+                continue;
+            };
+            let range = inner.get_mut(place).ok_or_else(|| self.unlike(name))?;
+            switches.push((before[place] + range.len() as u64, u32::from(*tag)));
+            range.end += 1;
+        }
+        let mut elements = Vec::new();
+        push_switches(&switches, &mut elements);
+        self.columns.push(switch, &elements, self.path)?;
+        Ok(inner)
+    }
+
     fn unlike(&self, name: &str) -> ReadError {
         let message = format!("field {name} has values of another type than before");
         ReadError::new(ReadErrorKind::Unsupported, self.path, message)
@@ -128,6 +181,21 @@ impl Filler<'_> {
 
     fn short(&self, name: &str) -> ReadError {
         ReadError::new(ReadErrorKind::Internal, self.path, format!("field {name} is given fewer values than entries"))
+    }
+}
+
+/// How many values of a field a cluster has so far. Alternatives of variants have a type, and so a column.
+fn elements_of(taker: &Taker, columns: &Columns) -> u64 {
+    match taker {
+        Taker::Number { column, .. } => columns.elements_count(*column),
+        Taker::Text { ends, .. }
+        | Taker::List { ends, .. }
+        | Taker::Option { ends, .. }
+        | Taker::Repeated { ends, .. } => columns.elements_count(*ends),
+        Taker::Union { switch, .. } => columns.elements_count(*switch),
+        Taker::Regular { size, content } => elements_of(content, columns) / (*size).max(1) as u64,
+        Taker::Record(members) => members.first().map_or(0, |(_, member)| elements_of(member, columns)),
+        Taker::Tuple(items) => items.first().map_or(0, |item| elements_of(item, columns)),
     }
 }
 
@@ -143,6 +211,14 @@ pub(super) fn each_column(taker: &Taker, tell: &mut impl FnMut(usize)) {
         Taker::List { ends, content } | Taker::Option { ends, content } => {
             tell(*ends);
             each_column(content, tell);
+        }
+        Taker::Repeated { ends, content, .. } => {
+            tell(*ends);
+            each_column(content, tell);
+        }
+        Taker::Union { switch, alternatives } => {
+            tell(*switch);
+            alternatives.iter().for_each(|one| each_column(one, tell));
         }
         Taker::Record(members) => members.iter().for_each(|(_, member)| each_column(member, tell)),
         Taker::Tuple(items) => items.iter().for_each(|item| each_column(item, tell)),

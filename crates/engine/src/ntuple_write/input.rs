@@ -1,11 +1,12 @@
 //! An RNTuple that is merged: its schema and clusters, checked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use branchline_format::directory::Entry;
 use branchline_format::ntuple::envelope::{blob, Locator};
 use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
+use branchline_format::ntuple::schema::Schema;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, RangeRead};
 use bytes::Bytes;
@@ -16,18 +17,30 @@ use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::read_buffers;
 
+use super::prune::Pruned;
+
 /// An RNTuple of a file.
 pub(super) struct Input {
     pub(super) file: Arc<File>,
     pub(super) ntuple: Ntuple,
+    /// What is wanted of its schema.
+    pub(super) schema: Schema,
+    /// For each column of that the number that it has in the file.
+    columns: Vec<usize>,
     pub(super) date: u32,
 }
 
 impl Input {
-    /// Reads header and footer.
-    pub(super) fn open(file: &Arc<File>, entry: &Entry) -> Result<Self> {
+    /// Reads header and footer. Only the wanted fields are looked at, by their paths; all if it is not said which.
+    pub(super) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
         let ntuple = Ntuple::open(&mut file.metadata_reader(), entry, file.whole_classes())?;
-        Ok(Self { file: Arc::clone(file), ntuple, date: entry.key.date })
+        let pruned = wanted.map(|wanted| Pruned::new(&ntuple.schema, &ntuple.branches, wanted));
+        let Pruned { schema, columns } =
+            pruned.unwrap_or_else(|| Ok(Pruned::whole(&ntuple.schema))).map_err(|what| {
+                ReadError::new(ReadErrorKind::Unsupported, file.path(), format!("{}: {what}", ntuple.path()))
+                    .with_hint("keep or leave out the whole field that it belongs to")
+            })?;
+        Ok(Self { file: Arc::clone(file), ntuple, schema, columns, date: entry.key.date })
     }
 
     /// Its clusters, each entry in one of them.
@@ -39,10 +52,11 @@ impl Input {
         }
     }
 
-    /// The pages of all columns that the cluster knows of.
+    /// The pages of all wanted columns that the cluster knows of.
     pub(super) fn pages(&self, cluster: &Cluster) -> Result<Vec<Option<ColumnPages>>> {
-        let of = |column| cluster.pages(column).map_err(|error| ReadError::from_format(self.file.path(), &error));
-        (0..self.ntuple.schema.columns.len()).map(of).collect()
+        let of =
+            |column: &usize| cluster.pages(*column).map_err(|error| ReadError::from_format(self.file.path(), &error));
+        self.columns.iter().map(of).collect()
     }
 
     /// The columns of the representation that a field has in a cluster with these pages.
@@ -58,14 +72,14 @@ impl Input {
         let is_later = |columns: &&Vec<usize>| {
             columns
                 .first()
-                .is_some_and(|first| pages[*first].is_none() && !self.ntuple.schema.columns[*first].suppressed_before)
+                .is_some_and(|first| pages[*first].is_none() && !self.schema.columns[*first].suppressed_before)
         };
         representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
     }
 
     /// Elements of a column from before it was added, in a cluster that has `there` of `expected`.
     pub(super) fn missing_before(&self, column: usize, there: u64, expected: u64) -> Result<u64> {
-        let schema = &self.ntuple.schema;
+        let schema = &self.schema;
         let about = &schema.columns[column];
         let Some(missing) = expected.checked_sub(there) else {
             let path = schema.path_of(about.field);
@@ -137,8 +151,7 @@ impl Input {
 
 /// Elements that each column has in a cluster, where that is told by the number of entries alone: not within
 /// collections, where as many are there as there are.
-pub(super) fn fixed_counts(ntuple: &Ntuple, entries_count: u64) -> HashMap<usize, u64> {
-    let schema = &ntuple.schema;
+pub(super) fn fixed_counts(schema: &Schema, entries_count: u64) -> HashMap<usize, u64> {
     let mut counts = HashMap::new();
     let mut next: Vec<(usize, u64)> = schema.top.iter().map(|field| (*field, entries_count)).collect();
     while let Some((number, count)) = next.pop() {

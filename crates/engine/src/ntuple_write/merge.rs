@@ -1,9 +1,11 @@
 //! The RNTuples of several files become one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use branchline_format::compress::Setting;
 use branchline_format::directory::Entry;
+use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::Page;
 use branchline_format::ntuple::schema::Schema;
 use branchline_format::ntuple::write::page::checked;
@@ -12,19 +14,20 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::limits;
+use crate::merge::copy::Copied;
 use crate::merge::Order;
 use crate::output::Output;
-use crate::rewrite::{ClusterSize, Rewriting};
+use crate::rewrite::{ClusterSize, Rewriting, Selection};
 
 use super::cluster::{Columns, Layout};
 use super::copy::Copying;
 use super::input::Input;
 use super::rewrite::{Filling, Refilling};
 use super::schema::{join, of_first, ColumnMap};
-use super::sink::{write_metadata, About, Made};
+use super::sink::{checksum_of, write_metadata, About, Made};
 
 /// How the pages of an input are copied.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct PageCopying {
     /// In which order they are written.
     pub(crate) order: Order,
@@ -34,6 +37,10 @@ pub(crate) struct PageCopying {
     pub(crate) bundle_bytes: u64,
     /// How values are laid out anew, if they are.
     pub(crate) layout: Option<Layout>,
+    /// Which entries are kept, when they are laid out anew; all if it is not given.
+    pub(crate) selection: Option<Arc<Selection>>,
+    /// Where its pages lie, if they are there already.
+    pub(crate) there: Option<Vec<Copied>>,
 }
 
 /// A page, and what tells its bytes from others.
@@ -72,9 +79,9 @@ pub(crate) struct NtupleTotals {
 }
 
 impl NtupleInput {
-    /// Reads header, footer and page lists.
-    pub(crate) fn open(file: &Arc<File>, entry: &Entry) -> Result<Self> {
-        let input = Input::open(file, entry)?;
+    /// Reads header, footer and page lists, of all fields or those that are wanted.
+    pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
+        let input = Input::open(file, entry, wanted)?;
         let (mut size_bytes, mut memory_bytes) = (0u64, 0);
         for cluster in input.clusters()? {
             memory_bytes += 64 * cluster.columns_count() as u64;
@@ -96,6 +103,11 @@ impl NtupleInput {
         self.memory_bytes
     }
 
+    /// What tells it from another of its size.
+    pub(crate) fn identity(&self) -> u64 {
+        self.input.ntuple.header_checksum
+    }
+
     /// Entries in it.
     pub(crate) fn entries_count(&self) -> u64 {
         self.input.ntuple.entries_count
@@ -103,7 +115,7 @@ impl NtupleInput {
 
     /// Name and pages of each field at the top, in the order of its columns and clusters.
     pub(crate) fn digests(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Vec<(String, Vec<PageDigest>)>> {
-        let schema = &self.input.ntuple.schema;
+        let schema = &self.input.schema;
         // Parents that make a circle lead to no field at the top.
         let top_of = |field: usize| {
             let parent = |field: &usize| schema.fields.get(*field)?.parent;
@@ -157,27 +169,40 @@ impl NtupleInput {
         copied: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<NtupleCopy> {
         let (schema, map) = self.joined(totals)?;
-        let (date, entries_count) = (self.input.date, self.input.ntuple.entries_count);
+        let (date, mut entries_count) = (self.input.date, self.input.ntuple.entries_count);
         let input = &self.input;
+        if let Some(selection) = &how.selection {
+            entries_count = selection.count(0..entries_count);
+        }
         if let Some(layout) = how.layout {
             let known = totals.and_then(|totals| totals.filling.clone());
             let mut filling = known.unwrap_or_else(|| Filling::new(Columns::new(&schema, layout)));
             filling.columns.extend(&schema);
             let Layout { cluster_entries, cluster_bytes, .. } = layout;
-            let refilling = Refilling { input, map: &map, schema: &schema, cluster_entries, cluster_bytes };
+            let selection = how.selection.as_deref();
+            let refilling = Refilling { input, map: &map, schema: &schema, cluster_entries, cluster_bytes, selection };
             let made = refilling.run(&mut filling, output, date, copied)?;
             return Ok(NtupleCopy { schema, made, entries_count, filling: Some(filling) });
         }
         let PageCopying { order, setting, bundle_bytes, .. } = how;
         let copying = Copying { input, map: &map, schema: &schema, order, bundle_bytes, setting };
-        let made = copying.run(output, date, copied)?;
+        let before = output.end();
+        let made = match &how.there {
+            None => copying.run(output, date, copied)?,
+            Some(there) => {
+                let made = copying.pass(there, output)?;
+                copied(output.end() - before)?;
+                let message = "its pages are not those that were kept";
+                made.ok_or_else(|| ReadError::new(ReadErrorKind::Unsupported, input.file.path(), message))?
+            }
+        };
         Ok(NtupleCopy { schema, made, entries_count, filling: None })
     }
 
     /// The schema with all that this input needs, and where its columns are in it. Refuses one with other fields than
     /// those before.
     pub(crate) fn joined(&self, totals: Option<&NtupleTotals>) -> Result<(Schema, ColumnMap)> {
-        let own = &self.input.ntuple.schema;
+        let own = &self.input.schema;
         let Some(totals) = totals else { return Ok((of_first(own), (0..own.columns.len()).collect())) };
         let mut schema = totals.schema.clone();
         let map = join(&mut schema, own).map_err(|what| {
@@ -189,10 +214,24 @@ impl NtupleInput {
     }
 }
 
+impl NtupleCopy {
+    /// Where its pages lie in so many bytes of the output, as it is kept for a merge that is killed.
+    pub(crate) fn places(&self, bytes: u64) -> Vec<Copied> {
+        let whole = Copied { seek: 0, size: bytes, plain_size: 0, digest: 0 };
+        let columns = self.made.iter().flat_map(|made| made.columns.iter().zip(&made.checksums));
+        let pages = columns.flat_map(|(column, checksums)| column.pages.iter().zip(checksums));
+        let place = |(page, checksum): (&Page, &u64)| {
+            let Locator { offset, size } = page.locator;
+            Copied { seek: offset, size, plain_size: page.elements_count, digest: *checksum }
+        };
+        std::iter::once(whole).chain(pages.map(place)).collect()
+    }
+}
+
 impl NtupleTotals {
     /// What was copied of the first input. Header, footer and page lists are compressed as `setting` says.
     pub(crate) fn new(input: &NtupleInput, name: &str, setting: Option<Setting>, copy: NtupleCopy) -> Self {
-        let Input { file, ntuple, date } = &input.input;
+        let Input { file, ntuple, date, .. } = &input.input;
         let setting = setting.or_else(|| Setting::of_root(i64::from(file.compress()))).unwrap_or(Setting::NONE);
         let (name, description) = (name.to_string(), ntuple.description().to_string());
         let mut totals = Self {
@@ -225,6 +264,44 @@ impl NtupleTotals {
         let columns = self.made.iter().flat_map(|made| &made.columns);
         let pages = columns.flat_map(|column| &column.pages);
         pages.fold((0, 0), |(count, bytes), page| (count + 1, bytes + page.stored().size))
+    }
+
+    /// In what an RNTuple that was read from the disk is not this one: every page is read and compared.
+    pub(crate) fn difference(
+        &self,
+        written: &NtupleInput,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Option<String>> {
+        written.joined(Some(self))?;
+        let input = &written.input;
+        if input.ntuple.entries_count != self.entries_count {
+            return Ok(Some(format!("{} entries, not {}", input.ntuple.entries_count, self.entries_count)));
+        }
+        let clusters = input.clusters()?;
+        let made: Vec<&Made> = self.made.iter().filter(|made| made.entries_count > 0).collect();
+        if clusters.len() != made.len() {
+            return Ok(Some(format!("{} clusters, not {}", clusters.len(), made.len())));
+        }
+        for (number, (cluster, made)) in clusters.iter().zip(made).enumerate() {
+            let pages = input.pages(cluster)?;
+            for (column, pages) in pages.into_iter().enumerate() {
+                go_on()?;
+                let pages = pages.unwrap_or_default().pages;
+                let none = (Vec::new(), Vec::new());
+                let expected = made.columns.get(column).zip(made.checksums.get(column));
+                let (places, checksums) = expected.map_or(none, |(one, two)| (one.pages.clone(), two.clone()));
+                let stored = input.read_pages(&pages)?;
+                let found = stored
+                    .iter()
+                    .zip(&pages)
+                    .map(|(stored, page)| checked(stored, page).map(|_| checksum_of(stored)).unwrap_or_default());
+                if pages != places || !found.eq(checksums) {
+                    let path = input.schema.path_of(input.schema.columns[column].field);
+                    return Ok(Some(format!("other pages of field {path} in cluster {number}")));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Writes the cluster that is not full, and what comes behind the pages; answers with the bytes of the anchor.

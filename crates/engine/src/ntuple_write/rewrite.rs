@@ -16,6 +16,7 @@ use branchline_format::ntuple::write::walk::{element_ranges, Elements};
 
 use crate::error::{ReadError, Result};
 use crate::output::Output;
+use crate::rewrite::Selection;
 
 use super::cluster::Columns;
 use super::input::{fixed_counts, Input};
@@ -57,6 +58,8 @@ pub(super) struct Refilling<'a> {
     /// Entries of a cluster; by bytes if it is not given.
     pub(super) cluster_entries: Option<u64>,
     pub(super) cluster_bytes: u64,
+    /// Which entries are kept; all if it is not given.
+    pub(super) selection: Option<&'a Selection>,
 }
 
 impl Refilling<'_> {
@@ -81,13 +84,18 @@ impl Refilling<'_> {
             }
             let count = cluster.entries_count();
             let portion = (count * crate::limits::FILLED_AT_ONCE_BYTES / reading.plain_bytes().max(1)).max(1);
-            let mut start = 0;
-            while start < count {
+            let mut next = 0;
+            loop {
+                let kept = self.kept(cluster, next..count);
+                if kept.is_empty() {
+                    break;
+                }
+                let start = kept.start;
                 let room = self.cluster_entries.map_or(portion, |most| most - filling.entries_count);
-                let end = (start + room.min(portion)).min(count);
+                let end = (start + room.min(portion)).min(kept.end);
                 self.add(&mut reading, start..end, filling)?;
                 filling.entries_count += end - start;
-                start = end;
+                next = end;
                 let is_full = match self.cluster_entries {
                     Some(most) => filling.entries_count >= most,
                     None => filling.columns.estimated_bytes() >= self.cluster_bytes,
@@ -103,9 +111,17 @@ impl Refilling<'_> {
         Ok(made)
     }
 
+    /// The first of these entries of a cluster that are kept, and those behind it up to the next that is not.
+    fn kept(&self, cluster: &Cluster, entries: Range<u64>) -> Range<u64> {
+        let Some(selection) = self.selection else { return entries };
+        let first = cluster.entries.start;
+        let run = selection.first_run(first + entries.start..first + entries.end);
+        run.start - first..run.end - first
+    }
+
     /// Adds some entries of a cluster.
     fn add(&self, reading: &mut Reading<'_>, entries: Range<u64>, filling: &mut Filling) -> Result<()> {
-        let schema = &self.input.ntuple.schema;
+        let schema = &self.input.schema;
         let path = self.input.file.path();
         let named = |error: FormatError| ReadError::from_format(path, &error.in_object(self.input.ntuple.path()));
         let ranges = element_ranges(schema, entries, reading).map_err(named)?;
@@ -136,7 +152,7 @@ impl Refilling<'_> {
         elements: &mut [u8],
         filling: &mut Filling,
     ) -> std::result::Result<(), FormatError> {
-        let encoding = self.input.ntuple.schema.columns[column].encoding.as_ref();
+        let encoding = self.input.schema.columns[column].encoding.as_ref();
         if !encoding.is_ok_and(|encoding| encoding.is_index()) {
             return Ok(());
         }
@@ -162,7 +178,7 @@ impl Refilling<'_> {
         before: &[u64],
         elements: &mut Vec<u8>,
     ) -> std::result::Result<(), FormatError> {
-        let schema = &self.input.ntuple.schema;
+        let schema = &self.input.schema;
         let about = &schema.columns[column];
         let is_switch = about.encoding.as_ref().is_ok_and(|encoding| element_size(encoding) == 12);
         if !is_switch {
@@ -187,7 +203,7 @@ impl Refilling<'_> {
 
     /// Where the elements of a field begin in this piece, and where they come to lie in the new cluster.
     fn place_of(&self, field: usize, ranges: &[Option<Range<u64>>], before: &[u64]) -> Option<(u64, u64)> {
-        let schema = &self.input.ntuple.schema;
+        let schema = &self.input.schema;
         let (mut next, mut times) = (field, 1);
         // The first column below it has a multiple of its elements.
         loop {
@@ -210,7 +226,7 @@ impl Refilling<'_> {
         let known = |column: &branchline_format::ntuple::schema::Column| {
             column.encoding.clone().map_err(FormatError::unsupported)
         };
-        let own = known(&self.input.ntuple.schema.columns[column])?;
+        let own = known(&self.input.schema.columns[column])?;
         let new = known(&self.schema.columns[self.map[column]])?;
         if element_size(&own) == element_size(&new) && own.natural() == new.natural() {
             return Ok(elements);
@@ -247,8 +263,8 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(input: &'a Input, cluster: &Cluster) -> Result<Self> {
         let pages = input.pages(cluster)?;
-        let schema = &input.ntuple.schema;
-        let fixed = fixed_counts(&input.ntuple, cluster.entries_count());
+        let schema = &input.schema;
+        let fixed = fixed_counts(&input.schema, cluster.entries_count());
         let (mut active, mut zeros) = (HashMap::new(), vec![0; schema.columns.len()]);
         for (number, field) in schema.fields.iter().enumerate() {
             if field.source.is_some() || field.columns.is_empty() {
@@ -270,7 +286,7 @@ impl<'a> Reading<'a> {
     /// Bytes of all pages before compression.
     fn plain_bytes(&self) -> u64 {
         let of = |(number, pages): (usize, &Option<ColumnPages>)| {
-            let encoding = self.input.ntuple.schema.columns[number].encoding.as_ref().ok()?;
+            let encoding = self.input.schema.columns[number].encoding.as_ref().ok()?;
             Some(encoding.page_size(pages.as_ref()?.elements_count()))
         };
         self.pages.iter().enumerate().filter_map(of).sum()
@@ -292,7 +308,7 @@ impl<'a> Reading<'a> {
 
     /// Elements of a column.
     fn elements(&mut self, column: usize, wanted: Range<u64>) -> std::result::Result<Vec<u8>, FormatError> {
-        let encoding = self.input.ntuple.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
+        let encoding = self.input.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
         let size = element_size(&encoding);
         let zeros = self.zeros[column];
         let there = self.pages[column].as_ref().map_or(0, ColumnPages::elements_count);
@@ -302,10 +318,11 @@ impl<'a> Reading<'a> {
         }
         let mut out = vec![0; size * (wanted.end.min(zeros).saturating_sub(wanted.start)) as usize];
         let (start, end) = (wanted.start.saturating_sub(zeros), wanted.end.saturating_sub(zeros));
-        let pages: Vec<Page> = self.pages[column].as_ref().map(|pages| pages.pages.clone()).unwrap_or_default();
+        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
         let first = pages.partition_point(|page| page.first_element + page.elements_count <= start);
         let last = pages.partition_point(|page| page.first_element < end).max(first);
-        self.fetch(column, &pages, first..last)?;
+        self.fetch(column, first..last)?;
+        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
         for (number, page) in pages.iter().enumerate().take(last).skip(first) {
             let from = start.max(page.first_element) - page.first_element;
             let to = end.min(page.first_element + page.elements_count) - page.first_element;
@@ -316,12 +333,13 @@ impl<'a> Reading<'a> {
     }
 
     /// Sees to it that these pages of a column are decoded.
-    fn fetch(&mut self, column: usize, pages: &[Page], wanted: Range<usize>) -> std::result::Result<(), FormatError> {
+    fn fetch(&mut self, column: usize, wanted: Range<usize>) -> std::result::Result<(), FormatError> {
         let missing: Vec<usize> = wanted.filter(|number| !self.kept.contains_key(&(column, *number))).collect();
         if missing.is_empty() {
             return Ok(());
         }
-        let encoding = self.input.ntuple.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
+        let encoding = self.input.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
+        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
         let stored = self
             .input
             .read_pages(&missing.iter().map(|number| pages[*number]).collect::<Vec<Page>>())

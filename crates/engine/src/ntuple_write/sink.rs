@@ -45,6 +45,13 @@ pub(crate) struct Made {
     pub(crate) entries_count: u64,
     /// Of the columns that were known then; later ones are suppressed.
     pub(crate) columns: Vec<ColumnPages>,
+    /// The checksum of each of their pages.
+    pub(crate) checksums: Vec<Vec<u64>>,
+}
+
+/// The checksum that stands behind a page.
+pub(crate) fn checksum_of(stored: &[u8]) -> u64 {
+    stored.last_chunk().map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
 /// Writes bytes behind a key of their own and tells where they lie.

@@ -53,6 +53,15 @@ pub struct Written {
     pub size_bytes: u64,
 }
 
+/// Takes columns of values, and makes a file of them.
+pub trait ColumnsWriter: Send {
+    /// Adds `count` entries, with the values of each field in the order of the fields.
+    fn fill(&mut self, values: &[Values], count: usize) -> Result<()>;
+
+    /// Writes what is open, and gives the file its name.
+    fn finish(self: Box<Self>) -> Result<Written>;
+}
+
 /// An RNTuple that is being written.
 pub struct NtupleWriter {
     about: NewNtuple,
@@ -70,16 +79,17 @@ impl NtupleWriter {
     /// Begins a file with fields for values like these.
     pub fn create(about: NewNtuple, fields: &[(String, Values)], shown: &[Shown]) -> Result<Self> {
         let name = about.output.display().to_string();
-        let refused = |reason: String| {
-            ReadError::new(ReadErrorKind::Unsupported, &name, reason).with_hint("leave it out with --drop")
-        };
         let mut maker = Maker::new(about.layout.setting != Setting::NONE);
-        let mut takers = Vec::with_capacity(fields.len());
+        let (mut takers, mut reasons) = (Vec::with_capacity(fields.len()), Vec::new());
         for (field, values) in fields {
-            takers.push((field.clone(), maker.add(field, values).map_err(refused)?));
+            match maker.add(field, values) {
+                Ok(taker) => takers.push((field.clone(), taker)),
+                Err(reason) => reasons.push((field.as_str(), reason)),
+            }
         }
+        refuse(&name, &reasons)?;
         for one in shown {
-            maker.show(one).map_err(refused)?;
+            maker.show(one).map_err(|reason| ReadError::new(ReadErrorKind::Unsupported, &name, reason))?;
         }
         let schema = maker.schema;
         let output = Output::create(&about.output, about.replace, &about.inputs)?;
@@ -93,8 +103,22 @@ impl NtupleWriter {
         self.about.output.display().to_string()
     }
 
-    /// Adds `count` entries, with the values of each field in the order of the fields.
-    pub fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+    fn close_cluster(&mut self) -> Result<()> {
+        if self.open_entries == 0 {
+            return Ok(());
+        }
+        for (_, taker) in &self.takers {
+            each_column(taker, &mut |column| self.columns.use_column(column));
+        }
+        let made = self.columns.close(self.file.output(), self.about.date, self.open_entries)?;
+        self.made.push(made);
+        self.open_entries = 0;
+        Ok(())
+    }
+}
+
+impl ColumnsWriter for NtupleWriter {
+    fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
         if values.len() != self.takers.len() {
             let message = format!("values of {} fields are given for {}", values.len(), self.takers.len());
             return Err(ReadError::new(ReadErrorKind::Internal, &self.path(), message));
@@ -123,21 +147,7 @@ impl NtupleWriter {
         Ok(())
     }
 
-    fn close_cluster(&mut self) -> Result<()> {
-        if self.open_entries == 0 {
-            return Ok(());
-        }
-        for (_, taker) in &self.takers {
-            each_column(taker, &mut |column| self.columns.use_column(column));
-        }
-        let made = self.columns.close(self.file.output(), self.about.date, self.open_entries)?;
-        self.made.push(made);
-        self.open_entries = 0;
-        Ok(())
-    }
-
-    /// Writes what is open, and gives the file its name.
-    pub fn finish(mut self) -> Result<Written> {
+    fn finish(mut self: Box<Self>) -> Result<Written> {
         self.close_cluster()?;
         let path = self.path();
         let NewNtuple { name, description, date, layout, .. } = &self.about;
@@ -158,6 +168,17 @@ impl NtupleWriter {
         let entries_count = self.made.iter().map(|made| made.entries_count).sum();
         Ok(Written { entries_count, clusters_count: self.made.len() as u64, size_bytes })
     }
+}
+
+/// Refuses fields that have no equivalent, all of them at once.
+pub(crate) fn refuse(path: &str, reasons: &[(&str, String)]) -> Result<()> {
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<&str> = reasons.iter().map(|(_, reason)| reason.as_str()).collect();
+    let names: Vec<&str> = reasons.iter().map(|(name, _)| *name).collect();
+    let hint = format!("leave out what cannot be converted: --drop '{}'", names.join(","));
+    Err(ReadError::new(ReadErrorKind::Unsupported, path, all.join("; ")).with_hint(hint))
 }
 
 /// What stands around the records of the file.

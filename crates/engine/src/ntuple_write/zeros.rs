@@ -13,15 +13,15 @@ use crate::error::Result;
 use crate::limits;
 use crate::output::Output;
 
-use super::sink::write_blob;
+use super::sink::{checksum_of, write_blob};
 
 /// The pages of zeros of a file.
 pub(super) struct Zeros {
     setting: Setting,
     date: u32,
     compressor: Compressor,
-    /// Where the pages of so many bytes lie.
-    known: HashMap<u64, Locator>,
+    /// Where the pages of so many bytes lie, and their checksums.
+    known: HashMap<u64, (Locator, u64)>,
 }
 
 impl Zeros {
@@ -30,28 +30,38 @@ impl Zeros {
         Self { setting, date, compressor: Compressor::new(), known: HashMap::new() }
     }
 
-    /// Pages of so many elements. Zeros are zeros in every encoding (section "Column Description").
-    pub(super) fn pages(&mut self, encoding: &Encoding, count: u64, output: &mut Output) -> Result<Vec<Page>> {
+    /// Pages of so many elements, with their checksums. Zeros are zeros in every encoding (section "Column Description").
+    /// Without an output it is left open where they lie.
+    pub(super) fn pages(
+        &mut self,
+        encoding: &Encoding,
+        count: u64,
+        output: &mut Option<&mut Output>,
+    ) -> Result<Vec<(Page, u64)>> {
         let most = (limits::PAGE_BYTES * 8 / encoding.bits as u64).max(1);
         let mut pages = Vec::new();
         let mut first_element = 0;
         while first_element < count {
             let elements_count = most.min(count - first_element);
-            let locator = self.page(encoding.page_size(elements_count), output)?;
-            pages.push(Page { first_element, elements_count, locator, has_checksum: true });
+            let (locator, checksum) = match output {
+                Some(output) => self.page(encoding.page_size(elements_count), output)?,
+                None => (Locator { offset: 0, size: 0 }, 0),
+            };
+            pages.push((Page { first_element, elements_count, locator, has_checksum: true }, checksum));
             first_element += elements_count;
         }
         Ok(pages)
     }
 
-    fn page(&mut self, size: u64, output: &mut Output) -> Result<Locator> {
+    fn page(&mut self, size: u64, output: &mut Output) -> Result<(Locator, u64)> {
         if let Some(known) = self.known.get(&size) {
             return Ok(*known);
         }
         let stored = sealed(&vec![0; size as usize], self.setting, &mut self.compressor);
         let offset = write_blob(output, self.date, &stored)?;
         let locator = Locator { offset, size: stored.len() as u64 - PAGE_CHECKSUM_SIZE };
-        self.known.insert(size, locator);
-        Ok(locator)
+        let page = (locator, checksum_of(&stored));
+        self.known.insert(size, page);
+        Ok(page)
     }
 }

@@ -15,14 +15,16 @@ pub(super) struct Source {
 
 type Branch = (String, BranchKind, Source);
 
-/// The branches of these fields.
-pub(super) fn branches_of(fields: &[(String, Values)]) -> Result<Vec<Branch>, String> {
-    let mut branches = Vec::new();
+/// The branches of these fields, and those that have none, with the reasons.
+pub(super) fn branches_of(fields: &[(String, Values)]) -> (Vec<Branch>, Vec<(&str, String)>) {
+    let (mut branches, mut reasons) = (Vec::new(), Vec::new());
     for (field, (name, values)) in fields.iter().enumerate() {
         let mut walk = Walk { field, members: Vec::new(), branches: &mut branches };
-        walk.add(name, values, false)?;
+        if let Err(reason) = walk.add(name, values, false) {
+            reasons.push((name.as_str(), reason));
+        }
     }
-    Ok(branches)
+    (branches, reasons)
 }
 
 struct Walk<'a> {

@@ -87,7 +87,7 @@ fn top_names(schema: &Schema) -> Vec<(String, usize)> {
 }
 
 /// Whether the members of a record have places instead of names, as those of a pair or a tuple have: `_0`, `_1`.
-pub(super) fn is_tuple(schema: &Schema, record: usize) -> bool {
+pub fn is_tuple(schema: &Schema, record: usize) -> bool {
     let field = &schema.fields[record];
     let is_one = ["std::pair<", "std::tuple<"].iter().any(|prefix| field.type_name.starts_with(prefix));
     is_one && field.children.iter().all(|child| is_place(&schema.fields[*child].name))
