@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -78,21 +79,15 @@ def convert(
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.path for file in files], first.name, first.title)
-    writer: Writer = (
-        ParquetFile(target, layout, plan, first) if kind == "parquet" else RootFile(kind, target, layout, plan, first)
+    make = ParquetFile if kind == "parquet" else functools.partial(RootFile, kind)
+    chunks = _chunks(files, with_trees, plan, memory_limit, access)
+    entries, (clusters, size_bytes) = _write(
+        lambda sample: make(target, layout, plan, sample),
+        plan,
+        lambda: first.arrays(plan.paths(), entry_stop=0),
+        chunks,
+        lambda done, entries: progress and progress(ConvertProgress(done, len(files), entries)),
     )
-    try:
-        entries = 0
-        for done, chunk in _chunks(files, with_trees, plan, memory_limit, access):
-            writer.fill(plan, chunk)
-            entries += len(chunk)
-            if progress is not None:
-                progress(ConvertProgress(done, len(files), entries))
-            del chunk
-        clusters, size_bytes = writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
     return ConvertResult(
         path=os.fspath(output),
         kind=kind,
@@ -103,6 +98,31 @@ def convert(
         size_bytes=size_bytes,
         renamed=plan.renamed,
     )
+
+
+def _write(
+    begin: Callable[[ak.Array], Writer],
+    plan: FieldPlan,
+    empty: Callable[[], ak.Array],
+    chunks: Iterator[tuple[int, ak.Array]],
+    tell: Callable[[int, int], Any],
+) -> tuple[int, tuple[int, int]]:
+    """Writes all chunks: their entries, and the clusters and bytes of the file."""
+    done, chunk = next(chunks, (0, None))
+    # What objects hold is told by objects: the types are those of the first entries, if there are any.
+    writer = begin(chunk if chunk is not None else empty())
+    entries = 0
+    try:
+        while chunk is not None:
+            writer.fill(plan, chunk)
+            entries += len(chunk)
+            tell(done, entries)
+            del chunk
+            done, chunk = next(chunks, (0, None))
+        return entries, writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 def _open_tree(file: DataFile, tree: str | None, access: Access | None) -> Tree:
@@ -134,8 +154,8 @@ def _chunks(
 class RootFile:
     """A file of ROOT that is made: an RNTuple or a TTree."""
 
-    def __init__(self, kind: Kind, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
-        columns = plan.columns(tree.arrays(plan.paths(), entry_stop=0))
+    def __init__(self, kind: Kind, target: Target, layout: Layout, plan: FieldPlan, sample: ak.Array) -> None:
+        columns = plan.columns(sample)
         fields = list(zip([field.name for field in plan.fields], columns, strict=True))
         place, about = (target.path, target.inputs, target.force), (target.name, target.title)
         sizes = (layout.codec, layout.cluster_entries, layout.cluster_bytes, layout.page_bytes)

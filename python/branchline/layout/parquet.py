@@ -24,12 +24,12 @@ LEVELS = tuple("123456789")
 class ParquetFile:
     """Writes under another name until the file is whole."""
 
-    def __init__(self, target: Target, layout: Layout, plan: FieldPlan, tree: Any) -> None:
+    def __init__(self, target: Target, layout: Layout, plan: FieldPlan, sample: ak.Array) -> None:
         self._path = target.path
         codec, _, level = layout.codec.partition(":")
         if codec not in CODECS or (level and level not in LEVELS):
             raise OptionError(f"Parquet has no codec {layout.codec!r}", hint="one of zstd:5, zlib:6, lz4, none")
-        self._schema = _table(plan, tree.arrays(plan.paths(), entry_stop=0)).schema
+        self._schema = _table(plan, sample).schema
         metadata = {b"name": target.name.encode(), b"title": target.title.encode()}
         self._row_groups = 0
         self._output = _core.NewFile(self._path, target.inputs, target.force)
@@ -46,7 +46,11 @@ class ParquetFile:
         """Adds a row group."""
         table = _table(plan, chunk)
         if table.schema != self._schema:
-            table = table.cast(self._schema)
+            try:
+                table = table.cast(self._schema)
+            except pa.ArrowException as error:
+                message = f"later entries have other types than the first: {error}"
+                raise UnsupportedBranchError(message, hint="leave out what differs with --drop") from None
         with _told(self._path):
             self._writer.write_table(table, row_group_size=max(len(chunk), 1))
         self._row_groups += 1
