@@ -19,6 +19,7 @@ use branchline_format::objects::Classes;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::embedded::read_basket_head;
 use branchline_format::tree::{read_tree, Place, TBranch};
+use branchline_fuzz::classes::SUM_CLASSES;
 use branchline_fuzz::input::put_part;
 use branchline_fuzz::ntuple::described;
 use branchline_fuzz::{baskets, classes, layouts};
@@ -71,6 +72,10 @@ impl Seeds {
                 let plain = read_object(&held, &entry.key, &mut decompressor).map_err(wrong)?;
                 self.put_ntuple(&held, &plain, &name)?;
             }
+            if let Some(class) = SUM_CLASSES.iter().position(|name| *name == entry.key.class_name) {
+                let plain = read_object(&held, &entry.key, &mut decompressor).map_err(wrong)?;
+                self.put_sum((class, &name), entry.key.key_size, info_key_size, &info_bytes, &plain)?;
+            }
             if !matches!(entry.key.class_name.as_str(), "TTree" | "TNtuple") {
                 continue;
             }
@@ -100,6 +105,26 @@ impl Seeds {
             seed.extend_from_slice(&(key_size as u16).to_le_bytes());
             seed.extend_from_slice(plain);
             self.put("tree", format!("{kind} {name}"), &seed)?;
+        }
+        Ok(())
+    }
+
+    fn put_sum(
+        &mut self,
+        (class, name): (usize, &str),
+        key_size: u64,
+        info_key_size: u64,
+        infos: &[u8],
+        plain: &[u8],
+    ) -> Answer<()> {
+        for (kind, with_infos) in [("alone", &[][..]), ("described", infos)] {
+            let mut seed = (info_key_size as u16).to_le_bytes().to_vec();
+            put_part(&mut seed, with_infos);
+            seed.push(class as u8);
+            seed.extend_from_slice(&(key_size as u16).to_le_bytes());
+            put_part(&mut seed, plain);
+            seed.extend_from_slice(plain);
+            self.put("sums", format!("{kind} {class} {}", if kind == "alone" { "" } else { name }), &seed)?;
         }
         Ok(())
     }
@@ -155,6 +180,14 @@ impl Seeds {
             }
         };
         for basket in &branch.baskets {
+            if let (Place::File { seek, size }, "objects") = (&basket.place, target) {
+                let bytes = held.get(*seek, *size).map_err(wrong)?;
+                let mut seed = start.clone();
+                seed.extend([1, 0, 1]);
+                put_part(&mut seed, bytes);
+                seed.extend_from_slice(bytes);
+                self.put("moved", kind.clone(), &seed)?;
+            }
             let mut seed = start.clone();
             match &basket.place {
                 Place::File { seek, size } => {

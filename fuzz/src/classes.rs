@@ -18,6 +18,19 @@ const ELEMENT_CLASSES: [&str; 6] = [
     "TStreamerSTL",
     "TStreamerSTLstring",
 ];
+/// Classes of objects that a merge adds up.
+pub const SUM_CLASSES: [&str; 10] = [
+    "TH1D",
+    "TH2F",
+    "TH3I",
+    "TProfile",
+    "TProfile2D",
+    "TGraphErrors",
+    "TEfficiency",
+    "TParameter<double>",
+    "TList",
+    "THnSparseT<TArrayD>",
+];
 /// Extents that a streamer element has room for.
 const EXTENTS_COUNT: usize = 5;
 

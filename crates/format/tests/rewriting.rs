@@ -11,7 +11,7 @@ use branchline_format::file::{read_header, read_key_at, read_object};
 use branchline_format::held::{Held, Need};
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
-use branchline_format::write::{join_infos, Changes, Recording};
+use branchline_format::write::{join_infos, Addend, Changes, Recording, Sum};
 
 fn files() -> Vec<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -133,4 +133,21 @@ fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
     }
     println!("{same} lists are the same");
     assert!(same > 0);
+}
+
+/// A TH3I, and streamer infos that count its axes with a number that is added up.
+#[test]
+fn a_sum_that_could_not_be_read_again_is_refused() {
+    let bytes =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sums/counted_axes")).unwrap();
+    let part = |at: usize| {
+        let size = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        &bytes[at + 2..(at + 2 + size).min(bytes.len())]
+    };
+    let infos = std::sync::Arc::new(ClassInfos::read(part(2), 64).unwrap());
+    let object = part(4 + part(2).len() + 3);
+    let addend = || Addend::new(object, 36, "TH3I", &infos).unwrap();
+    let mut sum = Sum::new(object.to_vec(), 36, "TH3I", &infos, addend());
+    sum.add(addend());
+    assert_eq!(sum.record(77).unwrap_err().kind, ErrorKind::Unsupported);
 }

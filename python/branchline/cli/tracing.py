@@ -18,6 +18,7 @@ from branchline.report.quantities import count, counted, duration, percent, sign
 from branchline.report.whole_files import check_writable
 from branchline.tracing import follow, read_trace
 from branchline.tracing.comparing import TOTALS, compare, sentences, write_comparison
+from branchline.tracing.form import check_replaceable
 from branchline.tracing.page import write_page
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.recording import recover as recover_trace
@@ -51,6 +52,7 @@ def run_command(
     """
     with told(debug=debug):
         # Before the command runs, perhaps for hours.
+        check_replaceable(output)
         check_writable(output)
         found = follow(command)
         found.write(output)

@@ -24,6 +24,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     temporary = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
     try:
         with failed_writing(path):
+            _check_replaceable(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             temporary.replace(path)
@@ -47,9 +48,16 @@ def check_writable(path: Path) -> None:
     """Raise StorageError, which names ``path``, if no file could be written there; leaves nothing behind."""
     probe = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
     with failed_writing(path):
+        _check_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         probe.touch()
         probe.unlink()
+
+
+def _check_replaceable(path: Path) -> None:
+    """A device, which root could replace by a file for all others, or a pipe is none that becomes whole at once."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise StorageError(f"{path} is a pipe or a device, not a file", path=str(path), hint="name a file")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from branchline.errors import BadFileError, MissingFileError
+from branchline.errors import BadFileError, MissingFileError, OptionError
 from branchline.report.whole_files import whole_file
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
@@ -100,6 +100,21 @@ class Trace:
         table = self.rows.replace_schema_metadata({_ABOUT: about})
         with whole_file(path) as unfinished:
             pq.write_table(table, unfinished, compression="zstd")
+
+
+def check_replaceable(path: Path) -> None:
+    """Raises OptionError where something lies that is no trace: whoever forgets a name would lose a file of data."""
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise OptionError(f"{path} is no file that a trace could replace", hint="name a file for the trace")
+    try:
+        is_trace = path.stat().st_size == 0 or _ABOUT in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        is_trace = False
+    if not is_trace:
+        hint = "name another file for the trace, or remove this one"
+        raise OptionError(f"{path} is there already and is no trace, so it is not replaced by one", hint=hint)
 
 
 def read_trace(path: Path) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 from branchline import _core
 from branchline.errors import MissingFileError, OptionError
 from branchline.report.whole_files import failed_writing
-from branchline.tracing.form import UNFINISHED, Trace
+from branchline.tracing.form import UNFINISHED, Trace, check_replaceable
 from branchline.tracing.journals import ABOUT, read_journals
 
 #: Where processes look for the folder to which they tell their requests.
@@ -31,7 +32,6 @@ def recording(path: Path, command: str) -> Iterator[None]:
     """
     if _core.trace_is_on() or os.environ.get(VARIABLE):
         raise OptionError("a trace is recorded already", hint="end it before another one is begun")
-    folder = path.with_name(path.name + UNFINISHED)
     started = time.time_ns()
     about = {
         "command": command,
@@ -39,20 +39,63 @@ def recording(path: Path, command: str) -> Iterator[None]:
         "host": socket.gethostname(),
         "started_unix_ns": started,
     }
-    with failed_writing(path):
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-        (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-        _core.trace_begin(str(folder))
-    os.environ[VARIABLE] = str(folder.resolve())
-    try:
-        yield
-    finally:
-        del os.environ[VARIABLE]
+    check_replaceable(path)
+    with _held(path, json.dumps(about)) as folder:
         with failed_writing(path):
-            _core.trace_end()
-        _finish(folder, path, {"wall_ns": time.time_ns() - started})
+            _core.trace_begin(str(folder))
+        os.environ[VARIABLE] = str(folder.resolve())
+        try:
+            yield
+        finally:
+            del os.environ[VARIABLE]
+            with failed_writing(path):
+                _core.trace_end()
+            _finish(folder, path, {"wall_ns": time.time_ns() - started})
+
+
+@contextmanager
+def _held(path: Path, about: str) -> Iterator[Path]:
+    """A new folder that nobody else records into or recovers meanwhile. What a killed job left there goes.
+
+    Raises OptionError if another job records there, or the folder is no such folder, StorageError if there is no room.
+    """
+    folder = path.with_name(path.name + UNFINISHED)
+    if folder.exists():
+        with _not_in_use(folder):
+            shutil.rmtree(folder)
+    try:
+        with failed_writing(path):
+            folder.mkdir(parents=True)
+            file = (folder / ABOUT).open("xb", buffering=0)
+        with file:
+            with failed_writing(path):
+                _lock(file.fileno(), folder)
+                file.write(about.encode())
+            yield folder
+    finally:
+        # Of what was told something can be recovered, if it could not be written as a trace.
+        if folder.is_dir() and not any(folder.glob("*.journal")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _not_in_use(folder: Path) -> Iterator[None]:
+    """Holds what a killed job left. Raises OptionError if the job still runs."""
+    if not (folder / ABOUT).is_file():
+        raise OptionError(f"{folder} is not what a trace left", hint="remove it, or name another file for the trace")
+    with (folder / ABOUT).open("rb") as file:
+        _lock(file.fileno(), folder)
+        yield
+
+
+def _lock(file: int, folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        hint = "wait until it has ended, or name another file for the trace"
+        raise OptionError(f"a job that still runs records its requests in {folder}", hint=hint) from None
+    except OSError:
+        pass  # Not all file systems can hold a file; then nobody can tell.
 
 
 def recover(path: Path) -> Trace:
@@ -60,7 +103,9 @@ def recover(path: Path) -> Trace:
     folder = path.with_name(path.name + UNFINISHED)
     if not folder.is_dir():
         raise MissingFileError(f"nothing was left of a trace {path}", path=str(path))
-    return _finish(folder, path, {"notes": ["The job did not end: its last moments may be missing."]})
+    check_replaceable(path)
+    with _not_in_use(folder):
+        return _finish(folder, path, {"notes": ["The job did not end: its last moments may be missing."]})
 
 
 def _finish(folder: Path, path: Path, more: dict[str, Any]) -> Trace:

@@ -181,6 +181,11 @@ impl<'t> BasketMaker<'t> {
         }
         match &source.references {
             References::At(places) => self.move_references(places, start..end, before, moved_by as u32)?,
+            References::Unknown if !self.form.stores_offsets => {
+                return Err(FormatError::unsupported(
+                    "its objects may refer to each other, and its baskets have no room to say where they lay",
+                ));
+            }
             References::Unknown => {
                 let displacements =
                     self.displacements.get_or_insert_with(|| self.offsets[..self.entries_count].to_vec());
@@ -253,5 +258,32 @@ impl<'t> BasketMaker<'t> {
         self.displacements = None;
         self.entries_count = 0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compress::Setting;
+    use crate::error::ErrorKind;
+
+    fn entries(bounds: Bounds, references: References) -> Entries {
+        Entries { data: vec![0; 24], bounds, references, key_size: 70, process_ids_before: 0 }
+    }
+
+    #[test]
+    fn entries_that_may_refer_to_each_other_need_room_to_say_where_they_lay() {
+        let frame = BasketFrame { branch: b"b".to_vec(), tree: b"t".to_vec(), date: 0, seek_directory: 100 };
+        for stores_offsets in [false, true] {
+            let mut tools = BasketTools::new();
+            let form = BasketForm { stores_offsets, bytes_max: 1000, setting: Setting::NONE };
+            let mut maker = BasketMaker::new(frame.clone(), form, &mut tools).unwrap();
+            maker.add(&entries(Bounds::Fixed(8), References::At(Vec::new())), 0..3).unwrap();
+            let unknown = entries(Bounds::Stored(vec![0, 8, 16, 24]), References::Unknown);
+            match maker.add(&unknown, 0..3) {
+                Ok(()) => assert!(stores_offsets && maker.finish().unwrap()[0].entries_count == 6),
+                Err(error) => assert!(!stores_offsets && error.kind == ErrorKind::Unsupported),
+            }
+        }
     }
 }

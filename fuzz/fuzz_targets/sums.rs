@@ -1,0 +1,46 @@
+//! Objects that add up: behind streamer infos and the number of a class the plain bytes of one, and those of another to
+//! add to it. The sum is an object again, to which both can be added.
+
+#![no_main]
+
+use std::sync::Arc;
+
+use branchline_format::streamer::ClassInfos;
+use branchline_format::write::{Addend, Sum};
+use branchline_fuzz::classes::SUM_CLASSES;
+use branchline_fuzz::input::Input;
+use branchline_fuzz::memory::bounded;
+use libfuzzer_sys::fuzz_target;
+
+/// Bytes of memory for a byte of the objects, whose numbers are kept as they are and as numbers.
+const FACTOR: usize = 1024;
+/// Of the key of the output, which is no other.
+const NEW_KEY_SIZE: u64 = 77;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input(bytes);
+    let info_key_size = u64::from(input.short());
+    let infos = Arc::new(ClassInfos::read(input.part(), info_key_size).unwrap_or_default());
+    let class_name = SUM_CLASSES[usize::from(input.byte()) % SUM_CLASSES.len()];
+    let key_size = u64::from(input.short());
+    let (one, other) = (input.part(), input.0);
+    bounded(bytes.len(), FACTOR, || check(one, other, key_size, class_name, &infos));
+});
+
+fn check(one: &[u8], other: &[u8], key_size: u64, class_name: &str, infos: &Arc<ClassInfos>) {
+    let Ok(first) = Addend::new(one, key_size, class_name, infos) else { return };
+    let mut sum = Sum::new(one.to_vec(), key_size, class_name, infos, first.clone());
+    assert!(sum.check(&first).is_ok() || sum.check(&first) == sum.check(&first));
+    for addend in [Ok(first), Addend::new(other, key_size, class_name, infos)].into_iter().flatten() {
+        if sum.check(&addend).is_ok() {
+            sum.add(addend);
+        }
+    }
+    let new_key_size = sum.fixed_bytes().map_or(NEW_KEY_SIZE, |_| key_size);
+    let Ok(record) = sum.record(new_key_size) else { return };
+    let again = Addend::new(&record, new_key_size, class_name, infos).expect("what was written is read");
+    // An efficiency with no weight has none that is a number afterwards.
+    drop(sum.check(&again));
+    let again = Sum::new(record, new_key_size, class_name, infos, again);
+    drop(sum.difference(&again));
+}

@@ -1,0 +1,81 @@
+//! The record of a TTree that is made from nothing, as an input describes it: it is read back as it was described.
+
+#![no_main]
+
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::read_tree;
+use branchline_format::write::classes::tree_infos;
+use branchline_format::write::tree_record::{BranchKind, LeafKind, NewBranch, NewTree};
+use branchline_format::write::{Changes, Recording};
+use branchline_fuzz::input::Input;
+use branchline_fuzz::memory::bounded;
+use libfuzzer_sys::fuzz_target;
+
+const FACTOR: usize = 16384;
+const LEAVES: [LeafKind; 6] =
+    [LeafKind::Bool, LeafKind::I8, LeafKind::U16, LeafKind::I64, LeafKind::F32, LeafKind::F64];
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input(bytes);
+    let key_size = u64::from(input.short());
+    let tree = described(&mut input);
+    bounded(bytes.len() + 64, FACTOR, || check(&tree, key_size));
+});
+
+fn described(input: &mut Input<'_>) -> NewTree {
+    let mut entries_count = 0;
+    let name = text(input);
+    let title = text(input);
+    let cluster_entries = u64::from(input.long());
+    let count = input.byte() % 16;
+    let mut branches: Vec<NewBranch> = (0..count).map(|number| branch(input, number)).collect();
+    for branch in &mut branches {
+        let last = branch.baskets.last().map_or(0, |basket| basket.1 + 1);
+        entries_count = last.max(entries_count);
+    }
+    NewTree { name, title, entries_count, cluster_entries, compress: 505, branches }
+}
+
+fn text(input: &mut Input<'_>) -> String {
+    String::from_utf8_lossy(input.text()).into_owned()
+}
+
+fn branch(input: &mut Input<'_>, number: u8) -> NewBranch {
+    let leaf = LEAVES[usize::from(input.byte()) % LEAVES.len()];
+    let kind = match input.byte() % 5 {
+        0 => {
+            let dimensions = (0..input.byte() % 4).map(|_| usize::from(input.byte()).max(1)).collect();
+            BranchKind::Numbers(leaf, dimensions)
+        }
+        1 => BranchKind::Text,
+        2 => BranchKind::List(leaf),
+        3 => BranchKind::Lists(leaf),
+        _ => BranchKind::Texts,
+    };
+    let (mut first, mut place) = (0, 100);
+    let basket = |_| {
+        let found = (u64::from(input.short()).max(80), first, place);
+        first += u64::from(input.byte()) + 1;
+        place += u64::from(input.long()) + found.0;
+        found
+    };
+    let baskets: Vec<(u64, u64, u64)> = (0..number % 8).map(basket).collect();
+    let (plain_bytes, stored_bytes, basket_size) = (5000, 1900, 32_000);
+    NewBranch { name: format!("b{number}"), kind, baskets, plain_bytes, stored_bytes, basket_size }
+}
+
+fn check(tree: &NewTree, key_size: u64) {
+    let Ok(plain) = tree.record(key_size) else { return };
+    let infos = ClassInfos::read(&tree_infos(64).expect("fixed classes"), 64).expect("what was written is read");
+    let read = read_tree(&plain, key_size, "TTree", &infos).expect("what was written is read");
+    assert_eq!((&read.name, read.entries_count), (&tree.name, tree.entries_count));
+    assert_eq!(read.branches.len(), tree.branches.len());
+    for (branch, made) in read.branches.iter().zip(&tree.branches) {
+        let places: Vec<u64> = made.baskets.iter().map(|basket| basket.1).collect();
+        let found: Vec<u64> = branch.baskets.iter().map(|basket| basket.entry_start).collect();
+        assert_eq!((&branch.path, found), (&made.name, places));
+    }
+    let recording = Recording::of_tree(&plain, key_size, "TTree", &infos).expect("what was written is taken apart");
+    let again = recording.emit(key_size, &Changes::new()).expect("what was taken apart is put together");
+    assert_eq!(again, plain, "and is the same");
+}

@@ -1,0 +1,84 @@
+"""Traces in places where they must not be: no file of data is lost to one, and no two jobs share one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from tests.unit.tree.conftest import write_sample
+from typer.testing import CliRunner
+
+from branchline.cli.app import app
+from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.report.whole_files import whole_file
+from branchline.tracing import recording as recordings
+from branchline.tracing.form import read_trace
+from branchline.tracing.recording import recording, recover
+
+
+def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
+    data = tmp_path / "data.root"
+    data.write_bytes(b"root precious")
+    with pytest.raises(OptionError, match=r"data\.root is there already and is no trace"), recording(data, "a test"):
+        raise AssertionError
+    done = CliRunner().invoke(app, ["trace", "run", "-o", str(data), "--", "true"])
+    assert (done.exit_code, data.read_bytes()) == (1, b"root precious")
+    with pytest.raises(OptionError, match="no file that a trace could replace"), recording(tmp_path, "a test"):
+        raise AssertionError
+    trace = tmp_path / "t.parquet"
+    for _ in range(2):
+        with recording(trace, "a test"):
+            pass
+    assert read_trace(trace).about["command"] == "a test"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.root", "t.parquet"]
+
+
+def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
+    trace, data = tmp_path / "t.parquet", tmp_path / "data.root"
+    write_sample(data, None, (5, 3))
+    command = ["merge", str(data), "-o", str(tmp_path / "all.root"), "--trace", str(trace)]
+    with recording(trace, "the first"):
+        with pytest.MonkeyPatch.context() as patch:
+            # As in another process, which has no part in this recording.
+            patch.delenv(recordings.VARIABLE)
+            patch.setattr(recordings._core, "trace_is_on", lambda: False)
+            done = CliRunner().invoke(app, command)
+        assert (done.exit_code, "a job that still runs" in done.output) == (1, True), done.output
+        with pytest.raises(OptionError, match="a job that still runs"):
+            recover(trace)
+    assert read_trace(trace).about["command"] == "the first"
+
+
+def test_a_folder_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "t.parquet.unfinished"
+    folder.mkdir()
+    (folder / "precious").touch()
+    with pytest.raises(OptionError, match="not what a trace left"), recording(tmp_path / "t.parquet", "a test"):
+        raise AssertionError
+    assert (folder / "precious").exists()
+
+
+def test_a_disk_without_room_is_left_without_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: str) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(recordings._core, "trace_begin", full)
+    with pytest.raises(StorageError, match="No space left"), recording(tmp_path / "t.parquet", "a test"):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_job_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="not of the trace"), recording(tmp_path / "t.parquet", "a test"):
+        raise FileNotFoundError(errno.ENOENT, "not of the trace")
+    assert read_trace(tmp_path / "t.parquet").about["program"] == "branchline"
+
+
+def test_no_file_takes_the_place_of_a_device(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(BranchlineError, match="a pipe or a device"), whole_file(pipe):
+        raise AssertionError
+    assert pipe.is_fifo()
