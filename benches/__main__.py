@@ -25,7 +25,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "tracing",
+    "links", "tracing", "esd",
 )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ class Size:
     storage_repeats: int
     storages: int
     large_file_bytes: int
+    esd_files: int
 
 
 FULL = Size(
@@ -60,6 +61,7 @@ FULL = Size(
     storage_repeats=5,
     storages=5,
     large_file_bytes=500_000_000,
+    esd_files=20,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -75,6 +77,7 @@ QUICK = Size(
     storage_repeats=1,
     storages=3,
     large_file_bytes=20_000_000,
+    esd_files=2,
 )
 
 
@@ -162,6 +165,18 @@ def main() -> None:
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
     run_links(chosen, size, cache, results)
+    run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
+
+
+def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> None:
+    """The page of the reads of ESD-like files, and its pictures, in a folder."""
+    if "esd" not in chosen:
+        return
+    from benches.esd import esd_page
+
+    page = esd_page(cache, folder, size.esd_files, say)
+    (folder / "reads-of-esd.md").write_text(page)
+    print(page)
 
 
 def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path) -> None:

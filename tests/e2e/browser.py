@@ -101,6 +101,7 @@ class Browser:
         while not self.value(f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}"):
             assert time.monotonic() < end, "the page does not load"
             time.sleep(0.02)
+        self.value("typeof ready === 'undefined' ? null : ready.then(() => null)")
 
     def value(self, expression: str) -> Any:
         """What an expression of the page gives, as plain data."""

@@ -41,6 +41,10 @@ def test_a_page_zooms_down_to_one_basket_and_names_it(trace: Trace, collisions: 
         browser.open(tmp_path / "trace.html")
         assert browser.value("document.querySelectorAll('canvas').length") == 4
         assert inked(browser) > 0
+        drawn = {name: browser.value(f"[...views[0].parts.{name}]") for name in ("offset", "size", "request")}
+        parts = trace.rows_of(PART)
+        told = sorted(zip(*(parts[name].to_pylist() for name in ("offset", "size_bytes", "request")), strict=True))
+        assert sorted(zip(drawn["offset"], drawn["size"], drawn["request"], strict=True)) == told
         browser.value("document.querySelector('canvas.where').scrollIntoView()")
         part = f"views[0].parts.offset.findIndex((at, part) => at === {offset} && views[0].parts.branch[part] >= 0)"
         for _ in range(40):

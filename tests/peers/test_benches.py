@@ -98,6 +98,20 @@ def test_what_a_trace_costs_is_measured(shared: Path, tmp_path: Path) -> None:
     assert "of processor time" in (results / "tracing.md").read_text()
 
 
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_reads_of_esd_files_are_those_of_the_study(root: Any, shared: Path, tmp_path: Path) -> None:
+    results = run_benches(tmp_path, "esd")
+    page = (results / "reads-of-esd.md").read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    (study,) = [line for line in lines if len(line) == 6 and line[0] == "ROOT, no cache"]
+    assert study[3:5] == ["483", "1 377 525"]
+    (whole,) = [line for line in lines if len(line) == 9 and line[0] == "Branchline, planned"]
+    assert whole[3::2] == ["1", "1", "1"]
+    assert len(list(results.glob("reads-of-esd-*.png"))) == 7
+
+
 def test_requests_that_do_not_continue_the_one_before_are_seeks() -> None:
     ranges = [(0, 100), (100, 50), (150, 10), (400, 10), (0, 10), (10, 5)]
     reads = [Read(1, 1, "pread64", "a.root", 3, at, size, size, n, n + 1, None) for n, (at, size) in enumerate(ranges)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-DOCUMENTS += [f"docs/{name}.md" for name in ("storages", "layout", "traces")]
+DOCUMENTS += [f"docs/{name}.md" for name in ("storages", "layout", "traces", "reads-of-esd")]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -8,10 +8,10 @@ thread did one thing. Columns that mean nothing for a kind are null.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
 VERSION = 1
 #: What the name of a folder ends with in which a trace is collected, behind the name of the trace.
 UNFINISHED = ".unfinished"
+#: Rows of a kind that lie in more pieces than this are gathered one by one.
+RUNS_MAX = 1000
 _ABOUT = b"branchline.trace"
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -61,6 +63,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
 
 Numbers = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Trace:
 
     rows: pa.Table
     about: dict[str, Any]
+    #: What was made of the rows once, by its name: tables and pages ask for the same things again and again.
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, columns: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Trace:
@@ -82,7 +87,26 @@ class Trace:
 
     def rows_of(self, kind: str) -> pa.Table:
         """The rows of one kind, in their order."""
-        return self.rows.filter(pc.equal(self.rows["kind"], kind))
+        return self.once(f"rows of {kind}", lambda: self._rows_of(kind))
+
+    def _rows_of(self, kind: str) -> pa.Table:
+        column, kinds = codes(self.rows, "kind")
+        places = np.nonzero(column == (kinds.index(kind) if kind in kinds else -2))[0]
+        # Rows of a kind mostly lie together, and a slice copies nothing.
+        starts = np.nonzero(np.diff(places, prepend=-2) > 1)[0]
+        if not len(places) or len(starts) > RUNS_MAX:
+            return self.rows.take(pa.array(places))
+        lengths = np.diff(starts, append=len(places))
+        return pa.concat_tables(
+            [self.rows.slice(at, length) for at, length in zip(places[starts].tolist(), lengths.tolist(), strict=True)]
+        )
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for this trace under this name."""
+        if name not in self.kept:
+            self.kept[name] = make()
+        found: T = self.kept[name]
+        return found
 
     def with_rows(self, *columns: Mapping[str, Any]) -> Trace:
         """The same trace with more rows."""

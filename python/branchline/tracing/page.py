@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
 from branchline.report.quantities import count, duration, percent, significant, size
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
-from branchline.tracing.form import FILE, SPAN, Numbers, Trace, codes, numbers
+from branchline.tracing.form import Trace
+from branchline.tracing.picture_data import picture_data
 from branchline.tracing.sentences import headline, remarks
-from branchline.tracing.summary import Parts, Requests, summarise
+from branchline.tracing.summary import summarise
 
-#: Parts that are drawn; of more, those of the most bytes, which keeps the page below some 20 MB.
-PARTS_MAX = 250_000
-#: Branches with a colour of their own, and rows of a table.
-COLOURED, ROWS_MAX = 8, 1000
+#: Rows of a table.
+ROWS_MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -122,87 +118,6 @@ def data_text(trace: Trace, found: dict[str, Any]) -> Markup:
     """What the pictures are drawn from, as JSON that a page may hold."""
     text = json.dumps(picture_data(trace, found), separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element
-
-
-def picture_data(trace: Trace, found: dict[str, Any]) -> dict[str, Any]:
-    """The parts of all requests with their times, the requests with their jumps, the spans, sizes and events."""
-    requests = Requests.of(trace)
-    parts = Parts.of(trace, requests.files)
-    names: dict[str, int] = {}
-    chosen = np.argsort(-parts.size, kind="stable")[:PARTS_MAX] if len(parts) > PARTS_MAX else np.arange(len(parts))
-    chosen = np.sort(chosen[parts.offset[chosen] >= 0])
-    order = np.argsort(requests.number)
-    row = order[np.searchsorted(requests.number[order], parts.request[chosen])] if len(chosen) else chosen
-    # Time begins with the first read: what a program does before, such as loading libraries, would fill the picture.
-    start = int(requests.sent.min(initial=np.iinfo("i8").max)) if len(requests) else 0
-    ranked = [one["branch"] for one in found["branches"][:COLOURED] if one["branch"]]
-    branch = _renamed(parts.branch[chosen], parts.branches, names)
-    tree = _renamed(parts.tree[chosen], parts.trees, names)
-    rank = {name: number for number, name in enumerate(ranked)}
-    ranks = np.array([rank.get(name, -1) for name in parts.branches] + [-1], "i8")[parts.branch[chosen]]
-    columns = {
-        "begin": (requests.sent[row] - start) / 1e9, "end": (requests.last[row] - start) / 1e9,
-        "offset": parts.offset[chosen].astype("f8"), "first": parts.entry_start[chosen].astype("f8"),
-        "behind": parts.entry_stop[chosen].astype("f8"), "size": parts.size[chosen].astype("f8"),
-        "whole": parts.extent[chosen].astype("f8"), "file": parts.file[chosen], "what": parts.what[chosen],
-        "branch": branch, "tree": tree, "rank": ranks, "basket": parts.basket[chosen], "request": parts.request[chosen],
-    }  # fmt: skip
-    spans, spanned = _spans(trace, start)
-    file_number = {path: number for number, path in enumerate(requests.files)}
-    return {
-        "wall": float(requests.last.max(initial=start) - start) / 1e9,
-        "files": _files(trace, requests),
-        "names": [printable(name) for name in names],
-        "whats": parts.whats,
-        "ranked": ranked,
-        "spanned": spanned,
-        "parts": {name: _packed(column) for name, column in columns.items()},
-        "requests": {
-            "begin": _packed((requests.sent - start) / 1e9),
-            "end": _packed((requests.last - start) / 1e9),
-            "jump": _packed((requests.jumps() != 0).astype("i8")),
-            "file": _packed(requests.file),
-        },
-        "spans": spans,
-        "sizes": found["sizes"],
-        "events": [{**one, "file": file_number[one["file"]]} for one in found["events"]],
-    }
-
-
-def _files(trace: Trace, requests: Requests) -> list[dict[str, Any]]:
-    rows = trace.rows_of(FILE)
-    known = dict(zip(rows["file"].to_pylist(), rows["size_bytes"].to_pylist(), strict=True))
-    files = []
-    for number, path in enumerate(requests.files):
-        mine = requests.file == number
-        reached = int((requests.offset + requests.got)[mine].max(initial=0))
-        files.append({"name": printable(path), "size": max(known.get(path) or 0, reached)})
-    return files
-
-
-def _spans(trace: Trace, start: int) -> tuple[dict[str, Any], list[str]]:
-    rows = trace.rows_of(SPAN)
-    what, whats = codes(rows, "what")
-    begin, end = ((numbers(rows, name, 0) - start) / 1e9 for name in ("sent_ns", "last_byte_ns"))
-    used = sorted({int(one) for one in what if one >= 0})
-    renumbered = np.searchsorted(np.array(used, "i8"), what) if used else what
-    packed = {"begin": _packed(begin), "end": _packed(end), "what": _packed(renumbered)}
-    return packed, [whats[one] for one in used]
-
-
-def _renamed(indices: Numbers, texts: list[str], names: dict[str, int]) -> Numbers:
-    """Numbers into one list of names for all columns; -1 stays."""
-    used = np.unique(indices[indices >= 0])
-    renumbered = np.full(len(texts) + 1, -1, "i8")
-    for one in used.tolist():
-        renumbered[one] = names.setdefault(texts[one], len(names))
-    return renumbered[indices]
-
-
-def _packed(column: npt.NDArray[Any]) -> tuple[str, str]:
-    """A column as base64 of numbers of 8 bytes with a point, or of 4 bytes without."""
-    kind = "f8" if column.dtype.kind == "f" else "i4"
-    return kind, base64.b64encode(np.ascontiguousarray(column, "<" + kind).tobytes()).decode()
 
 
 @cache

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
 from branchline.tracing.form import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
@@ -37,6 +36,10 @@ class Requests:
     @classmethod
     def of(cls, trace: Trace) -> Requests:
         """Those of a trace; files mapped into memory are none."""
+        return trace.once("requests", lambda: cls._of(trace))
+
+    @classmethod
+    def _of(cls, trace: Trace) -> Requests:
         rows = trace.rows_of(REQUEST)
         file, files = codes(rows, "file")
         what, whats = codes(rows, "what")
@@ -100,10 +103,17 @@ class Parts:
     size: Numbers
     extent: Numbers
     fresh: Numbers
+    #: What was found out of them once: for each request its first part, and a number for each piece of a file.
+    kept: dict[str, Numbers] = field(default_factory=dict)
+    extents: list[tuple[Numbers, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, trace: Trace, files: list[str]) -> Parts:
         """Those of a trace, with its files numbered as the requests have them."""
+        return trace.once("parts", lambda: cls._of(trace, files))
+
+    @classmethod
+    def _of(cls, trace: Trace, files: list[str]) -> Parts:
         rows = trace.rows_of(PART)
         file, own_files = codes(rows, "file")
         known = {path: number for number, path in enumerate(files)}
@@ -169,7 +179,8 @@ def _totals(
     busy = requests.busy_ns()
     took = int((requests.last - requests.sent).sum())
     calls, bytes_read = basket_reads(requests, parts)
-    mapped = trace.rows_of(REQUEST)["outcome"]
+    outcome, outcomes = codes(trace.rows_of(REQUEST), "outcome")
+    ended = dict(zip(outcomes, np.bincount(outcome[outcome >= 0], minlength=len(outcomes)).tolist(), strict=True))
     return {
         "read_calls": len(requests),
         "asked_bytes": int(requests.asked.sum()),
@@ -186,13 +197,19 @@ def _totals(
         "wall_s": trace.about.get("wall_ns", 0) / 1e9,
         "reading_s": busy / 1e9,
         "in_flight_mean": took / busy if busy else 0.0,
-        "mapped_calls": int((np.array(mapped.cast(pa.string()).to_pylist()) == "mapped").sum()),
-        "failed_calls": int(sum(one not in ("ok", "end of file", "mapped", None) for one in mapped.to_pylist())),
+        "mapped_calls": ended.get("mapped", 0),
+        "failed_calls": sum(count for one, count in ended.items() if one not in ("ok", "end of file", "mapped")),
     }
 
 
 def first_parts(requests: Requests, parts: Parts) -> Numbers:
     """For each request the part that its first byte hit, which is what it counts for; -1 for none."""
+    if "first" not in parts.kept:
+        parts.kept["first"] = _first_parts(requests, parts)
+    return parts.kept["first"]
+
+
+def _first_parts(requests: Requests, parts: Parts) -> Numbers:
     first = np.full(len(requests), -1, "i8")
     order = np.lexsort((parts.offset, parts.request))
     number, place = np.unique(parts.request[order], return_index=True)
@@ -243,18 +260,37 @@ def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
     whole = np.zeros(count)
     whole[key[is_data]] = parts.extent[is_data]
     wasted[is_data] = (had < whole)[key[is_data]]
-    used = trace.rows_of(EXTENT)
-    if used.num_rows:
-        pairs = {(path, at) for path, at in zip(used["file"].to_pylist(), used["offset"].to_pylist(), strict=True)}
-        # Of an RNTuple it is known which fields were used, not which of their pages.
-        rows = trace.rows_of(PART).select(["file", "branch"]).to_pylist()
-        fields = {(one["file"], one["branch"]) for one in used.to_pylist() if one["offset"] is None}
-        begins = _begins(parts)
-        for number in np.nonzero(is_data)[0]:
-            row = rows[number]
-            is_used = (row["file"], int(begins[number])) in pairs or (row["file"], row["branch"]) in fields
-            wasted[number] = not is_used
+    if trace.rows_of(EXTENT).num_rows:
+        wasted[is_data] = ~_used(trace, parts)[is_data]
     return wasted
+
+
+def _used(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
+    """Which parts are of an extent that was used."""
+    used, rows = trace.rows_of(EXTENT), trace.rows_of(PART)
+    offset = numbers(used, "offset")
+    file = _common(codes(rows, "file"), codes(used, "file"))
+    branch = _common(codes(rows, "branch"), codes(used, "branch"))
+    placed = offset >= 0
+    is_used = _is_among((file[0], _begins(parts)), (file[1][placed], offset[placed]))
+    # Of some it is known which branches were used, and not where they lie.
+    return is_used | _is_among((file[0], branch[0]), (file[1][~placed], branch[1][~placed]))
+
+
+def _common(one: tuple[Numbers, list[str]], other: tuple[Numbers, list[str]]) -> tuple[Numbers, Numbers]:
+    """Two columns of texts as numbers into the same list."""
+    places = {text: number for number, text in enumerate(one[1])}
+    renumbered = [places.setdefault(text, len(places)) for text in other[1]]
+    return one[0], np.array([*renumbered, -1], "i8")[other[0]]
+
+
+def _is_among(pairs: tuple[Numbers, Numbers], others: tuple[Numbers, Numbers]) -> npt.NDArray[np.bool_]:
+    """Which pairs of numbers are among others."""
+    if not len(others[0]):
+        return np.zeros(len(pairs[0]), bool)
+    key, _ = _numbered(*(np.concatenate(columns) for columns in zip(pairs, others, strict=True)))
+    found: npt.NDArray[np.bool_] = np.isin(key[: len(pairs[0])], key[len(pairs[0]) :])
+    return found
 
 
 def _begins(parts: Parts) -> Numbers:
@@ -269,17 +305,30 @@ def _extents(parts: Parts) -> tuple[Numbers, int]:
     """A number for each piece of a file, the same for all parts of it."""
     if not len(parts):
         return parts.request, 0
-    return _numbered(parts.file, parts.tree, parts.branch, parts.basket, parts.extent)
+    if not parts.extents:
+        parts.extents.append(_numbered(parts.file, parts.tree, parts.branch, parts.basket, parts.extent))
+    return parts.extents[0]
 
 
 def _numbered(*columns: Numbers) -> tuple[Numbers, int]:
     """A number for each row, the same for rows that are equal in all columns, and how many numbers there are."""
     key, count = np.zeros(len(columns[0]), "i8"), 1
     for column in columns:
-        values, own = np.unique(column, return_inverse=True)
-        found, key = np.unique(key * len(values) + own.reshape(-1), return_inverse=True)
-        key, count = key.reshape(-1), len(found)
+        own, values_count = _ranked(column)
+        key, count = _ranked(key * values_count + own)
     return key, count
+
+
+def _ranked(column: Numbers) -> tuple[Numbers, int]:
+    """A number for each value, and how many values there are; without sorting them where they are small."""
+    low, high = int(column.min(initial=0)), int(column.max(initial=0))
+    if high - low > max(4 * len(column), 1 << 16):
+        values, own = np.unique(column, return_inverse=True)
+        return own.reshape(-1), len(values)
+    is_there = np.zeros(high - low + 1, bool)
+    is_there[column - low] = True
+    places = np.cumsum(is_there) - 1
+    return places[column - low], int(is_there.sum())
 
 
 def _distinct(key: Numbers, other: Numbers, count: int) -> Numbers:

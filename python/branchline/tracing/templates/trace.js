@@ -6,9 +6,42 @@ const DOING = { reading: "#3f90da", wait: "#e76300", decompress: "#832db6", deco
 const BINS = 160;
 const LABEL_WIDTH = 70, LABEL_HEIGHT = 12;
 
-function unpack(text, kind) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new kind(bytes.buffer);
+/* A column of whole numbers: see picture_data.py. */
+async function unpack(text) {
+  const colon = text.indexOf(":"), count = Number(text.slice(0, colon));
+  const letters = atob(text.slice(colon + 1)), bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
+  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const planes = new Uint8Array(await new Response(inflated).arrayBuffer());
+  const found = new Float64Array(count), used = count ? planes.length / count : 0;
+  let sum = 0;
+  for (let row = 0; row < count; row++) {
+    let folded = 0;
+    for (let plane = used - 1; plane >= 0; plane--) folded = folded * 256 + planes[plane * count + row];
+    const half = Math.floor(folded / 2);
+    sum += folded - 2 * half ? -half - 1 : half;
+    found[row] = sum;
+  }
+  return found;
+}
+
+async function columns(packed) {
+  const found = {};
+  for (const [name, text] of Object.entries(packed)) found[name] = await unpack(text);
+  return found;
+}
+
+/* The columns of a trace, with times in seconds. */
+async function unpacked(data) {
+  const [parts, requests, spans] = await Promise.all([columns(data.parts), columns(data.requests), columns(data.spans)]);
+  const seconds = (column) => column.map((value) => value * data.tick);
+  for (const one of [parts, requests, spans]) {
+    one.begin = seconds(one.begin);
+    one.end = one.begin.map((value, row) => value + one.took[row] * data.tick);
+  }
+  for (const one of [requests, spans]) one.busy = seconds(one.busy);
+  parts.whole = parts.size.map((value, row) => value + parts.cut[row]);
+  return { ...data, parts, requests, spans };
 }
 
 function size(bytes) {
@@ -49,20 +82,14 @@ function drawn(name, attributes, text) {
   return made;
 }
 
-class Columns {
-  constructor(packed) {
-    for (const [name, [kind, text]] of Object.entries(packed)) this[name] = unpack(text, kind === "f8" ? Float64Array : Int32Array);
-  }
-}
-
 /* One trace: its pictures in `root`. */
 class View {
   constructor(root, data) {
     this.data = data;
     this.root = root;
-    this.parts = new Columns(data.parts);
-    this.requests = new Columns(data.requests);
-    this.spans = new Columns(data.spans);
+    this.parts = data.parts;
+    this.requests = data.requests;
+    this.spans = data.spans;
     this.file = data.files.length === 1 ? 0 : -1;
     this.base = [];
     let base = 0;
@@ -205,19 +232,27 @@ class View {
     return [x, y, Math.max((parts.end[part] - parts.begin[part]) * per, 2), Math.max(parts.size[part] * down, 2)];
   }
 
+  /* Of parts too small to be told apart one is painted in each place of two pixels: of millions there are no more. */
   drawParts(pen) {
-    const parts = this.parts, used = new Map();
+    const parts = this.parts, used = new Map(), per = this.width / (this.x1 - this.x0), down = this.height / (this.y1 - this.y0);
+    const across = Math.ceil(this.width / 2) + 1, painted = new Int8Array(across * (Math.ceil(this.height / 2) + 1)).fill(-2);
     for (let part = 0; part < parts.begin.length; part++) {
       if (!this.shown(parts.file[part])) continue;
-      const [x, y, wide, high] = this.box(part);
-      if (x > this.left + this.width || x + wide < this.left || y > this.height || y + high < 0) continue;
-      const rank = parts.rank[part], colour = rank < 0 ? this.soft : PALETTE[rank];
+      const x = (parts.begin[part] - this.x0) * per, y = (this.y1 - this.offset(part) - parts.size[part]) * down;
+      const wide = Math.max((parts.end[part] - parts.begin[part]) * per, 2), high = Math.max(parts.size[part] * down, 2);
+      if (x > this.width || x + wide < 0 || y > this.height || y + high < 0) continue;
+      const rank = parts.rank[part];
       used.set(rank, (used.get(rank) || 0) + 1);
-      pen.fillStyle = colour;
-      pen.fillRect(x, y, wide, high);
+      if (wide <= 2 && high <= 2) {
+        const cell = Math.max(y >> 1, 0) * across + Math.max(x >> 1, 0);
+        if (painted[cell] >= rank && painted[cell] !== -2) continue;
+        painted[cell] = rank;
+      }
+      pen.fillStyle = rank < 0 ? this.soft : PALETTE[rank];
+      pen.fillRect(this.left + x, y, wide, high);
       if (wide > LABEL_WIDTH && high > LABEL_HEIGHT) {
         pen.fillStyle = "#fff"; pen.textAlign = "left"; pen.textBaseline = "middle";
-        pen.fillText(this.title(part), Math.max(x, this.left) + 4, Math.min(Math.max(y + high / 2, 8), this.height - 8), wide - 8);
+        pen.fillText(this.title(part), Math.max(this.left + x, this.left) + 4, Math.min(Math.max(y + high / 2, 8), this.height - 8), wide - 8);
       }
     }
     this.legend.replaceChildren(...this.data.ranked.map((name, rank) => [rank, name]).filter(([rank]) => used.has(rank)).map(([rank, name]) =>
@@ -274,36 +309,38 @@ class View {
     pen.fillText(unit(top), this.left - 6, 2);
   }
 
-  bins(begin, end, weight, chosen) {
-    const values = new Array(BINS).fill(0), step = (this.x1 - this.x0) / BINS;
-    for (let row = 0; row < begin.length; row++) {
-      if (chosen && !chosen(row)) continue;
-      const amount = weight ? weight(row) : 0;
-      if (weight) {
-        const bin = Math.floor((begin[row] - this.x0) / step);
-        if (bin >= 0 && bin < BINS) values[bin] += amount / step;
+  /* In each of the bins what is counted of the rows, or how many of them are at work, in one or in several series. */
+  bins(rows, many, series, isCounted) {
+    const values = Array.from({ length: many }, () => new Array(BINS).fill(0)), step = (this.x1 - this.x0) / BINS;
+    for (let row = 0; row < rows.begin.length; row++) {
+      const own = values[series(row)];
+      if (own === undefined || rows.begin[row] > this.x1 || rows.end[row] < this.x0) continue;
+      const first = Math.floor((rows.begin[row] - this.x0) / step);
+      if (isCounted) {
+        if (first >= 0 && first < BINS) own[first] += rows.count[row] / step;
         continue;
       }
-      const last = Math.min(Math.floor((end[row] - this.x0) / step), BINS - 1);
-      for (let bin = Math.max(Math.floor((begin[row] - this.x0) / step), 0); bin <= last; bin++) {
+      const last = Math.min(Math.floor((rows.end[row] - this.x0) / step), BINS - 1);
+      const took = rows.end[row] - rows.begin[row], share = took > 0 ? rows.busy[row] / took : 0;
+      for (let bin = Math.max(first, 0); bin <= last; bin++) {
         const low = this.x0 + bin * step;
-        values[bin] += Math.max(Math.min(end[row], low + step) - Math.max(begin[row], low), 0) / step;
+        own[bin] += share * Math.max(Math.min(rows.end[row], low + step) - Math.max(rows.begin[row], low), 0) / step;
       }
     }
     return values;
   }
 
   drawStrips() {
-    const requests = this.requests, shown = (row) => this.shown(requests.file[row]);
+    const requests = this.requests, shown = (row) => (this.shown(requests.kind[row]) ? 0 : -1);
     const [seeks, doing, flying] = this.strips.map(({ canvas }) => canvas);
-    this.strip(seeks, [{ colour: PALETTE[1], values: this.bins(requests.begin, requests.end, (row) => (requests.jump[row] ? 1 : 0), shown) }], (top) => count(top) + " /s");
-    const kinds = this.data.spanned.length ? this.data.spanned : [];
-    const series = [{ name: "reading", colour: DOING.reading, values: this.bins(requests.begin, requests.end, null, () => true) }];
-    kinds.forEach((name, kind) => series.push({ name, colour: DOING[name] || PALETTE[7], values: this.bins(this.spans.begin, this.spans.end, null, (row) => this.spans.what[row] === kind) }));
+    this.strip(seeks, [{ colour: PALETTE[1], values: this.bins(requests, 1, shown, true)[0] }], (top) => count(top) + " /s");
+    const kinds = this.data.spanned, at = this.bins(this.spans, kinds.length, (row) => this.spans.kind[row], false);
+    const series = [{ name: "reading", colour: DOING.reading, values: this.bins(requests, 1, () => 0, false)[0] }];
+    kinds.forEach((name, kind) => series.push({ name, colour: DOING[name] || PALETTE[7], values: at[kind] }));
     this.strip(doing, series, (top) => top.toPrecision(2) + " threads");
     this.strips[1].canvas.previousSibling.replaceChildren("what threads do: ", ...series.map((one) =>
       element("span", {}, element("i", { style: "background:" + one.colour }), one.name + " ")));
-    this.strip(flying, [{ colour: PALETTE[3], values: this.bins(requests.begin, requests.end, null, shown) }], (top) => top.toPrecision(2));
+    this.strip(flying, [{ colour: PALETTE[3], values: this.bins(requests, 1, shown, false)[0] }], (top) => top.toPrecision(2));
   }
 
   /* Sizes of requests, and reads of each event. */
@@ -314,15 +351,13 @@ class View {
       bars("Bytes by the size of the call", sizes.map((one) => one.read_bytes), sizes.map((one) => "\u2264 " + size(one.up_to_bytes)), size),
       ...chosen.slice(0, 8).flatMap((one) => {
         const name = this.data.files[one.file].name.split("/").pop();
-        return [bars("Read calls of each event, " + name, one.read_calls, null, count), bars("Bytes read of each event, " + name, one.read_bytes, null, size)];
+        return [bars("Read calls of each event, " + name, one.read_calls, null, count, one.joined), bars("Bytes read of each event, " + name, one.read_bytes, null, size, one.joined)];
       }));
   }
 }
 
-/* A picture of bars; many of them are joined, the sum of each group being shown. */
-function bars(title, values, labels, told) {
-  const joined = Math.max(1, Math.ceil(values.length / 400)), groups = [];
-  for (let at = 0; at < values.length; at += joined) groups.push(values.slice(at, at + joined).reduce((sum, one) => sum + one, 0));
+/* A picture of bars; `joined` of what is numbered are together in each. */
+function bars(title, groups, labels, told, joined = 1) {
   const top = Math.max(...groups, 1), wide = 460, high = 130, left = 52, step = (wide - left) / Math.max(groups.length, 1);
   const svg = drawn("svg", { viewBox: `0 0 ${wide} ${high + 34}`, role: "img", "aria-label": title });
   for (const tick of ticks(0, top, 4)) {
@@ -332,11 +367,11 @@ function bars(title, values, labels, told) {
   groups.forEach((value, number) => {
     const tall = value / top * (high - 6), x = left + number * step;
     const bar = drawn("rect", { x, y: high - tall, width: Math.max(step - (step > 3 ? 1 : 0), 0.6), height: tall });
-    const from = number * joined, name = labels ? labels[from] : joined > 1 ? `${from} to ${from + joined - 1}` : from;
+    const from = number * joined, name = labels ? labels[number] : joined > 1 ? `${from} to ${from + joined - 1}` : from;
     bar.append(drawn("title", {}, `${name}: ${told(value)}`));
     svg.append(bar);
     const every = labels ? Math.ceil(groups.length / 6) : Math.max(1, ticks(0, Math.max(groups.length, 2), 8)[1]);
-    if (number % every === 0) svg.append(drawn("text", { x: x + step / 2, y: high + 15, "text-anchor": "middle" }, labels ? labels[from] : count(from)));
+    if (number % every === 0) svg.append(drawn("text", { x: x + step / 2, y: high + 15, "text-anchor": "middle" }, labels ? labels[number] : count(from)));
   });
   if (!labels) svg.append(drawn("text", { x: wide, y: high + 30, "text-anchor": "end" }, "event"));
   return element("figure", {}, element("figcaption", {}, title), svg);
@@ -367,9 +402,18 @@ function link(views) {
 }
 
 document.querySelectorAll("table").forEach(sortable);
-const views = [...document.querySelectorAll(".trace")].map((root) => new View(root, JSON.parse(document.getElementById(root.dataset.of).textContent)));
-if (views.length > 1) {
-  const wall = Math.max(...views.map((view) => view.data.wall));
-  views.forEach((view) => { view.data.wall = wall; view.reset(); });
-  link(views);
-}
+let views = [];
+/* What the pictures wait for. */
+const ready = (async () => {
+  const roots = [...document.querySelectorAll(".trace")];
+  const traces = await Promise.all(roots.map((root) => unpacked(JSON.parse(document.getElementById(root.dataset.of).textContent))));
+  views = roots.map((root, number) => new View(root, traces[number]));
+  if (views.length > 1) {
+    const wall = Math.max(...views.map((view) => view.data.wall));
+    views.forEach((view) => { view.data.wall = wall; view.reset(); });
+    link(views);
+  }
+})().catch((error) => {
+  document.querySelectorAll(".trace").forEach((root) => root.append("This browser cannot draw the pictures: " + error));
+  throw error;
+});

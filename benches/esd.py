@@ -1,0 +1,265 @@
+"""`python -m benches esd`: who reads what of ESD-like files and of the files with their truth: ROOT without a
+cache, with its TTreeCache, and Branchline in each way; tables as the study of ALICE's analysis has them, and pictures.
+
+ROOT is followed through strace, Branchline records itself; tests compare both with what strace counts.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.conditions import root_version
+from benches.data import shared_folder, split_object_files
+from benches.tables import table
+from benches.worker import REPOSITORY
+from branchline.access import MODES
+from branchline.tracing import Trace, follow, read_trace
+from branchline.tracing.summary import Parts, Requests, first_parts, summarise
+
+CACHE_BYTES = 30_000_000
+NAMES = ("AliESDs.root", "galice.root", "Kinematics.root", "TrackRefs.root")
+COLOURS = ("#3f90da", "#ffa90e", "#bd1f01", "#832db6")
+#: What the study counted in its file of real collisions, from the first event on.
+STUDY_CALLS, STUDY_BYTES = 483, 1_377_525
+#: A file on a local disk is not copied to it by --access stage; one at a storage that is slowed is.
+AS_IF_FAR = "bandwidth=10GB/s"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of reading: its name, the name of its picture, and what a reader is asked for it."""
+
+    name: str
+    slug: str
+    asked: dict[str, Any]
+
+
+def ways() -> list[Way]:
+    """All of them, ROOT's first."""
+    ours = [
+        Way(f"Branchline, {mode}", mode, {"reader": "branchline", "how": {"mode": mode} | _far(mode)}) for mode in MODES
+    ]
+    return [
+        Way("ROOT, no cache", "root", {"reader": "root", "cache_bytes": 0}),
+        Way("ROOT, TTreeCache", "treecache", {"reader": "root", "cache_bytes": CACHE_BYTES}),
+        *ours,
+    ]
+
+
+def _far(mode: str) -> dict[str, str]:
+    return {"throttle": AS_IF_FAR} if mode == "stage" else {}
+
+
+def traced(way: Way, files: list[Path], *, truth: bool, folder: Path) -> Trace:
+    """The trace of a pass in a process of its own."""
+    asked = {**way.asked, "files": [str(path) for path in files], "truth": truth}
+    command = [sys.executable, "-m", "benches.esd_readers"]
+    if asked["reader"] == "root":
+        found = follow([*command, json.dumps(asked)])
+        if found.about["exit_code"]:
+            raise RuntimeError(f"{way.name} failed")
+        return found
+    path = folder / f"{way.slug}.parquet"
+    ended = subprocess.run(
+        [*command, json.dumps(asked | {"trace": str(path)})],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        raise RuntimeError(f"{way.name} failed: {ended.stderr[-2000:]}")
+    return read_trace(path)
+
+
+def make_set(cache: Path, progress: Callable[[str], None]) -> Path:
+    """A folder with the four files of a hundred events, made once."""
+    shared = shared_folder()
+    maker = shared / "data" / "make_esd_like.py" if shared else None
+    if maker is None or not maker.exists():
+        msg = "make_esd_like.py is not there: set BRANCHLINE_SHARED to the folder whose data/ holds it"
+        raise FileNotFoundError(msg)
+    folder = cache / "esd-set"
+    if not all((folder / "000" / name).exists() for name in NAMES):
+        progress("making a set of ESD-like files with their truth")
+        command = [sys.executable, str(maker), "--out", str(folder), "--cache", str(cache / "split-loops")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder / "000"
+
+
+def by_name(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rows of the four files, by their names."""
+    return {row["file"].rpartition("/")[2]: row for row in found["files"]}
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}".replace(",", " ")
+
+
+def files_table(found: dict[str, dict[str, Any]]) -> str:
+    """As the study's table 3: read calls and bytes of each file."""
+    head = ["", *(cell for name in NAMES for cell in (f"{name} calls", "bytes"))]
+    rows = []
+    for name, one in found.items():
+        files = by_name(one)
+        nothing = {"read_calls": 0, "read_bytes": 0}
+        own = [files.get(file, nothing) for file in NAMES]
+        rows.append([name, *(number(row[key]) for row in own for key in ("read_calls", "read_bytes"))])
+    return table(head, rows)
+
+
+def chain_table(found: dict[str, dict[str, Any]], files: int, events: int) -> str:
+    """As the study's table 2: read calls and bytes of a chain of files, and per file and event."""
+    head = ["", "read calls", "bytes", "calls per file", "bytes per file", "calls per event", "seeks", "read in vain"]
+    rows = []
+    for name, one in found.items():
+        totals = one["totals"]
+        calls, read = totals["read_calls"], totals["read_bytes"]
+        cells = [number(calls), number(read), f"{calls / files:.1f}", number(read / files), f"{calls / events:.2f}"]
+        rows.append([name, *cells, number(totals["seeks"]), number(totals["unwanted_bytes"])])
+    return table(head, rows)
+
+
+def baskets_read(trace: Trace) -> Counter[tuple[str, int]]:
+    """How often each basket was read by a request that begins with it."""
+    requests = Requests.of(trace)
+    parts = Parts.of(trace, requests.files)
+    first = first_parts(requests, parts)
+    rows = first[first >= 0]
+    rows = rows[parts.is_any("basket")[rows]]
+    return Counter((parts.branches[parts.branch[row]], int(parts.basket[row])) for row in rows.tolist())
+
+
+def difference(root: Trace, plain: Trace) -> list[str]:
+    """What of the baskets one reads more often than the other, branch by branch, in sentences."""
+    theirs, ours = baskets_read(root), baskets_read(plain)
+    names = sorted({*theirs, *ours})
+    more = [(key, ours[key] - theirs[key]) for key in names if ours[key] != theirs[key]]
+    same = len(names) - len(more)
+    said = [f"{same} baskets are read as often by both"]
+    for (branch, basket), times in more:
+        word = "more" if times > 0 else "less"
+        said.append(
+            f"basket {basket} of `{branch}` {abs(times)} time{'s' if abs(times) > 1 else ''} {word} by Branchline"
+        )
+    return said
+
+
+def draw(way: Way, trace: Trace, path: Path) -> None:
+    """Where each call read, and how many each event took."""
+    from matplotlib.figure import Figure
+
+    requests = Requests.of(trace)
+    parts = Parts.of(trace, requests.files)
+    events = {one["file"].rpartition("/")[2]: one for one in summarise(trace)["events"]}
+    at = {one: place for place, one in enumerate(requests.number.tolist())}
+    call = np.array([at.get(one, -1) for one in parts.request.tolist()])
+    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    axes = figure.subplots(len(NAMES), 2, gridspec_kw={"width_ratios": (3, 2)})
+    for (where, each), name, colour in zip(axes, NAMES, COLOURS, strict=True):
+        numbers = [number for number, file in enumerate(requests.files) if file.endswith("/" + name)]
+        mine = np.isin(parts.file, numbers) & (call >= 0) & (parts.offset >= 0)
+        begin, end = parts.offset[mine] / 1e6, (parts.offset + parts.size)[mine] / 1e6
+        where.vlines(call[mine], begin, np.maximum(end, begin + 0.06), colors=colour, linewidth=1.4, rasterized=True)
+        where.set(ylabel=f"{name}\n[MB]", xlim=(0, max(len(requests), 2)))
+        counts = events.get(name, {}).get("read_calls", [])
+        each.bar(range(len(counts)), counts, width=1.0, color=colour)
+        each.set(xlim=(-0.5, 99.5), ylim=(0, 1.1 * max([1, *counts])), ylabel="calls")
+        for one in (where, each):
+            one.tick_params(labelsize=8)
+            one.spines[["top", "right"]].set_visible(False)
+            if name != NAMES[-1]:
+                one.tick_params(labelbottom=False)
+            one.yaxis.label.set_size(8)
+    axes[0][0].set_title("where each read call was", fontsize=9, loc="left")
+    axes[0][1].set_title("read calls that begin with a basket of the event", fontsize=9, loc="left")
+    axes[-1][0].set_xlabel("read call", fontsize=9)
+    axes[-1][1].set_xlabel("event", fontsize=9)
+    figure.suptitle(f"{way.name}: {number(len(requests))} read calls, {number(requests.got.sum())} bytes", fontsize=11)
+    figure.savefig(path, dpi=90, metadata={"Software": None})
+
+
+def esd_page(cache: Path, folder: Path, chain: int, progress: Callable[[str], None]) -> str:
+    """Reads, draws into the folder, and gives the page."""
+    cache.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    one_set = make_set(cache, progress)
+    files = split_object_files(cache, chain, progress)
+    whole, chained = {}, {}
+    for way in ways():
+        progress(f"{way.name}: a set with its truth, and {chain} files")
+        trace = traced(way, [one_set / NAMES[0]], truth=True, folder=cache)
+        draw(way, trace, folder / f"reads-of-esd-{way.slug}.png")
+        whole[way.name] = summarise(trace)
+        chained[way.name] = summarise(traced(way, files, truth=False, folder=cache))
+    lines = ["# Reads of ESD-like files", "", *INTRODUCTION, ""]
+    lines += [f"Written by `python -m benches esd`, with ROOT {root_version()}.", ""]
+    lines += ["## A hundred events with their truth", "", files_table(whole), "", *READING, ""]
+    lines += [f"## A chain of {chain} files without", "", chain_table(chained, chain, 100 * chain), ""]
+    lines += real_file(cache, progress)
+    lines += ["## Pictures", "", *PICTURES]
+    lines += [f"\n![{way.name}](reads-of-esd-{way.slug}.png)" for way in ways()]
+    return "\n".join(lines) + "\n"
+
+
+def real_file(cache: Path, progress: Callable[[str], None]) -> list[str]:
+    """The file of the study itself, where it is there."""
+    shared = shared_folder()
+    path = shared / "data" / "root" / "AliESDs-0.root" if shared else None
+    if path is None or not path.exists():
+        return []
+    found = {}
+    for way in ways():
+        progress(f"{way.name}: the file of the study")
+        found[way.name] = traced(way, [path], truth=False, folder=cache)
+    rows = []
+    for name, trace in found.items():
+        totals = summarise(trace)["totals"]
+        rows.append([name, *(number(totals[key]) for key in ("read_calls", "read_bytes", "basket_read_calls",
+                                                             "basket_read_bytes", "again_bytes"))])  # fmt: skip
+    head = ["", "read calls", "bytes", "of these for baskets", "their bytes", "bytes read again"]
+    said = difference(found["ROOT, no cache"], found["Branchline, plain"])
+    lines = ["## The file of the study", "", *REAL, "", table(head, rows), ""]
+    lines += ["Basket by basket, plain reads of Branchline beside ROOT without a cache:", ""]
+    return [*lines, *(f"- {one}" for one in said), "", *WHY, ""]
+
+
+INTRODUCTION = (
+    "What a study of ALICE's analysis found with strace and counters patched into its framework, made with one",
+    "command: the read calls of an analysis that reads every event of `AliESDs.root` with 440 of its 484 branches",
+    "(FMD and CaloClusters are switched off), and of every event the truth in `galice.root`, `Kinematics.root`",
+    "and `TrackRefs.root`, which have a tree for each event in a directory of its own. The files are simulated in",
+    "the layout of real ones. A call is a read of the system (`pread64`, `read`); opening a file and reading its",
+    "trees is counted.",
+)
+READING = (
+    "ROOT's caches are told to learn from one entry, the study's setting; it had none for the trees of single",
+    "events. Branchline's `plain` and `cache` read 64 KiB where the record of such a tree begins, which is more",
+    "than ROOT reads to find it: that is the difference in bytes. `planned` takes small files whole, as nearly",
+    "all of them is wanted; `prefetch` and `stage` always do. The first file of a dataset is opened by the",
+    "process that plans the train, too, and a small one comes whole then: that is its second call. What is on a",
+    "local disk `stage` does not copy; it is shown for a storage that is taken for a far one, where a file is",
+    "read from it once and then its copy, which counts here.",
+)
+REAL = (
+    f"`AliESDs-0.root`, of real collisions, has 2 866 469 bytes. The study counted {STUDY_CALLS} calls for",
+    f"{number(STUDY_BYTES)} bytes from the first event on; opening the file comes before that.",
+)
+WHY = (
+    "ROOT keeps a basket of each branch; Branchline the baskets of a chunk. A basket with the numbers of elements",
+    "of a variable array is needed by each of the branches that it counts for, and is read again where these are",
+    "read later.",
+)
+PICTURES = (
+    "On the left each read call, from left to right in their order, and the bytes that it got; on the right how",
+    "many calls began with a basket of each event.",
+)
