@@ -94,7 +94,7 @@ def packed(column: Numbers) -> str:
     # The lowest bit is the sign, so that small numbers of both signs have small bytes.
     folded = (steps << 1) ^ (steps >> 63)
     planes = np.ascontiguousarray(folded.astype("<u8").view("u1").reshape(-1, 8).T)
-    used = int(planes.any(axis=1).nonzero()[0].max(initial=-1)) + 1
+    used = int(np.flatnonzero(np.any(planes, axis=1)).max(initial=-1)) + 1
     return f"{len(column)}:{base64.b64encode(zlib.compress(planes[:used].tobytes(), 5)).decode()}"
 
 
