@@ -3,6 +3,8 @@
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::ntuple::cluster::{FieldReader, Scratch, Unpacker};
+use branchline_format::ntuple::envelope::Locator;
+use branchline_trace::journal;
 
 use crate::basket_source::{BasketSource, ClusterPages};
 use crate::chunk::{Effort, Target};
@@ -34,6 +36,7 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
         done
     };
     let mut unpacker = Unpacker::new(&mut decompress, scratch);
+    unpacker.pages = journal::is_on().then(Vec::new);
     let entries = task.entries.start as u64..task.entries.end as u64;
     match &mut task.target {
         Target::Fixed { values } => {
@@ -50,6 +53,9 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
             task.chunk.put_piece(task.column, *index, reader.decode(&entries, &mut unpacker)?);
         }
     }
+    if let Some(pages) = unpacker.pages.take() {
+        tell_pages(task, &pages);
+    }
     let (stored_bytes, plain_bytes, codec) = (unpacker.stored_bytes, unpacker.plain_bytes, unpacker.codec);
     Ok(Effort {
         baskets: 1,
@@ -59,6 +65,22 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
         decompress_ns,
         decode_ns: clock.lap_ns().saturating_sub(decompress_ns),
     })
+}
+
+/// Tells the trace which pages were used.
+fn tell_pages(task: &Task, pages: &[(usize, Locator)]) {
+    let (tree, index) = (&task.chunk.tree, task.chunk.columns[task.column]);
+    for (column, page) in pages {
+        journal::used_page(&journal::UsedPage {
+            file: tree.home(index).path(),
+            tree: tree.path(),
+            branch: tree.branch_path(index),
+            column: *column,
+            cluster: task.basket,
+            entries: tree.basket_entries(index, task.basket),
+            place: (page.offset, page.size),
+        });
+    }
 }
 
 /// Decompresses the pages of a cluster and nothing else; answers with their plain bytes.

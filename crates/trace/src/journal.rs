@@ -384,6 +384,34 @@ pub fn used(one: &Used<'_>) {
     });
 }
 
+/// A page of an RNTuple that was unpacked until now.
+pub struct UsedPage<'a> {
+    /// The file.
+    pub file: &'a str,
+    /// The tree.
+    pub tree: &'a str,
+    /// The field.
+    pub branch: &'a str,
+    /// The column that it is of.
+    pub column: usize,
+    /// The cluster.
+    pub cluster: usize,
+    /// The entries of the cluster.
+    pub entries: std::ops::Range<u64>,
+    /// Where it lies.
+    pub place: Span,
+}
+
+/// Tells that a page was used; asks for it only where that is told.
+pub fn used_page(one: &UsedPage<'_>) {
+    with_own(|own| {
+        let end = own.journal.ns(Instant::now());
+        let texts = [own.name(FILE, one.file), own.name(TREE, one.tree), own.name(BRANCH, one.branch)];
+        let numbers = [one.entries.start, one.entries.end, one.place.0, one.place.1, end];
+        own.tell(|buffer| buffer.put_page(texts, one.column as u32, one.cluster as u32, numbers));
+    });
+}
+
 /// Tells that this thread did one thing since then: waited for a chunk, ran a wagon.
 pub fn did(what: &str, wagon: &str, since: Instant) {
     with_own(|own| {

@@ -111,12 +111,13 @@ class Named:
     entry_stop: int
     offset: int
     size: int
+    what: str = BASKET
 
 
 def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
     """What is known of a file that is not looked at: its header, and these baskets; all else are gaps."""
     pieces = [
-        _Piece(one.offset, one.size, BASKET, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
+        _Piece(one.offset, one.size, one.what, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
         for one in {one.offset: one for one in baskets}.values()
     ]
     return _assembled(path, size, [_Piece(0, min(HEADER_BYTES, size), HEADER), *pieces])

@@ -45,6 +45,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("tree", _TEXT, "The tree, or the object, whose bytes these are."),
     ("branch", _TEXT, "The branch whose bytes these are."),
     ("basket", pa.int32(), "The number of the basket in its branch."),
+    ("column", pa.int32(), "Of a page, the column of the RNTuple that it is of, where that is known."),
     ("entry_start", pa.int64(), "The first entry of the basket."),
     ("entry_stop", pa.int64(), "The entry behind its last."),
     ("offset", pa.int64(), "The first byte in the file; null where it is not known."),
@@ -159,6 +160,8 @@ def read_trace(path: Path) -> Trace:
     described = json.loads(about)
     if described.pop("version", 0) > VERSION:
         raise BadFileError(f"{path} is a trace of a newer Branchline", path=str(path), hint="update Branchline")
+    for name in set(SCHEMA.names) - set(table.schema.names):
+        table = table.append_column(name, pa.nulls(table.num_rows, SCHEMA.field(name).type))
     return Trace(table.select(SCHEMA.names).cast(SCHEMA), described)
 
 

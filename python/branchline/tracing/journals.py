@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import BadFileError, MissingFileError
-from branchline.tracing.file_map import FileMap, Named, is_root_file, map_file, map_of
+from branchline.tracing.file_map import BASKET, PAGE, FileMap, Named, is_root_file, map_file, map_of
 from branchline.tracing.form import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
 from branchline.tracing.mapping import files_read, with_parts
 
@@ -20,11 +20,11 @@ ABOUT = "about.json"
 #: What a journal begins with: these bytes, the process, when it began; and each block: a letter, the thread, its bytes.
 _MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3xII")
 #: Numbers of four bytes in a record of each letter, and of eight behind these; see crates/trace/src/journal/records.rs.
-_RECORDS = {"R": (8, 7), "P": (1, 2), "U": (4, 7), "W": (2, 2)}
+_RECORDS = {"R": (8, 7), "P": (1, 2), "U": (4, 7), "G": (5, 5), "W": (2, 2)}
 #: Columns that are numbers of texts; thread and process are the last two of all but ranges.
-_TEXTS = {"R": slice(1, 6), "P": slice(0), "U": slice(0, 3), "W": slice(0, 2)}
+_TEXTS = {"R": slice(1, 6), "P": slice(0), "U": slice(0, 3), "G": slice(0, 3), "W": slice(0, 2)}
 #: The column that has the latest time.
-_LATEST = {"R": 14, "U": 8, "W": 3}
+_LATEST = {"R": 14, "U": 8, "G": 9, "W": 3}
 
 
 @dataclass
@@ -74,7 +74,9 @@ def read_journals(folder: Path) -> Trace:
     start = int(about["started_unix_ns"])
     about.setdefault("wall_ns", max(read.last - start, 0))
     about["processes"] = len(journals)
-    trace = Trace.of([*_requests(read, start, about), *_uses(read, start), *_waits(read, start)], about)
+    trace = Trace.of(
+        [*_requests(read, start, about), *_uses(read, start), *_pages(read, start), *_waits(read, start)], about
+    )
     return with_parts(trace, _maps(trace, read), read.table("P")[:, :3])
 
 
@@ -225,6 +227,23 @@ def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
     ]
 
 
+def _pages(read: _Read, start: int) -> list[dict[str, Any]]:
+    """The pages of RNTuples that were used; the time that it took is told of their cluster."""
+    table = read.table("G")
+    if not len(table):
+        return []
+    file, tree, branch, column, cluster, first, behind, offset, size, end, thread, process = table.T
+    end = np.maximum(end - start, 0)
+    return [
+        {
+            "kind": EXTENT, "what": Codes(np.zeros(len(file), "i8"), [PAGE]), "file": read.names.codes(file),
+            "tree": read.names.codes(tree), "branch": read.names.codes(branch), "column": column, "basket": cluster,
+            "entry_start": first, "entry_stop": behind, "offset": offset, "size_bytes": size, "sent_ns": end,
+            "last_byte_ns": end, "process": process, "thread": thread,
+        }
+    ]  # fmt: skip
+
+
 def _waits(read: _Read, start: int) -> list[dict[str, Any]]:
     table = read.table("W")
     if not len(table):
@@ -247,11 +266,12 @@ def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
     """What lies where in the files that were read: local ones are walked, of others what was used is known."""
     uses = trace.rows_of(EXTENT)
     named: dict[str, list[Named]] = {}
-    columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes")
+    columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes", "what")
     if uses.num_rows:
         for file, *one in zip(*(uses[name].to_pylist() for name in columns), strict=True):
-            if one[-2] is not None:
-                named.setdefault(file, []).append(Named(*one))
+            *place, what = one
+            if place[-2] is not None:
+                named.setdefault(file, []).append(Named(*place, what or BASKET))
     ends = _ends(read)
     for path in files_read(trace):
         local = path.removeprefix("file://")

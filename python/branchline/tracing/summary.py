@@ -273,7 +273,10 @@ def _used(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
     branch = _common(codes(rows, "branch"), codes(used, "branch"))
     placed = offset >= 0
     is_used = _is_among((file[0], _begins(parts)), (file[1][placed], offset[placed]))
-    # Of some it is known which branches were used, and not where they lie.
+    what, whats = codes(used, "what")
+    if PAGE in whats and (what == whats.index(PAGE)).any():
+        return is_used
+    # A basket that came with the tree has no place; what else lies of its branch was used with it.
     return is_used | _is_among((file[0], branch[0]), (file[1][~placed], branch[1][~placed]))
 
 

@@ -118,12 +118,23 @@ pub struct Unpacker<'a> {
     pub plain_bytes: u64,
     /// Codec of the last page.
     pub codec: Codec,
+    /// The pages, each with its column, where somebody wants to know them.
+    pub pages: Option<Vec<(usize, Locator)>>,
 }
 
 impl<'a> Unpacker<'a> {
     /// Nothing was unpacked yet.
     pub fn new(decompress: &'a mut Decompress<'a>, scratch: &'a mut Scratch) -> Self {
-        Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None }
+        Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None, pages: None }
+    }
+
+    /// A page of a column is unpacked now, to so many bytes.
+    fn count(&mut self, column: usize, page: &Page, plain_bytes: usize) {
+        self.stored_bytes += page.locator.size;
+        self.plain_bytes += plain_bytes as u64;
+        if let Some(pages) = &mut self.pages {
+            pages.push((column, page.locator));
+        }
     }
 }
 
@@ -202,8 +213,7 @@ impl ColumnReader<'_> {
             let wanted = self.wanted(page, &elements);
             let stored = self.page(page).map_err(named)?;
             let size = self.plain_size(page).map_err(named)?;
-            unpacker.stored_bytes += page.locator.size;
-            unpacker.plain_bytes += size as u64;
+            unpacker.count(self.number, page, size);
             let count = page.elements_count as usize;
             if size == stored.len() {
                 let part = Part::Page { plain: &stored, count, wanted };
@@ -330,8 +340,7 @@ impl ColumnReader<'_> {
             rest = after;
             let stored = self.page(page).map_err(named)?;
             let size = self.plain_size(page).map_err(named)?;
-            unpacker.stored_bytes += page.locator.size;
-            unpacker.plain_bytes += size as u64;
+            unpacker.count(self.number, page, size);
             let bytes = number.size() * wanted.start..number.size() * wanted.end;
             if size == stored.len() {
                 place.copy_from_slice(&stored[bytes]);

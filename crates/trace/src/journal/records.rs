@@ -17,6 +17,7 @@ pub(super) const NAMES: u8 = b'N';
 const REQUESTS: u8 = b'R';
 const RANGES: u8 = b'P';
 const USES: u8 = b'U';
+const PAGES: u8 = b'G';
 const SPANS: u8 = b'W';
 
 pub(super) fn head(process: u32, start_ns: u64) -> Vec<u8> {
@@ -64,6 +65,7 @@ pub(super) struct Buffer {
     requests: Vec<u8>,
     ranges: Vec<u8>,
     uses: Vec<u8>,
+    pages: Vec<u8>,
     spans: Vec<u8>,
 }
 
@@ -78,11 +80,18 @@ fn put<const BYTES: usize>(bytes: &mut Vec<u8>, small: &[u32], large: &[u64]) {
 
 impl Buffer {
     pub(super) fn of(thread: u32) -> Self {
-        Self { thread, requests: Vec::new(), ranges: Vec::new(), uses: Vec::new(), spans: Vec::new() }
+        Self {
+            thread,
+            requests: Vec::new(),
+            ranges: Vec::new(),
+            uses: Vec::new(),
+            pages: Vec::new(),
+            spans: Vec::new(),
+        }
     }
 
     pub(super) fn bytes_count(&self) -> usize {
-        self.requests.len() + self.ranges.len() + self.uses.len() + self.spans.len()
+        self.requests.len() + self.ranges.len() + self.uses.len() + self.pages.len() + self.spans.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -94,6 +103,7 @@ impl Buffer {
         put_block(bytes, RANGES, self.thread, &mut self.ranges);
         put_block(bytes, REQUESTS, self.thread, &mut self.requests);
         put_block(bytes, USES, self.thread, &mut self.uses);
+        put_block(bytes, PAGES, self.thread, &mut self.pages);
         put_block(bytes, SPANS, self.thread, &mut self.spans);
     }
 
@@ -117,6 +127,12 @@ impl Buffer {
     pub(super) fn put_used(&mut self, texts: [u32; 3], basket: u32, numbers: [u64; 7]) {
         let [file, tree, branch] = texts;
         put::<72>(&mut self.uses, &[file, tree, branch, basket], &numbers);
+    }
+
+    /// A page that was used: file, tree and field, its column and cluster; the entries of this, its place and size, when.
+    pub(super) fn put_page(&mut self, texts: [u32; 3], column: u32, cluster: u32, numbers: [u64; 5]) {
+        let [file, tree, branch] = texts;
+        put::<60>(&mut self.pages, &[file, tree, branch, column, cluster], &numbers);
     }
 
     /// A thing that the thread did, for whom, from when to when.
