@@ -29,9 +29,7 @@ with uproot.open(sys.argv[1]) as file:
 READ_WITH_ROOT = """
 import sys
 import ROOT
-reader = ROOT.RNTupleReader.Open("events", sys.argv[1])
-view = reader.GetView["double"]("field_2")
-print(sum(view(entry) for entry in range(reader.GetNEntries())))
+print(ROOT.RDataFrame("events", sys.argv[1]).Sum("field_2").GetValue())
 """
 
 

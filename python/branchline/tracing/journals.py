@@ -269,9 +269,8 @@ def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
     columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes", "what")
     if uses.num_rows:
         for file, *one in zip(*(uses[name].to_pylist() for name in columns), strict=True):
-            *place, what = one
-            if place[-2] is not None:
-                named.setdefault(file, []).append(Named(*place, what or BASKET))
+            if one[-3] is not None:
+                named.setdefault(file, []).append(Named(*one[:-1], what=one[-1] or BASKET))
     ends = _ends(read)
     for path in files_read(trace):
         local = path.removeprefix("file://")
