@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -268,9 +268,9 @@ def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
     named: dict[str, list[Named]] = {}
     columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes", "what")
     if uses.num_rows:
-        for file, *one in zip(*(uses[name].to_pylist() for name in columns), strict=True):
-            if one[-3] is not None:
-                named.setdefault(file, []).append(Named(*one[:-1], what=one[-1] or BASKET))
+        for file, *place, what in zip(*(uses[name].to_pylist() for name in columns), strict=True):
+            if place[-2] is not None:
+                named.setdefault(file, []).append(replace(Named(*place), what=what or BASKET))
     ends = _ends(read)
     for path in files_read(trace):
         local = path.removeprefix("file://")
