@@ -43,6 +43,21 @@ with uproot.open(sys.argv[1]) as file:
     file["esdTree"]["Tracks/Tracks.fTPCsignal"].array(library="np")
     file["esdTree"]["Tracks/Tracks.fP[5]"].array(library="np")
 """
+READ_WHAT_CHANGES = """
+import os, shutil, socket, sys
+original, folder = sys.argv[1:]
+for name in ("replaced", "gone"):
+    shutil.copy(original, f"{folder}/{name}.root")
+    with open(f"{folder}/{name}.root", "rb") as file:
+        file.read(100)
+os.replace(shutil.copy(original, f"{folder}/other"), f"{folder}/replaced.root")
+os.unlink(f"{folder}/gone.root")
+for kind, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    try:
+        socket.socket(kind).connect((host, 9))
+    except OSError:
+        pass
+"""
 READ_IN_MANY_WAYS = """
 import os, sys, threading
 path = sys.argv[1]
@@ -203,3 +218,14 @@ def test_what_cannot_be_followed_is_said(tmp_path: Path, esd: Path) -> None:
     assert not (tmp_path / "ran").exists()
     with pytest.raises(OptionError, match="there is no command no-such-program"):
         follow(["no-such-program"])
+
+
+def test_files_that_change_and_servers_are_named(esd: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    found = followed(tmp_path / "t.parquet", sys.executable, "-c", READ_WHAT_CHANGES, str(esd), str(folder))
+    notes = " ".join(found.notes)
+    assert f"{folder / 'gone.root'} is gone" in notes
+    assert f"{folder / 'replaced.root'} was written or replaced meanwhile" in notes
+    assert f"{esd} " not in notes
+    assert "connected to 127.0.0.1:9" in notes

@@ -23,6 +23,12 @@ _FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
 _COUNTS_AT_END = _OPENS | {"dup", "dup2", "dup3", "fcntl"}
 
 
+#: The port and the address that a connection goes to.
+_SERVER = re.compile(r'sin6?_port=htons\((\d+)\).*?"([0-9a-fA-F.:]+)"')
+#: Ports of names and clocks, and none: a socket that asks for its own address.
+_NO_FILES = (0, 53, 123)
+
+
 @dataclass
 class OpenFile:
     """An open file: its path, and where the next read begins; None where that is not known."""
@@ -66,6 +72,7 @@ class Followed:
     reads: list[Read] = field(default_factory=list)
     programs: dict[int, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    servers: dict[str, None] = field(default_factory=dict)
     rings: int = 0
     threads: set[int] = field(default_factory=set)
 
@@ -89,7 +96,10 @@ class Follower:
         self.found.threads.add(call.thread)
         table = self._tables.setdefault(call.thread, _Table())
         name = call.name
-        if name in _FORKS:
+        if name == "connect":
+            # Most begin without waiting, which counts as an error.
+            self._connect(call)
+        elif name in _FORKS:
             self._fork(call, table)
         elif call.error is not None and name not in _READS:
             return
@@ -216,6 +226,13 @@ class Follower:
         number, file = self._file(table, call.arguments[4])
         if file is not None:
             self._add(call, number, file.path, int(call.arguments[5], 0), int(call.arguments[1]), 0)
+
+    def _connect(self, call: Call) -> None:
+        """Notes the server, if it is one of a network that may have files."""
+        found = _SERVER.search(" ".join(call.arguments[1:]))
+        if found is not None and int(found[1]) not in _NO_FILES:
+            host = found[2] if ":" not in found[2] else f"[{found[2]}]"
+            self.found.servers[f"{host}:{found[1]}"] = None
 
     def _ring(self, *_: object) -> None:
         self.found.rings += 1

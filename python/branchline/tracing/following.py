@@ -25,6 +25,8 @@ from branchline.tracing.mapping import with_parts
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls
 
 _PREFIX = "calls"
+#: Servers that a note names.
+SERVERS_NAMED = 3
 #: The least strace that writes times in nanoseconds.
 STRACE_MIN = (5, 6)
 
@@ -93,7 +95,7 @@ def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: i
         "started_unix_ns": started,
         "wall_ns": ended - started,
         "exit_code": code,
-        "notes": _notes(followed, reads),
+        "notes": [*_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)],
     }
     store = f"local:{socket.gethostname()}"
     groups = [_requests(reads, followed, started, store)] if reads else []
@@ -162,3 +164,31 @@ def _notes(followed: Followed, reads: list[Read]) -> list[str]:
             f"programs that were followed."
         )
     return notes
+
+
+def _changed(paths: Sequence[str], started: int) -> list[str]:
+    """Files that were not the whole time what they are now."""
+    notes = []
+    for path in paths:
+        try:
+            is_new = os.stat(path).st_ctime_ns > started
+        except OSError:
+            notes.append(f"{path} is gone: what lay where in it is not known.")
+            continue
+        if is_new:
+            notes.append(f"{path} was written or replaced meanwhile: what was hit is said by what lies there now.")
+    return notes
+
+
+def _elsewhere(followed: Followed) -> list[str]:
+    """Servers that the program may have read files from."""
+    if not followed.servers:
+        return []
+    names = list(followed.servers)
+    named = ", ".join(names[:SERVERS_NAMED]) + (
+        f" and {len(names) - SERVERS_NAMED} more" if names[SERVERS_NAMED:] else ""
+    )
+    return [
+        f"The program connected to {named}: what it read over a network is not seen by strace and is missing here. If "
+        f"it reads files of a server, follow it with local copies of some; --trace of Branchline records any storage."
+    ]

@@ -14,6 +14,7 @@ CALLS = (
     "?open", "openat", "?openat2", "?creat", "read", "pread64", "readv", "preadv", "preadv2", "lseek", "mmap",
     "close", "?close_range", "dup", "?dup2", "dup3", "fcntl", "clone", "?clone3", "?fork", "?vfork", "execve",
     "?execveat", "?io_uring_setup", "sendfile", "?copy_file_range", "splice", "write",
+    "connect",
 )  # fmt: skip
 #: What strace is told beside the calls: a file for each thread, where descriptors lead, no data, times in nanoseconds.
 OPTIONS = (
