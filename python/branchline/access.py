@@ -35,6 +35,8 @@ TREE_CACHE_MIN_BYTES = 10**4
 CACHE_MIN_BYTES = 10**6
 # More connections or requests than this are an attack on a server.
 REQUESTS_IN_FLIGHT_MAX = 1024
+# XRootD servers take no more for one login.
+STREAMS_MAX = 16
 
 
 def _option(default: Any, flag: str, text: str) -> Any:
@@ -59,6 +61,9 @@ class Access:
     )
     bytes_in_flight: int | str | None = _option(
         None, "--bytes-in-flight", "Bytes asked for ahead and not there yet; chosen by default."
+    )
+    streams: int = _option(
+        1, "--streams", "Connections over which one XRootD server sends the bytes of one large read."
     )
     cache_dir: str | None = _option(
         None, "--cache-dir", "Keep what is read over a network in this folder, for the next time; nowhere by default."
@@ -86,15 +91,16 @@ class Access:
         self._set_bytes("cache_size", CACHE_MIN_BYTES)
         self._set_folder("cache_dir")
         self._set_folder("stage_dir")
-        count = self.requests_in_flight
-        is_count = isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= REQUESTS_IN_FLIGHT_MAX
-        if count is not None and not is_count:
-            raise OptionError(
-                f"{count!r} requests in flight are impossible", hint=f"give 1 to {REQUESTS_IN_FLIGHT_MAX}"
-            )
-
+        if self.requests_in_flight is not None:
+            self._check_count("requests_in_flight", REQUESTS_IN_FLIGHT_MAX)
+        self._check_count("streams", STREAMS_MAX)
         for name in ("throttle", "fault"):
             _check_trouble(name, getattr(self, name))
+
+    def _check_count(self, name: str, most: int) -> None:
+        count = getattr(self, name)
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= most:
+            raise OptionError(f"{count!r} {name.replace('_', ' ')} are impossible", hint=f"give 1 to {most}")
 
     def _set_bytes(self, name: str, least: int, most: int = 2**62) -> None:
         """Makes a size a number of bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import ssl
 import struct
@@ -249,3 +250,29 @@ def test_something_else_than_xrootd_is_an_error(served: Served, monkeypatch: pyt
     for port in (served.nginx.port, served.nginx.tls_port, served.xrootd_http_port):
         with pytest.raises(StorageError):
             Store(f"root://127.0.0.1:{port}//random.bin")
+
+
+def connections_to(server: Xrootd) -> int:
+    """Connections of this machine that the server has now."""
+    port = f":{server.port:04X}"
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    return sum(line[1].endswith(port) and line[3] == "01" for line in lines)
+
+
+@pytest.mark.parametrize("streams", [1, 4])
+def test_a_large_read_comes_over_as_many_streams_as_are_chosen(
+    start: StartXrootd, own_data: Path, streams: int
+) -> None:
+    content = random.Random(5).randbytes(40_000_001)
+    (own_data / "large.bin").write_bytes(content)
+    (own_data / "large.bin").chmod(0o644)
+    server = start()
+    store = Store(url(server, "large.bin"), access=branchline.Access(streams=streams))
+    assert store.read([(5, 10)])[0] == [content[5:15]]
+    assert connections_to(server) == 1, "a small read takes one"
+    ranges = [(0, 30_000_000), (39_000_000, 1_000_001), (17, 100)]
+    assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+    assert connections_to(server) == streams
+    server.kill()
+    threading.Timer(0.3, server.start).start()
+    assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from tests.stores.scripted_xrootd import (
     ATTENTION,
     AUTH,
+    BIND,
     HANDLE,
     LOGIN,
     OK,
@@ -35,6 +37,7 @@ from tests.stores.scripted_xrootd import (
     xrootd_script,
 )
 
+from branchline import Access
 from branchline._core import Store
 from branchline.errors import BadFileError, StorageError
 
@@ -222,6 +225,48 @@ def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
     assert [code for number, code in told if number == 2][:1] == [PROTOCOL]
     assert LOGIN not in [code for number, code in told if number >= 2]
     assert server.connections >= 3
+
+
+@pytest.mark.parametrize("harm", ["none", "refused", "gone", "silent", "wrong"])
+def test_a_stream_that_fails_is_survived(harm: str) -> None:
+    """The server sends each other read over the connection that is bound, and does harm to the first of them."""
+    content = random.Random(4).randbytes(1_100_000)
+    bound: list[int] = []
+    harmed: list[int] = []
+    sent: list[int] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code == LOGIN:
+            return answer(stream, OK, bytes([number] * 16))
+        if code == BIND:
+            assert arguments[0] == number - 1, "bound to the login before"
+            bound.append(number)
+            return error(stream, 3000, "no") if harm == "refused" else answer(stream, OK, bytes([7]))
+        if code != READ or not payload:
+            return None
+        assert payload == bytes([7, 0, 0, 0, 0, 0, 0, 0])
+        good = script.good(stream, code, arguments, payload)
+        other = script.connections[bound[-1]]
+        if harm in ("none", "refused") or harmed:
+            sent.append(other.send(good))
+        else:
+            harmed.append(number)
+            if harm == "gone":
+                other.sendall(good[:100])
+                other.shutdown(socket.SHUT_RDWR)
+            elif harm == "wrong":
+                other.sendall(answer(b"\x7f\x7f", OK, b"nobody asked"))
+        return b""
+
+    ranges = [(number * 220_000, 220_000) for number in range(5)]
+    with xrootd_script(content, hook, flags=0) as (url, script, server):
+        store = Store(url, access=Access(streams=2))
+        for _ in range(2):
+            assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+        # After a failure both are made anew.
+        assert server.connections == (4 if harmed else 2)
+    assert bool(harmed) == (harm not in ("none", "refused"))
+    assert bool(sent) == (harm != "refused")
 
 
 def test_answers_may_come_in_parts_of_any_size() -> None:

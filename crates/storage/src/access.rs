@@ -58,6 +58,8 @@ pub struct Access {
     pub requests_in_flight: Option<usize>,
     /// Bytes that are asked for and not there yet, of all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
+    /// Connections over which one XRootD server sends the bytes of one large read.
+    pub streams: usize,
     /// Where copies of what was read are kept for the next time, if they are.
     pub cache_dir: Option<PathBuf>,
     /// What they may take there.
@@ -80,6 +82,7 @@ impl Default for Access {
             gap_bytes: None,
             requests_in_flight: None,
             bytes_in_flight: None,
+            streams: 1,
             cache_dir: None,
             cache_bytes: crate::limits::CACHE_BYTES,
             stage_dir: None,

@@ -60,7 +60,7 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(300);
 /// The longest pause before a try.
 pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Requests to one HTTP server at a time. As many as browsers make to one host, plus two.
+/// Requests that a read of many ranges is shared among at an HTTP server. As many as browsers make to one host, plus two.
 pub(crate) const HTTP_LANES: usize = 8;
 /// Ranges in one HTTP request. Each takes up to 42 characters of a header line, and servers take lines of 8 KiB.
 pub(crate) const HTTP_RANGES_MAX: usize = 150;
@@ -92,10 +92,12 @@ pub(crate) const READV_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
 /// A single read is at most so long, and ends where so many bytes of the file do; a multiple of the page of 4 KiB.
 pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Requests that an XRootD server has to answer at a time. Eight of 4 MiB fill a link of 1 Gb/s and 250 ms.
-pub(crate) const REQUESTS_MAX: usize = 8;
-/// Their bytes. They have to fit into what the connection holds for a server that is busy answering.
+/// Bytes of the requests that an XRootD server has to answer at a time. They have to fit into what the connection holds for a server that is busy answering.
 pub(crate) const REQUESTS_BYTES_MAX: usize = 48 * 1024;
+/// Connections over which one XRootD server may be told to send, beside that on which it is asked: it takes no more.
+pub(crate) const STREAMS_MAX: usize = 15;
+/// A read of less gains nothing from several connections.
+pub(crate) const STREAMS_BYTES_MIN: u64 = 1024 * 1024;
 /// Connections to one XRootD server.
 pub(crate) const SESSIONS_MAX: usize = AHEAD_REQUESTS_MAX;
 /// Firewalls forget a silent connection after five minutes or more.

@@ -51,7 +51,7 @@ fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
 
 /// The store that reads one of these replicas, and another where that fails.
 fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
-    let settings = Settings::from_environment();
+    let settings = Settings::from_environment().chosen(access);
     // A client of a server tries again by itself what may pass.
     if let ([path], None) = (replicas, &access.fault) {
         if is_at_a_server(path) {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
+use crate::limits::{AHEAD_REQUESTS_MAX, BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX, WAIT_MAX};
+use crate::links::link_to;
+use crate::{Access, Choice};
 
 /// Seconds that a server may stay silent before it is given up.
 const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
@@ -16,7 +18,7 @@ const WAIT_VARIABLE: &str = "BRANCHLINE_STORAGE_WAIT";
 /// Seconds before the second try; before each further one it is twice as long.
 const PAUSE_VARIABLE: &str = "BRANCHLINE_STORAGE_PAUSE";
 
-/// Waits and tries.
+/// Waits and tries, and what is asked for at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// How long a connection may take.
@@ -31,6 +33,12 @@ pub(crate) struct Settings {
     pub(crate) pause: Duration,
     /// The storage element whose troubles are counted.
     pub(crate) element: String,
+    /// Requests that a user wants to be due at a time.
+    requests_in_flight: Option<usize>,
+    /// Bytes that a user wants to be due at a time.
+    bytes_in_flight: Option<u64>,
+    /// Connections over which an XRootD server sends the bytes of one large read.
+    pub(crate) streams: usize,
 }
 
 /// How long a call of a store may take that reads so many bytes, with all its tries and waits; what takes longer has not
@@ -50,6 +58,9 @@ impl Default for Settings {
             tries_max: TRIES_MAX,
             pause: RETRY_PAUSE,
             element: String::new(),
+            requests_in_flight: None,
+            bytes_in_flight: None,
+            streams: 1,
         }
     }
 }
@@ -73,6 +84,21 @@ impl Settings {
             settings.tries_max = tries as u32;
         }
         settings
+    }
+
+    /// The same with what is chosen for reading.
+    pub(crate) fn chosen(self, access: &Access) -> Self {
+        let Access { requests_in_flight, bytes_in_flight, streams, .. } = *access;
+        Self { requests_in_flight, bytes_in_flight, streams, ..self }
+    }
+
+    /// How many requests of so many bytes are due at a time within one read of this storage element: as many as fill the
+    /// way there.
+    pub(crate) fn requests_within(&self, element: &str, bytes: u64) -> usize {
+        let access = Access { bytes_in_flight: self.bytes_in_flight, ..Access::default() };
+        let by_bytes = Choice::of(&access, link_to(element), 0).bytes_in_flight / bytes.max(1);
+        let most = self.requests_in_flight.unwrap_or(AHEAD_REQUESTS_MAX).min(AHEAD_REQUESTS_MAX);
+        (by_bytes.max(2) as usize).min(most).max(1)
     }
 
     /// The same for a file of which there are other replicas: less patience, and another connection once.

@@ -23,6 +23,7 @@ _TYPES: dict[str, Any] = {
     "int | str | None": str | None,
     "str | None": str | None,
     "int | None": int | None,
+    "int": int,
     "bool": bool,
 }
 _PANEL = "How to read"

@@ -52,6 +52,7 @@ def test_sizes_are_texts_or_bytes_and_bytes_afterwards() -> None:
     [
         ("mode", "fast"), ("mode", None), ("read_ahead", "4 KB"), ("read_ahead", "129 MiB"), ("read_ahead", "much"),
         ("read_ahead", 1.5), ("gap", -1), ("gap", "-1"), ("tree_cache", 0), ("tree_cache", "1 parsec"),
+        ("streams", 0), ("streams", 17), ("streams", None),
         ("requests_in_flight", 0), ("requests_in_flight", 10**6), ("requests_in_flight", True),
         ("requests_in_flight", "3"), ("bytes_in_flight", "0"), ("bytes_in_flight", True), ("bytes_in_flight", 2**70),
     ],

@@ -354,7 +354,7 @@ impl Store for HttpFile {
             }
         }
         let groups = groups(wanted, self.takes_one_range_only());
-        let lanes = groups.len().min(HTTP_LANES);
+        let lanes = groups.len().min(self.settings.requests_within(&self.place.name, HTTP_REQUEST_BYTES));
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
         std::thread::scope(|scope| {
             // The calling thread is one of the lanes.

@@ -10,7 +10,7 @@ use super::session::Answer;
 use super::transfer::{About, Transfer};
 use super::wire::{Handle, Opened, Request, Target, PORT};
 use crate::fault::{Fault, Result};
-use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES};
+use crate::limits::{READ_BYTES_MAX, REDIRECTS_MAX, REMOTE_GAP_BYTES, STREAMS_BYTES_MIN};
 use crate::retry::with_retries;
 use crate::settings::Settings;
 use crate::url::{without_secrets, Url};
@@ -139,11 +139,15 @@ impl XrootdFile {
         let bytes = ranges.iter().map(|range| range.length).sum();
         let known = session.learn_limits(Instant::now() + self.settings.patience(0));
         known.map_err(|fault| Failed { fault, server: Some(server.clone()) })?;
+        if self.settings.streams > 1 && bytes >= STREAMS_BYTES_MIN {
+            session.bind_streams(&server, &self.settings);
+        }
+        let requests_max = self.settings.requests_within(&self.name, READ_BYTES_MAX);
         let requests = requests(&ranges, &session.takes);
         let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
         let about = About { path: &self.path, name: &self.name };
         let patience = self.settings.patience(bytes);
-        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, patience, about);
+        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, requests_max, patience, about);
         match transfer.run() {
             Ok(()) => Ok(transfer.calls_count),
             Err(fault) => {

@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -156,6 +158,32 @@ impl Link {
         match inner {
             Some(error) => tls::fault_of(&self.server, error),
             None => Fault::connection(&self.server, "while an answer was due", error),
+        }
+    }
+}
+
+/// Which of these has the first bytes for us, waited for until the deadline, or as long as a server may be silent.
+pub(super) fn first_readable(links: &[&Link], deadline: Instant) -> Result<usize> {
+    if let Some(index) = links.iter().position(|link| !link.held.is_empty()) {
+        return Ok(index);
+    }
+    let Some(first) = links.first() else { return Ok(0) };
+    let fault = |error: &io::Error| Fault::connection(&first.server, "while an answer was due", error);
+    let mut waits = Vec::with_capacity(links.len());
+    for link in links {
+        let Some(Wire::Plain(stream)) = &link.wire else { return Err(link.lost()) };
+        waits.push(PollFd::new(stream, PollFlags::IN));
+    }
+    let until = deadline.min(Instant::now() + first.silence);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let time = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+        match poll(&mut waits, Some(&time)) {
+            Ok(0) => return Err(fault(&io::ErrorKind::TimedOut.into())),
+            // What is wrong with a connection is told by receiving from it.
+            Ok(_) => return Ok(waits.iter().position(|wait| !wait.revents().is_empty()).unwrap_or(0)),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(fault(&error.into())),
         }
     }
 }

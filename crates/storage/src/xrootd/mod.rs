@@ -11,6 +11,7 @@ mod plan;
 mod pool;
 mod session;
 mod shared_secret;
+mod streams;
 mod transfer;
 mod wire;
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::identify::{identify, user_name};
 use super::link::Link;
 use super::pool::Server;
+use super::streams::Streams;
 use super::wire::{self, flags, number, Handle, Header, Request, Target};
 use crate::fault::{Fault, Result};
 use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES};
@@ -41,6 +42,9 @@ pub(super) struct Session {
     pub(super) wait_max: Duration,
     /// What the next connection to this server may say how early.
     pub(super) manner: Manner,
+    /// By which further connections are bound to this login.
+    login: [u8; 16],
+    pub(super) streams: Streams,
     next_stream: u16,
     /// The stream on which the server is to say how much it takes, until it has.
     limits_due: Option<u16>,
@@ -137,6 +141,7 @@ impl Session {
         }
         // A session's number of 16 bytes, and what the server wants to know of us.
         let wanted = login.get(16..).unwrap_or_default();
+        session.login = login.first_chunk().copied().unwrap_or_default();
         if asked.is_some() && !wanted.is_empty() {
             return Ok(None);
         }
@@ -166,6 +171,8 @@ impl Session {
             last_used: Instant::now(),
             wait_max,
             manner: Manner::default(),
+            login: [0; 16],
+            streams: Streams::default(),
             next_stream: 1,
             limits_due: None,
             forgotten: HashSet::new(),
@@ -240,6 +247,10 @@ impl Session {
 
     /// Receives a message. None if it was nothing but for the session itself.
     fn next_for_caller(&mut self, deadline: Instant) -> Result<Option<Header>> {
+        if let Err(fault) = self.streams.choose(&self.link, deadline) {
+            self.is_broken = true;
+            return Err(fault);
+        }
         let mut bytes = [0; wire::HEADER_BYTES];
         self.receive(&mut bytes, deadline)?;
         let mut header = Header::parse(bytes);
@@ -288,9 +299,40 @@ impl Session {
         Ok(Some(header))
     }
 
+    /// Binds as many further connections as the settings want, once. Where the server does not take them, or not over TLS,
+    /// it is read without.
+    pub(super) fn bind_streams(&mut self, server: &Server, settings: &Settings) {
+        if !self.link.is_secure() {
+            let login = self.login;
+            self.streams.open(settings.streams, || Self::bound(server, settings, login));
+        }
+    }
+
+    /// A connection that is bound to a login, and the path that it is.
+    fn bound(server: &Server, settings: &Settings, login: [u8; 16]) -> Result<(Link, u8)> {
+        let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
+        let deadline = Instant::now() + settings.patience(0);
+        session.link.send(&wire::HANDSHAKE)?;
+        session.forgotten.insert(0);
+        let mut protocol = Request::protocol(false);
+        let stream = session.send(&mut protocol)?;
+        let mut bind = Request::bind(login);
+        let bind_stream = session.send(&mut bind)?;
+        session.answer_to(&mut protocol, stream, deadline)?;
+        let bound = session.answer_to(&mut bind, bind_stream, deadline)?;
+        let path = session.done(bound)?.first().copied().filter(|path| *path > 0);
+        let path = path.ok_or_else(|| session.nonsense("no path"))?;
+        Ok((session.link, path))
+    }
+
+    /// The path over which the next answer is to come, in turns.
+    pub(super) fn next_path(&mut self) -> u8 {
+        self.streams.next()
+    }
+
     /// Receives exactly so many bytes; a failure is the end of the connection.
     pub(super) fn receive(&mut self, room: &mut [u8], deadline: Instant) -> Result<()> {
-        let received = self.link.receive(room, deadline);
+        let received = self.streams.chosen().unwrap_or(&mut self.link).receive(room, deadline);
         self.is_broken |= received.is_err();
         received
     }

@@ -9,7 +9,7 @@ use super::plan::{Piece, Pieces};
 use super::session::Session;
 use super::wire::{self, number, Handle, Request, PAGES_HEADER_BYTES, PAGE_BYTES, SEGMENT_HEADER_BYTES};
 use crate::fault::{Fault, Result};
-use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_MAX};
+use crate::limits::REQUESTS_BYTES_MAX;
 use crate::{RangeRead, StorageErrorKind};
 
 /// A request that was sent, and how much of its answer has come.
@@ -28,7 +28,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(handle: Handle, pieces: Pieces, with_checksums: bool, about: About<'_>) -> Self {
+    fn new(handle: Handle, pieces: Pieces, with_checksums: bool, path: u8, about: About<'_>) -> Self {
         let spans = pieces.iter().map(|piece| (piece.offset, u64::from(piece.length)));
         let what = match pieces.len() {
             1 if with_checksums => "pgread",
@@ -37,8 +37,8 @@ impl Asked {
         };
         let told = journal::request(what, about.path, about.name, spans);
         let request = match pieces.as_slice() {
-            [one] if with_checksums => Request::read_pages(handle, one.offset, one.length),
-            [one] => Request::read(handle, one.offset, one.length),
+            [one] if with_checksums => Request::read_pages(handle, one.offset, one.length, path),
+            [one] => Request::read(handle, one.offset, one.length, path),
             many => Request::read_many(handle, many.iter().map(|piece| (piece.offset, piece.length))),
         };
         let with_checksums = with_checksums && pieces.len() == 1;
@@ -65,6 +65,8 @@ pub(super) struct Transfer<'a> {
     handle: Handle,
     reads: &'a mut [&'a mut RangeRead],
     waiting: VecDeque<Pieces>,
+    /// Requests that may be due at a time.
+    requests_max: usize,
     asked: HashMap<u16, Asked>,
     deadline: Instant,
     wait_end: Instant,
@@ -78,6 +80,7 @@ impl<'a> Transfer<'a> {
         handle: Handle,
         reads: &'a mut [&'a mut RangeRead],
         requests: Vec<Pieces>,
+        requests_max: usize,
         patience: Duration,
         about: About<'a>,
     ) -> Self {
@@ -89,6 +92,7 @@ impl<'a> Transfer<'a> {
             handle,
             reads,
             waiting: requests.into(),
+            requests_max,
             asked: HashMap::new(),
             deadline: now + patience,
             wait_end,
@@ -130,11 +134,12 @@ impl<'a> Transfer<'a> {
     /// wait for the other to take what they send, nothing moves.
     fn send_more(&mut self) -> Result<()> {
         let mut bytes: usize = self.asked.values().map(|asked| asked.request.size_bytes()).sum();
-        while self.asked.len() < REQUESTS_MAX && bytes < REQUESTS_BYTES_MAX {
+        while self.asked.len() < self.requests_max && bytes < REQUESTS_BYTES_MAX {
             let Some(pieces) = self.waiting.pop_front() else { return Ok(()) };
             // Over TLS nobody changes bytes on their way.
             let with_checksums = self.session.takes.pages && !self.session.link.is_secure();
-            let mut asked = Asked::new(self.handle, pieces, with_checksums, self.about);
+            let path = self.session.next_path();
+            let mut asked = Asked::new(self.handle, pieces, with_checksums, path, self.about);
             if let (Some(told), Ok(address)) = (&mut asked.told, self.session.link.own_address()) {
                 told.over(address.port().into());
             }

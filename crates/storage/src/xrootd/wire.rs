@@ -29,6 +29,7 @@ const LOGIN: u16 = 3007;
 const OPEN: u16 = 3010;
 const READ: u16 = 3013;
 const READV: u16 = 3025;
+const BIND: u16 = 3024;
 const PGREAD: u16 = 3030;
 
 // Kinds of answers.
@@ -94,6 +95,11 @@ impl Request {
         Self::new(LOGIN, arguments, &[])
     }
 
+    /// Makes the connection one more of a login, over which the server sends bytes.
+    pub(super) fn bind(login: [u8; 16]) -> Self {
+        Self::new(BIND, login, &[])
+    }
+
     /// Says who we are by a protocol of up to four letters.
     pub(super) fn auth(protocol: &str, credentials: &[u8]) -> Self {
         let mut arguments = [0; 16];
@@ -125,13 +131,16 @@ impl Request {
         Self::new(CLOSE, arguments, &[])
     }
 
-    pub(super) fn read(handle: Handle, offset: u64, length: u32) -> Self {
-        Self::new(READ, Self::range(handle, offset, length), &[])
+    /// A read whose answer comes over this path, 0 for the connection that it is asked on.
+    pub(super) fn read(handle: Handle, offset: u64, length: u32, path: u8) -> Self {
+        let more: &[u8] = if path == 0 { &[] } else { &[path, 0, 0, 0, 0, 0, 0, 0] };
+        Self::new(READ, Self::range(handle, offset, length), more)
     }
 
-    /// A read whose answer has a checksum for each page.
-    pub(super) fn read_pages(handle: Handle, offset: u64, length: u32) -> Self {
-        Self::new(PGREAD, Self::range(handle, offset, length), &[])
+    /// The same with a checksum for each page.
+    pub(super) fn read_pages(handle: Handle, offset: u64, length: u32, path: u8) -> Self {
+        let more: &[u8] = if path == 0 { &[] } else { &[path, 0] };
+        Self::new(PGREAD, Self::range(handle, offset, length), more)
     }
 
     /// Reads many ranges (offset and length).
@@ -294,7 +303,7 @@ mod tests {
 
     #[test]
     fn requests_have_24_bytes_and_their_payload() {
-        let mut request = Request::read([1, 2, 3, 4], 0x0102_0304_0506, 7);
+        let mut request = Request::read([1, 2, 3, 4], 0x0102_0304_0506, 7, 0);
         assert_eq!(
             request.on_stream(0x1122),
             [0x11, 0x22, 0x0b, 0xc5, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 7, 0, 0, 0, 0]

@@ -1,0 +1,46 @@
+//! Further connections of a login, over which a server sends bytes that are asked for on the first one.
+
+use std::time::Instant;
+
+use super::link::{first_readable, Link};
+use crate::fault::Result;
+use crate::limits::STREAMS_MAX;
+
+/// The further connections, and the one whose answer is being received.
+#[derive(Default)]
+pub(super) struct Streams {
+    bound: Vec<(Link, u8)>,
+    /// None is the first connection, as it is without others.
+    chosen: Option<usize>,
+    were_opened: bool,
+    turn: usize,
+}
+
+impl Streams {
+    /// Opens so many connections in all, with the first one, by `bind`; as many as the server takes.
+    pub(super) fn open(&mut self, count: usize, mut bind: impl FnMut() -> Result<(Link, u8)>) {
+        if !std::mem::replace(&mut self.were_opened, true) {
+            self.bound = (1..count.min(STREAMS_MAX + 1)).map_while(|_| bind().ok()).collect();
+        }
+    }
+
+    /// The path of the next one in turn: 0 is the first connection.
+    pub(super) fn next(&mut self) -> u8 {
+        self.turn = (self.turn + 1) % (self.bound.len() + 1);
+        self.turn.checked_sub(1).and_then(|index| self.bound.get(index)).map_or(0, |(_, path)| *path)
+    }
+
+    /// Waits until an answer begins on any of them, and receives from there then.
+    pub(super) fn choose(&mut self, first: &Link, deadline: Instant) -> Result<()> {
+        if !self.bound.is_empty() {
+            let links: Vec<&Link> = std::iter::once(first).chain(self.bound.iter().map(|(link, _)| link)).collect();
+            self.chosen = first_readable(&links, deadline)?.checked_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Where the answer comes from, if that is not the first connection.
+    pub(super) fn chosen(&mut self) -> Option<&mut Link> {
+        self.bound.get_mut(self.chosen?).map(|(link, _)| link)
+    }
+}
