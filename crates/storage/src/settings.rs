@@ -34,9 +34,9 @@ pub(crate) struct Settings {
     /// The storage element whose troubles are counted.
     pub(crate) element: String,
     /// Requests that a user wants to be due at a time.
-    requests_in_flight: Option<usize>,
+    pub(crate) requests_in_flight: Option<usize>,
     /// Bytes that a user wants to be due at a time.
-    bytes_in_flight: Option<u64>,
+    pub(crate) bytes_in_flight: Option<u64>,
     /// Connections over which an XRootD server sends the bytes of one large read.
     pub(crate) streams: usize,
 }
@@ -118,5 +118,22 @@ impl Settings {
     /// How long an answer of so many bytes may take.
     pub(crate) fn patience(&self, bytes: u64) -> Duration {
         self.silence * 2 + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_asks_for_as_much_at_a_time_as_is_chosen() {
+        const MIB: u64 = 1 << 20;
+        let within = |access: Access, bytes| Settings::default().chosen(&access).requests_within("none", bytes);
+        assert_eq!(within(Access::default(), 4 * MIB), 4);
+        assert_eq!(within(Access { requests_in_flight: Some(1), ..Access::default() }, 4 * MIB), 1);
+        assert_eq!(within(Access { bytes_in_flight: Some(100 * MIB), ..Access::default() }, 4 * MIB), 25);
+        // While one comes the next is on its way.
+        assert_eq!(within(Access { bytes_in_flight: Some(1), ..Access::default() }, 4 * MIB), 2);
+        assert_eq!(within(Access { bytes_in_flight: Some(u64::MAX), ..Access::default() }, 1), AHEAD_REQUESTS_MAX);
     }
 }
