@@ -24,6 +24,14 @@ SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
 # and none has more than so many.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 
+# Folders at servers that a pattern looks into: more means a mistake, or a link that leads back.
+FOLDERS_LISTED_MAX = 10_000
+# At a time: most of a listing is waiting.
+FOLDERS_LISTED_TOGETHER = 16
+# Files whose size no list of a folder tells are asked one by one, up to so many; with more the asking takes longer than
+# what is won by cutting a job along their sizes.
+SIZES_ASKED_MAX = 32
+
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the
 # other workers, which wait for the outcome, do not notice.
 LEARN_ENTRIES = 1000

@@ -12,7 +12,7 @@ ROOMS: dict[str, set[str]] = {
     "bridge": set(),
     "objects": set(),
     "tree": {"_core", "objects"},
-    "dataset": set(),
+    "dataset": {"_core", "bridge"},
     "sensors": {"_core"},
     "jobs": set(),
     "train": {"dataset", "jobs", "sensors", "tree"},

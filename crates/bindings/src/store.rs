@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use branchline_engine::error::ReadError;
-use branchline_storage::{ByteRange, RangeRead, StorageError};
+use branchline_storage::{ByteRange, ListingForm, RangeRead, StorageError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -18,6 +18,27 @@ pub struct Store(Arc<dyn branchline_storage::Store>);
 #[pyfunction]
 pub fn without_secrets(text: &str) -> String {
     branchline_storage::without_secrets(text)
+}
+
+/// What is in a folder at a server: the form in which the server says it, and its answers.
+#[pyfunction]
+#[pyo3(signature = (url, once=false))]
+pub fn list_folder<'py>(py: Python<'py>, url: &str, once: bool) -> PyResult<(&'static str, Bound<'py, PyList>)> {
+    let listing = py.detach(|| branchline_storage::list_folder(url, once)).map_err(|error| raised(py, &error))?;
+    let form = match listing.form {
+        ListingForm::Xrootd => "xrootd",
+        ListingForm::Webdav => "webdav",
+        ListingForm::Json => "json",
+        ListingForm::Html => "html",
+        ListingForm::S3 => "s3",
+    };
+    Ok((form, PyList::new(py, listing.pages.iter().map(|page| PyBytes::new(py, page)))?))
+}
+
+/// The size of a file at a server, if it says so at once.
+#[pyfunction]
+pub fn size_of(py: Python<'_>, url: &str) -> PyResult<u64> {
+    py.detach(|| branchline_storage::size_of(url)).map_err(|error| raised(py, &error))
 }
 
 /// How long a call that reads so many bytes may take, with all its tries and waits.

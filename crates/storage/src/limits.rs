@@ -104,6 +104,14 @@ pub(crate) const SESSIONS_MAX: usize = AHEAD_REQUESTS_MAX;
 pub(crate) const SESSION_IDLE_MAX: Duration = Duration::from_secs(120);
 /// An answer of XRootD that is no data. The longest are lists of settings and of what a server wants to know.
 pub(crate) const ANSWER_BYTES_MAX: u32 = 256 * 1024;
+/// The list of a folder: some hundred thousand names.
+pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
+/// Answers of S3 that make a list, of 1000 names each.
+pub(crate) const LISTING_PAGES_MAX: usize = 1000;
+/// Servers behind a redirector that are asked for what they have of a folder.
+pub(crate) const LISTING_SERVERS_MAX: usize = 1000;
+/// How long the checksum of a file is waited for before its replica is compared with another by bytes alone.
+pub(crate) const CHECKSUM_WAIT: Duration = Duration::from_secs(5);
 /// Messages of XRootD between two answers that are due.
 pub(crate) const ATTENTIONS_MAX: usize = 1000;
 /// How long a server may make us wait by saying so, as when a file comes from tape.

@@ -36,6 +36,13 @@ pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     })
 }
 
+/// The size of a file at a server, tried once and not waited for long: where it would only be good to know.
+pub fn size_of(url: &str) -> Result<u64> {
+    let mut settings = Settings::from_environment().for_one_of_several();
+    settings.tries_max = 1;
+    measured(url, &Access::default(), &settings)?.size_bytes()
+}
+
 /// The store at its place, with copies on this machine if that is wanted and it is at another one.
 fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     let replicas = replicas_in(path);

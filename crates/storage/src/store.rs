@@ -20,6 +20,12 @@ pub trait Store: Send + Sync {
     /// is the same as before has the same bytes.
     fn identity(&self) -> Option<String>;
 
+    /// A checksum of the whole file and its kind, as `adler32:a1b2c3`, if the place has one to tell; asking for it takes
+    /// as long as the place likes.
+    fn checksum(&self) -> Option<String> {
+        None
+    }
+
     /// The gap up to which two ranges of the file are better read as one.
     fn gap_bytes(&self) -> u64;
 
@@ -79,6 +85,10 @@ impl<T: Around> Store for T {
 
     fn identity(&self) -> Option<String> {
         self.inner().identity()
+    }
+
+    fn checksum(&self) -> Option<String> {
+        self.inner().checksum()
     }
 
     fn gap_bytes(&self) -> u64 {

@@ -2,12 +2,20 @@
 log in.
 
 The compiled module asks here, from threads of its own: `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` give a
-`CarriedFile`, and raise `CarrierError`.
+`CarriedFile`, and raise `CarrierError`. What is in a folder is asked by the room `dataset`.
 """
 
 from branchline.bridge.carried import CarriedFile, CarrierError
-from branchline.bridge.fsspec_files import open_by_fsspec
-from branchline.bridge.hdfs_files import open_by_hdfs
+from branchline.bridge.fsspec_files import list_by_fsspec, open_by_fsspec
+from branchline.bridge.hdfs_files import list_by_hdfs, open_by_hdfs
 from branchline.bridge.xrootd_files import open_by_xrootd
 
-__all__ = ["CarriedFile", "CarrierError", "open_by_fsspec", "open_by_hdfs", "open_by_xrootd"]
+__all__ = [
+    "CarriedFile",
+    "CarrierError",
+    "list_by_fsspec",
+    "list_by_hdfs",
+    "open_by_fsspec",
+    "open_by_hdfs",
+    "open_by_xrootd",
+]

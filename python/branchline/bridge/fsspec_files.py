@@ -47,6 +47,31 @@ def open_by_fsspec(url: str, _patience_s: float) -> CarriedFile:
     return kind(system, path, _element(url), size, _identity(about, size))
 
 
+def list_by_fsspec(url: str) -> list[tuple[str, bool, int | None]]:
+    """Name, whether it is a folder, and size of all that is in the folder at ``url``.
+
+    Raises CarrierError.
+    """
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise CarrierError(
+            "unknown", f"{said(error)}; it is listed by fsspec: pip install 'branchline[fsspec]'"
+        ) from error
+    try:
+        system, path = url_to_fs(url.removeprefix(PREFIX))
+        found = system.ls(path, detail=True)
+    except Exception as error:
+        raise as_carrier_error(error) from error
+    own = str(path).rstrip("/")
+    inside = [(str(one["name"]).rstrip("/"), one) for one in found]
+    return [
+        (name.rpartition("/")[2], one.get("type") == "directory", one.get("size"))
+        for name, one in inside
+        if name != own
+    ]
+
+
 def _element(url: str) -> str:
     """Protocol and host, or bucket."""
     scheme, _, rest = url.removeprefix(PREFIX).rpartition("::")[2].partition("://")

@@ -49,6 +49,34 @@ def open_by_hdfs(url: str, _patience_s: float) -> CarriedFile:
 
     Raises CarrierError.
     """
+    package, place, path = _taken_apart(url)
+    if not path.strip("/"):
+        raise CarrierError("unknown", "it names no file, as hdfs://namenode:port/path does")
+    try:
+        client = _client(package, place)
+        about = client.get_file_info(path)
+        if about.isdir:
+            raise CarrierError("not a file", "it is a directory, not a file")
+        return _HdfsFile(client.read(path), place or "hdfs://", about)
+    except BaseException as error:
+        raise as_carrier_error(error) from error
+
+
+def list_by_hdfs(url: str) -> list[tuple[str, bool, int | None]]:
+    """Name, whether it is a folder, and size of all that is in the folder at ``url``.
+
+    Raises CarrierError.
+    """
+    package, place, path = _taken_apart(url)
+    try:
+        found = list(_client(package, place).list_status(path or "/"))
+    except BaseException as error:
+        raise as_carrier_error(error) from error
+    return [(one.path.rstrip("/").rpartition("/")[2], one.isdir, None if one.isdir else one.length) for one in found]
+
+
+def _taken_apart(url: str) -> tuple[Any, str | None, str]:
+    """The package, the cluster, and the path there."""
     try:
         import hdfs_native
     except ImportError as error:
@@ -57,17 +85,9 @@ def open_by_hdfs(url: str, _patience_s: float) -> CarriedFile:
     authority, slash, path = url.partition("://")[2].partition("/")
     if "@" in authority:
         raise CarrierError("unknown", "HDFS takes no user from a URL; set HADOOP_USER_NAME and leave it out here")
-    if not path or "\0" in path:
+    if "\0" in path:
         raise CarrierError("unknown", "it names no file, as hdfs://namenode:port/path does")
-    place = f"hdfs://{authority}"
-    try:
-        client = _client(hdfs_native, place if authority else None)
-        about = client.get_file_info(slash + path)
-        if about.isdir:
-            raise CarrierError("not a file", "it is a directory, not a file")
-        return _HdfsFile(client.read(slash + path), place, about)
-    except BaseException as error:
-        raise as_carrier_error(error) from error
+    return hdfs_native, f"hdfs://{authority}" if authority else None, slash + path
 
 
 def _client(package: Any, place: str | None) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from branchline.dataset.at_servers import with_sizes
 from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
@@ -35,14 +36,17 @@ class Dataset:
         ``tree`` is the tree of the files that do not name one themselves, ``companions`` are files that lie beside each
         of them, as ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
 
-        Raises DatasetError if something matches nothing, is not understood or is named twice. Files that are not there
-        are no error yet: see ``missing``.
+        Patterns and folders (with a slash at the end) may be at servers that list their folders. The sizes of files at
+        servers are asked for, a folder at a time.
+
+        Raises DatasetError if something matches nothing, is not understood or is named twice, and StorageError where a
+        server does not list a folder for a pattern. Files that are not there are no error yet: see ``missing``.
         """
         beside = companions_of(companions)
         if isinstance(given, Dataset):
             return cls(replace(one, companions=beside or one.companions) for one in given) if beside else given
         template = DataFile(path="", tree=tree, dataset=name, companions=beside)
-        return cls(one.with_size() for one in _collect(given, template))
+        return cls(with_sizes([one.with_size() for one in _collect(given, template)]))
 
     def __len__(self) -> int:
         return len(self.files)
@@ -57,7 +61,7 @@ class Dataset:
 
     @property
     def missing(self) -> tuple[DataFile, ...]:
-        """The local files that are not there."""
+        """The files that are not there: local ones, and those of which their servers say so."""
         return tuple(one for one in self.files if one.is_missing)
 
     def require_present(self) -> None:

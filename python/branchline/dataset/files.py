@@ -18,9 +18,9 @@ class DataFile:
     """A file, or an entry range of it, that belongs to a dataset.
 
     ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
-    ``size_bytes`` is None for a file that is missing or not local. ``path`` is what is shown and written down;
+    ``size_bytes`` is None for a file that is missing, or of which nobody knows. ``path`` is what is shown and recorded;
     ``location`` is what is opened, where that is a URL with secrets in it. ``replicas`` are other places of the same
-    file, which are read where this one fails.
+    file, which are read where this one fails. ``is_absent`` says that a server has no such file.
     """
 
     path: str
@@ -33,6 +33,7 @@ class DataFile:
     companions: tuple[Companion, ...] = ()
     location: str = field(default="", repr=False)
     replicas: tuple[str, ...] = field(default=(), repr=False)
+    is_absent: bool = False
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
@@ -47,8 +48,9 @@ class DataFile:
 
     @property
     def is_missing(self) -> bool:
-        """True for a local path at which there is no file, unless it may be elsewhere."""
-        return not is_url(self.path) and self.size_bytes is None and not self.replicas
+        """True where there is no such file, unless it may be elsewhere."""
+        is_known = self.is_absent or not is_url(self.path)
+        return is_known and self.size_bytes is None and not self.replicas
 
     def with_size(self) -> DataFile:
         """The same file with the size that the file system tells; files that are not local stay as they are."""

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_trace::journal;
-use ureq::http::{Response, StatusCode};
+use ureq::http::{Request, Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::{Agent, Body, BodyReader, ResponseExt};
 
@@ -128,6 +128,49 @@ impl Client {
         }
         let response = request.call().map_err(|error| from_ureq(&server, error))?;
         let mut told = ask.told;
+        if let Some(told) = &mut told {
+            told.first_byte();
+            let status = response.status();
+            told.ended(if status.is_success() { "ok" } else { status.as_str() });
+        }
+        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), told })
+    }
+
+    /// Asks by a method that neither GET nor HEAD need, with these header lines and no body.
+    pub(crate) fn call(
+        &self,
+        method: &'static str,
+        url: &str,
+        headers: &[(&str, &str)],
+        leave: &Leave,
+        told: Option<journal::Request>,
+        settings: &Settings,
+    ) -> Result<Answer> {
+        let server = Url::parse(url)?.address();
+        let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        for (name, value) in leave.headers(method, url)? {
+            request = request.header(name, value);
+        }
+        let bad_url = |_| Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL");
+        let request = request.body(()).map_err(bad_url)?;
+        let request = self.agent.configure_request(request);
+        let request = request
+            .allow_non_standard_methods(true)
+            .max_redirects(redirects)
+            .max_redirects_will_error(redirects > 0)
+            .timeout_connect(Some(settings.connect_timeout))
+            .timeout_resolve(Some(settings.connect_timeout))
+            .timeout_recv_response(Some(settings.silence))
+            .timeout_per_read(Some(settings.silence))
+            .timeout_per_write(Some(settings.silence))
+            .timeout_global(Some(settings.patience(limits::LISTING_BYTES_MAX)))
+            .build();
+        let response = self.agent.run(request).map_err(|error| from_ureq(&server, error))?;
+        let mut told = told;
         if let Some(told) = &mut told {
             told.first_byte();
             let status = response.status();

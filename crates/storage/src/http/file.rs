@@ -2,13 +2,14 @@
 //! several connections at a time.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::vec::IntoIter;
 
 use branchline_trace::journal;
 
 use super::client::{client, Answer, Ask, Client};
 use super::content_range::{range_header, ContentRange};
+use super::folder::{digest, last_modified};
 use super::leave::Leave;
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
@@ -39,6 +40,8 @@ pub struct HttpFile {
     size_bytes: u64,
     /// What the server says to tell one version of the file from another.
     entity: Option<String>,
+    /// What it says in place of that when it is asked for nothing else.
+    told_apart: OnceLock<Option<String>>,
     /// Where the server sent us for the bytes, until that fails.
     direct: Mutex<Option<String>>,
     client: Arc<Client>,
@@ -63,7 +66,8 @@ impl HttpFile {
     pub(crate) fn open_at(place: Place, client: &Arc<Client>, settings: Settings) -> Result<Self> {
         let about = with_retries(&settings, |_| ask_about(client, &place, &settings))?;
         let About { size_bytes, entity, direct } = about;
-        Ok(Self { place, size_bytes, entity, direct: Mutex::new(direct), client: Arc::clone(client), settings })
+        let (told_apart, direct, client) = (OnceLock::new(), Mutex::new(direct), Arc::clone(client));
+        Ok(Self { place, size_bytes, entity, told_apart, direct, client, settings })
     }
 
     /// S3 does one range at a time, whoever serves it.
@@ -195,7 +199,7 @@ impl HttpFile {
 }
 
 /// The place of a URL of HTTP or WebDAV.
-fn http_place(path: &str) -> Result<Place> {
+pub(super) fn http_place(path: &str) -> Result<Place> {
     let parsed = Url::parse(path)?;
     if parsed.user.is_some() {
         let reason = "a name or password in the URL is not used; give a token or a certificate instead";
@@ -334,7 +338,16 @@ impl Store for HttpFile {
     }
 
     fn identity(&self) -> Option<String> {
-        self.entity.as_ref().map(|entity| format!("{} {entity}", self.size_bytes))
+        let told_apart = || self.told_apart.get_or_init(|| last_modified(&self.client, &self.place, &self.settings));
+        let entity = match (&self.entity, &self.place.leave) {
+            (None, Leave::Token(_)) => told_apart().as_ref(),
+            (entity, _) => entity.as_ref(),
+        };
+        entity.map(|entity| format!("{} {entity}", self.size_bytes))
+    }
+
+    fn checksum(&self) -> Option<String> {
+        matches!(self.place.leave, Leave::Token(_)).then(|| digest(&self.client, &self.place, &self.settings)).flatten()
     }
 
     fn gap_bytes(&self) -> u64 {

@@ -3,10 +3,12 @@
 mod client;
 mod content_range;
 mod file;
+mod folder;
 mod leave;
 mod multipart;
 
 pub(crate) use client::{client, Ask, Client};
 pub use file::HttpFile;
 pub(crate) use file::Place;
+pub(crate) use folder::{body_of, checksum, list_http, FolderAnswer};
 pub(crate) use leave::Leave;

@@ -2,17 +2,18 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchline_trace::journal;
 
+use super::asked::Asked;
 use super::health;
 use super::pace::Pace;
 use super::samples::Samples;
 use crate::fault::Fault;
 use crate::left_behind::within;
-use crate::limits::MOUNT_BYTES_PER_SECOND_MIN;
+use crate::limits::{CHECKSUM_WAIT, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::mounted::read_within;
 use crate::retry::pause;
 use crate::settings::Settings;
@@ -36,10 +37,15 @@ pub(crate) struct Replicated {
     /// The first replica, as it may be shown.
     path: String,
     name: String,
-    identity: Option<String>,
+    /// Of the replica that was opened, when it is asked for.
+    identity: OnceLock<Option<String>>,
+    /// The checksum of the whole file as its first place tells it, for which nobody waits before another is opened.
+    checksum: Asked,
     gap_bytes: u64,
     size_bytes: u64,
     replicas: Vec<Replica>,
+    /// The store that was opened first, where there are others.
+    first: Option<Arc<dyn Store>>,
     /// The replica that is read.
     current: AtomicUsize,
     samples: Samples,
@@ -80,10 +86,12 @@ impl Replicated {
         let mut own = Self {
             path,
             name: String::new(),
-            identity: None,
+            identity: OnceLock::new(),
+            checksum: Asked::default(),
             gap_bytes: 0,
             size_bytes: 0,
             replicas: locations.iter().map(replica).collect(),
+            first: None,
             current: AtomicUsize::new(0),
             samples: Samples::default(),
             settings,
@@ -93,7 +101,12 @@ impl Replicated {
         order.sort_by_key(|index| health::is_left(&own.replicas[*index].element));
         let (index, store) = own.first_of(&order, None, |own, index, round| own.open_first(index, round))?;
         own.current = AtomicUsize::new(index);
-        (own.name, own.identity, own.gap_bytes) = (store.name().to_owned(), store.identity(), store.gap_bytes());
+        (own.name, own.gap_bytes) = (store.name().to_owned(), store.gap_bytes());
+        if own.replicas.len() == 1 {
+            own.identity = OnceLock::from(store.identity());
+        } else {
+            own.first = Some(Arc::clone(&store));
+        }
         own.size_bytes = store.size_bytes()?;
         *lock(&own.replicas[index].state) = State::Open(store);
         Ok(own)
@@ -249,13 +262,26 @@ impl Replicated {
             return Ok(Some(format!("it has {size_bytes} bytes instead of {}", self.size_bytes)));
         }
         if self.replicas.len() == 1 {
-            let changed = store.identity() != self.identity;
+            let changed = self.identity.get().is_some_and(|identity| store.identity() != *identity);
             return Ok(changed.then(|| "it was written since".to_owned()));
+        }
+        if let Some(how) = self.has_another_checksum(store) {
+            return Ok(Some(how));
         }
         let limit = self.last_limit(0, round);
         let compared = self.samples.differs(store, limit);
         let offset = compared.unwrap_or_else(|error| Err(self.left(index, &error, limit, None)))?;
         Ok(offset.map(|offset| format!("its bytes at offset {offset} differ from those read at {}", self.name)))
+    }
+
+    /// Whether both places tell a checksum of the same kind, and not the same.
+    fn has_another_checksum(&self, store: &Arc<dyn Store>) -> Option<String> {
+        let ours = self.checksum.told()?;
+        let other = Arc::clone(store);
+        let theirs = within(CHECKSUM_WAIT, move || other.checksum()).ok()??;
+        let (ours_kind, theirs_kind) = (ours.split(':').next(), theirs.split(':').next());
+        let differs = ours_kind == theirs_kind && ours != theirs;
+        differs.then(|| format!("its checksum is {theirs}, that of the one at {} is {ours}", self.name))
     }
 
     /// Reads from one replica, and gives it up where another could do better.
@@ -275,6 +301,10 @@ impl Replicated {
             .unwrap_or_else(|error| Err(self.left(index, &error, limit, reads.first().map(|read| read.range))))?;
         lock(&replica.pace).measure(bytes, started.elapsed());
         self.samples.add(reads);
+        // In the background, for the time when the replica is left.
+        if let Some(first) = &self.first {
+            self.checksum.ask(first);
+        }
         Ok(effort)
     }
 
@@ -309,7 +339,11 @@ impl Store for Replicated {
     }
 
     fn identity(&self) -> Option<String> {
-        self.identity.clone()
+        self.identity.get_or_init(|| self.first.as_ref().and_then(|store| store.identity())).clone()
+    }
+
+    fn checksum(&self) -> Option<String> {
+        self.checksum.told()
     }
 
     fn gap_bytes(&self) -> u64 {

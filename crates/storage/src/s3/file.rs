@@ -6,8 +6,8 @@ use super::address::{Bucket, Object};
 use super::profile::{profile, Profile};
 use super::sign::{encoded_query, signed, Keys, Request};
 use crate::fault::{Fault, Result};
-use crate::http::{client, Ask, Client, HttpFile, Leave, Place};
-use crate::limits::S3_GAP_BYTES;
+use crate::http::{body_of, client, Ask, Client, HttpFile, Leave, Place};
+use crate::limits::{LISTING_PAGES_MAX, S3_GAP_BYTES};
 use crate::retry::with_retries;
 use crate::settings::Settings;
 use crate::url::without_secrets;
@@ -97,6 +97,63 @@ fn place_of(path: &str, object: &Object, profile: &Profile) -> Result<Place> {
 
 fn signer(profile: &Profile, bucket: &Bucket, path: String, query: Vec<(String, String)>) -> Signer {
     Signer { keys: profile.keys.clone(), region: profile.region.clone(), host: bucket.host.clone(), path, query }
+}
+
+/// Lists what is directly below the prefix of `s3://bucket/prefix`: answers to ListObjectsV2 of 1000 names each.
+pub(crate) fn list_s3(path: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
+    let object = Object::parse(path)?;
+    let client = client()?;
+    let mut profile = profile(object.profile.as_deref())?;
+    match list_pages(&client, &object, &profile, settings) {
+        Err(fault) if fault.kind == StorageErrorKind::Refused => {
+            match true_region(&client, &object, &profile, settings)? {
+                Some(region) if region != profile.region => {
+                    profile.region = region;
+                    list_pages(&client, &object, &profile, settings)
+                }
+                _ => Err(fault),
+            }
+        }
+        done => done,
+    }
+}
+
+fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Settings) -> Result<Vec<Vec<u8>>> {
+    let bucket = Bucket::of(&object.bucket, profile)?;
+    let prefix = object.key.trim_end_matches('/');
+    let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+    let (mut pages, mut token): (Vec<Vec<u8>>, Option<String>) = (Vec::new(), None);
+    for _ in 0..LISTING_PAGES_MAX {
+        let mut query = vec![("delimiter", "/".to_owned()), ("encoding-type", "url".to_owned())];
+        query.extend([("list-type", "2".to_owned()), ("prefix", prefix.clone())]);
+        query.extend(token.take().map(|token| ("continuation-token", token)));
+        let query = query.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let signer = signer(profile, &bucket, bucket.path_of(""), query);
+        let url = signer.url(&bucket);
+        let leave = Leave::Signature(signer);
+        let page = with_retries(settings, |_| {
+            let told = branchline_trace::journal::request("GET", &url, &bucket.host, std::iter::empty());
+            let mut answer = client.call("GET", &url, &[], &leave, told, settings)?;
+            if answer.status() != 200 {
+                return Err(answer.refusal(&leave));
+            }
+            body_of(&mut answer)
+        })?;
+        token = next_token(&page);
+        pages.push(page);
+        if token.is_none() {
+            return Ok(pages);
+        }
+    }
+    Err(Fault::new(StorageErrorKind::Refused, "there are more objects below this prefix than are listed here"))
+}
+
+/// Where the next answer begins.
+fn next_token(page: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(page);
+    let (_, rest) = text.split_once("<NextContinuationToken>")?;
+    let token = rest.split('<').next()?;
+    Some(token.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"))
 }
 
 /// The region that a bucket is in, which servers say whatever they answer else.

@@ -6,4 +6,4 @@ mod file;
 mod profile;
 mod sign;
 
-pub(crate) use file::{open_s3, Signer};
+pub(crate) use file::{list_s3, open_s3, Signer};

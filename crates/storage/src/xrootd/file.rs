@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::folder::checksum_at;
 use super::plan::requests;
 use super::pool::{pool, Server, Taken};
 use super::session::Answer;
@@ -60,14 +61,7 @@ impl XrootdFile {
     fn try_open(path: &str, settings: &Settings) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let url = Url::parse(path)?;
-        if url.has_password {
-            let reason = "a password in the URL is not used; give a token or a certificate instead";
-            return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
-        }
-        let secure = matches!(url.scheme.as_str(), "roots" | "xroots");
-        let entry = Server { host: url.host.clone(), port: url.port.unwrap_or(PORT), secure, user: url.user.clone() };
-        // `root://host//data/f` names /data/f; one slash is what people write who do not know that.
-        let asked = format!("/{}", url.path.trim_start_matches('/'));
+        let (entry, asked) = entry_of(path)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let settings = settings.clone();
         let first = with_retries(&settings, |_| open_from(&entry, &asked, url.query.as_deref(), None, id, &settings))?;
@@ -186,6 +180,11 @@ impl Store for XrootdFile {
         Some(format!("{} {version}", self.size_bytes))
     }
 
+    fn checksum(&self) -> Option<String> {
+        let Place { server, target, .. } = self.place();
+        checksum_at(&server, &target, &self.settings)
+    }
+
     fn gap_bytes(&self) -> u64 {
         REMOTE_GAP_BYTES
     }
@@ -227,6 +226,19 @@ impl Drop for XrootdFile {
         self.alive = Arc::new(());
         pool().close_left(&self.place().server);
     }
+}
+
+/// The server that a URL names, and the path there.
+pub(super) fn entry_of(path: &str) -> Result<(Server, String)> {
+    let url = Url::parse(path)?;
+    if url.has_password {
+        let reason = "a password in the URL is not used; give a token or a certificate instead";
+        return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
+    }
+    let secure = matches!(url.scheme.as_str(), "roots" | "xroots");
+    let entry = Server { host: url.host.clone(), port: url.port.unwrap_or(PORT), secure, user: url.user.clone() };
+    // `root://host//data/f` names /data/f; one slash is what people write who do not know that.
+    Ok((entry, format!("/{}", url.path.trim_start_matches('/'))))
 }
 
 fn parsed(session: &Taken, answer: &[u8]) -> Result<Opened> {

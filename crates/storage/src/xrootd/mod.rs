@@ -5,6 +5,7 @@
 //! buffers that they are for, so there is no thread between, and no event loop.
 
 mod file;
+mod folder;
 mod identify;
 mod link;
 mod plan;
@@ -16,3 +17,4 @@ mod transfer;
 mod wire;
 
 pub use file::XrootdFile;
+pub(crate) use folder::list_xrootd;

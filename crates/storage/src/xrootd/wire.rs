@@ -21,6 +21,8 @@ pub(super) const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 const PROTOCOL_VERSION: i32 = 0x520;
 
 // Requests.
+const DIRLIST: u16 = 3004;
+const LOCATE: u16 = 3027;
 const AUTH: u16 = 3000;
 const QUERY: u16 = 3001;
 const CLOSE: u16 = 3003;
@@ -114,6 +116,30 @@ impl Request {
         let mut arguments = [0; 16];
         arguments[1] = CONFIG;
         Self::new(QUERY, arguments, names.as_bytes())
+    }
+
+    /// Asks for the checksum of a file, of whatever kind the server has.
+    pub(super) fn checksum(path: &str) -> Self {
+        const CHECKSUM: u8 = 3;
+        let mut arguments = [0; 16];
+        arguments[1] = CHECKSUM;
+        Self::new(QUERY, arguments, path.as_bytes())
+    }
+
+    /// Asks which servers have a path, by their names.
+    pub(super) fn locate(path: &str) -> Self {
+        const NAMES: u16 = 0x0100;
+        let mut arguments = [0; 16];
+        arguments[..2].copy_from_slice(&NAMES.to_be_bytes());
+        Self::new(LOCATE, arguments, path.as_bytes())
+    }
+
+    /// Lists a folder, with the status of all that is in it.
+    pub(super) fn list(path: &str) -> Self {
+        const WITH_STATUS: u8 = 2;
+        let mut arguments = [0; 16];
+        arguments[15] = WITH_STATUS;
+        Self::new(DIRLIST, arguments, path.as_bytes())
     }
 
     /// Opens a file for reading; the answer says its size.

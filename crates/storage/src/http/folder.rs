@@ -1,0 +1,129 @@
+//! What is in a folder at an HTTP or WebDAV server, and what such a server says of a file beside its bytes.
+
+use std::io::Read;
+
+use branchline_trace::journal;
+
+use super::client::{client, Answer, Client};
+use super::file::{http_place, Place};
+use crate::fault::{Fault, Result};
+use crate::limits::LISTING_BYTES_MAX;
+use crate::listing::ListingForm;
+use crate::retry::with_retries;
+use crate::settings::Settings;
+use crate::url::Url;
+use crate::StorageErrorKind;
+
+/// A folder as a server shows it.
+pub(crate) struct FolderAnswer {
+    pub(crate) form: ListingForm,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Lists the folder at `url`: by WebDAV, or else what a browser would see.
+pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<FolderAnswer> {
+    let mut place = http_place(url)?;
+    if Url::parse(&place.url)?.query.is_none() && !place.url.ends_with('/') {
+        place.url.push('/');
+    }
+    let client = client()?;
+    with_retries(settings, |_| {
+        let mut answer = asked(&client, &place, "PROPFIND", &[("Depth", "1")], settings)?;
+        match answer.status() {
+            207 => return Ok(FolderAnswer { form: ListingForm::Webdav, body: body_of(&mut answer)? }),
+            401 | 403 | 404 | 410 | 500.. => return Err(answer.refusal(&place.leave)),
+            _ => {}
+        }
+        let mut answer = asked(&client, &place, "GET", &[("Accept", "application/json, text/html;q=0.5")], settings)?;
+        if answer.status() != 200 {
+            return Err(answer.refusal(&place.leave));
+        }
+        let form = match answer.header("content-type").unwrap_or_default() {
+            kind if kind.starts_with("application/json") => ListingForm::Json,
+            kind if kind.starts_with("text/html") => ListingForm::Html,
+            _ => {
+                let reason = format!("{} shows no list of what is in it", answer.server());
+                return Err(Fault::new(StorageErrorKind::Refused, reason));
+            }
+        };
+        Ok(FolderAnswer { form, body: body_of(&mut answer)? })
+    })
+}
+
+fn asked(
+    client: &Client,
+    place: &Place,
+    method: &'static str,
+    headers: &[(&str, &str)],
+    settings: &Settings,
+) -> Result<Answer> {
+    let told = journal::request(method, &place.path, &place.name, std::iter::empty());
+    client.call(method, &place.url, headers, &place.leave, told, settings)
+}
+
+/// The whole body of an answer that is no data.
+pub(crate) fn body_of(answer: &mut Answer) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    let result = answer.body().take(LISTING_BYTES_MAX + 1).read_to_end(&mut body);
+    result.map_err(|error| answer.broken(&error))?;
+    if body.len() as u64 > LISTING_BYTES_MAX {
+        return Err(answer.nonsense("a list without end"));
+    }
+    answer.got(body.len() as u64);
+    Ok(body)
+}
+
+/// The time of the last change of a file, from a server that tells it by WebDAV alone, as XRootD's does.
+pub(super) fn last_modified(client: &Client, place: &Place, settings: &Settings) -> Option<String> {
+    let mut answer = asked(client, place, "PROPFIND", &[("Depth", "0")], settings).ok()?;
+    if answer.status() != 207 {
+        return None;
+    }
+    let body = body_of(&mut answer).ok()?;
+    let text = String::from_utf8_lossy(&body);
+    // `<lp1:getlastmodified>2026-11-21T08:00:00Z</lp1:getlastmodified>`, with whatever stands for its namespace.
+    let (_, rest) = text.split_once("getlastmodified")?;
+    let (_, rest) = rest.split_once('>')?;
+    let found = rest.split('<').next()?.trim();
+    let is_time =
+        !found.is_empty() && found.len() < 64 && found.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    is_time.then(|| found.to_owned())
+}
+
+/// The checksum of a file and its kind, as `adler32:0a1b2c3d`, from a server that says one (RFC 3230).
+pub(super) fn digest(client: &Client, place: &Place, settings: &Settings) -> Option<String> {
+    let answer = asked(client, place, "HEAD", &[("Want-Digest", "adler32, crc32c;q=0.5, md5;q=0.3")], settings).ok()?;
+    if answer.status() != 200 {
+        return None;
+    }
+    let (kind, value) = answer.header("digest")?.split(',').next()?.trim().split_once('=')?;
+    checksum(kind, value)
+}
+
+/// As it is compared: kinds and hexadecimal digits in small letters, without zeros in front, which some leave out.
+pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
+    let (kind, value) = (kind.trim().to_ascii_lowercase(), value.trim());
+    let is_hexadecimal = value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let value = match kind.as_str() {
+        "adler32" | "crc32" | "crc32c" if is_hexadecimal => {
+            value.to_ascii_lowercase().trim_start_matches('0').to_owned()
+        }
+        "md5" if is_hexadecimal && value.len() == 32 => value.to_ascii_lowercase(),
+        _ => return None,
+    };
+    Some(format!("{kind}:{value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checksum;
+
+    #[test]
+    fn checksums_are_compared_however_they_are_written() {
+        let adler = Some("adler32:a1b2c3".to_owned());
+        assert_eq!(checksum("ADLER32", "00A1B2C3"), adler);
+        assert_eq!(checksum("adler32", " a1b2c3 "), adler);
+        assert_eq!(checksum("md5", "xyz"), None);
+        assert_eq!(checksum("unixsum", "12"), None);
+    }
+}

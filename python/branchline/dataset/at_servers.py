@@ -1,0 +1,193 @@
+"""Patterns, folders and sizes of files at servers, from what these say is in their folders."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
+
+from branchline import _core
+from branchline.dataset.files import DataFile
+from branchline.dataset.listings import Entry, encoded, list_folder
+from branchline.errors import BranchlineError, DatasetError, MissingFileError
+from branchline.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
+from branchline.locations import is_url, without_secrets
+
+# What stands for other letters in a URL, in which a question mark has another meaning.
+MAGIC = re.compile(r"[*\[]")
+ANY_FOLDERS = "**"
+#: Schemes where a folder says the sizes of all files in it in a request or two.
+TELLING_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
+
+Given, Made = TypeVar("Given"), TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that matches: its URL, and its size if the server tells."""
+
+    url: str
+    size_bytes: int | None
+
+
+def is_url_pattern(url: str) -> bool:
+    """True for a URL that stands for the files that match it: with `*` or `[...]` in its path, or a slash at its end,
+    which means all ROOT files below.
+    """
+    path, query = _path_of(url)
+    return bool(MAGIC.search(path)) or (path.endswith("/") and len(path.strip("/")) > 0 and not query)
+
+
+def expand_url(url: str) -> list[Found]:
+    """The files at a server that match a pattern, sorted by name.
+
+    Raises DatasetError if there are none, and what listing folders raises.
+    """
+    path, query = _path_of(url)
+    before = url[: len(url) - len(path) - len(query)]
+    scheme = before.split("://", 1)[0].lower()
+    parts = path.split("/")
+    if not parts[-1]:
+        parts[-1:] = [ANY_FOLDERS, "*.root"]
+    first = next(index for index, part in enumerate(parts) if MAGIC.search(part))
+    walk = _Walk(scheme)
+    found = walk.matching(["/".join([before, *parts[1:first]] if first > 0 else [before])], parts[first:])
+    if not found:
+        raise DatasetError(
+            f"no file matches {without_secrets(url)}", hint="the folder there can be listed, and has none"
+        )
+    return sorted((Found(one.url + query, one.size_bytes) for one in found), key=lambda one: one.url)
+
+
+def _path_of(url: str) -> tuple[str, str]:
+    """From the slash behind host and port on, and the query with its question mark; a key of S3 has none."""
+    scheme, _, rest = url.partition("://")
+    path = "/" + rest.partition("/")[2] if "/" in rest else ""
+    if scheme.lower() in ("s3", "hdfs"):
+        return path, ""
+    path, mark, query = path.partition("?")
+    return path, mark + query
+
+
+class _Walk:
+    """Goes down from folder to folder, several at a time."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
+        self._listed = 0
+
+    def matching(self, folders: Sequence[str], parts: Sequence[str]) -> list[Found]:
+        """The files below these folders that match the parts of a path, the first of which is a pattern."""
+        part, *rest = parts
+        if part == ANY_FOLDERS:
+            return self._at_any_depth(folders, rest or ["*"])
+        entries = self._entries(folders)
+        if not rest:
+            return [Found(url, one.size_bytes) for url, one in entries if not one.is_folder and _fits(one.name, part)]
+        below = [url for url, one in entries if one.is_folder and _fits(one.name, part)]
+        while rest and len(rest) > 1 and not MAGIC.search(rest[0]):
+            below, rest = [f"{one}/{rest[0]}" for one in below], rest[1:]
+        # A folder that has no such folder in it is no failure.
+        return self.matching(below, rest) if below else []
+
+    def _at_any_depth(self, folders: Sequence[str], rest: Sequence[str]) -> list[Found]:
+        found: dict[str, Found] = {}
+        while folders:
+            found |= {one.url: one for one in self.matching(folders, rest)}
+            folders = [url for url, one in self._entries(folders) if one.is_folder and not one.name.startswith(".")]
+        return list(found.values())
+
+    def _entries(self, folders: Sequence[str]) -> Iterator[tuple[str, Entry]]:
+        self._listed += len(folders)
+        if self._listed > FOLDERS_LISTED_MAX:
+            raise DatasetError(
+                f"there are more than {FOLDERS_LISTED_MAX} folders to look into at {without_secrets(folders[0])}",
+                hint="write a pattern that is closer to the files, or a list of them",
+            )
+        is_first = self._listed == len(folders)
+        for folder, entries in zip(
+            folders, _together(lambda one: _listed(one, must_be=is_first), folders), strict=True
+        ):
+            yield from ((f"{folder}/{encoded(one.name, self._scheme)}", one) for one in entries)
+
+
+def _listed(folder: str, *, must_be: bool) -> list[Entry]:
+    try:
+        return list_folder(folder + "/")
+    except MissingFileError:
+        if must_be:
+            raise
+        return []
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """As a shell has it: what is hidden is meant only if the pattern says so."""
+    is_hidden = name.startswith(".") and not pattern.startswith(".")
+    return not is_hidden and fnmatch.fnmatchcase(name, pattern)
+
+
+def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
+    """The files, those at servers with their sizes where these tell them in a few requests, and marked as missing where
+    they say that there is no such file. What cannot be found out is left as it is: reading will say why.
+    """
+    unknown = [one for one in files if is_url(one.path) and one.size_bytes is None]
+    folders: dict[str, list[DataFile]] = {}
+    for one in unknown:
+        if one.opens.split("://", 1)[0].lower() in TELLING_SIZES and not _path_of(_first_url(one))[1]:
+            folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
+    many = [folder for folder, inside in folders.items() if len(inside) > 1]
+    sizes: dict[str, int | None] = {}
+    for folder, entries in zip(many, _together(_sizes_in, many), strict=True):
+        sizes |= {f"{folder}/{name}": size for name, size in entries.items()}
+    left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in sizes))
+    left = list(islice(left, SIZES_ASKED_MAX))
+    absent: set[str] = set()
+    for url, size in zip(left, _together(_size_of, left), strict=True):
+        if size == _ABSENT:
+            absent.add(url)
+        else:
+            sizes[url] = size
+    return [_sized(one, sizes, absent) for one in files]
+
+
+def _sized(one: DataFile, sizes: dict[str, int | None], absent: set[str]) -> DataFile:
+    if not is_url(one.path) or one.size_bytes is not None:
+        return one
+    url = _first_url(one)
+    return replace(one, size_bytes=sizes.get(url), is_absent=url in absent)
+
+
+def _first_url(one: DataFile) -> str:
+    return one.location or one.path
+
+
+def _sizes_in(folder: str) -> dict[str, int | None]:
+    try:
+        return {one.name: one.size_bytes for one in list_folder(folder + "/", once=True) if not one.is_folder}
+    except BranchlineError:
+        return {}
+
+
+_ABSENT = -1
+
+
+def _size_of(url: str) -> int | None:
+    try:
+        return _core.size_of(url)
+    except MissingFileError:
+        return _ABSENT
+    except BranchlineError:
+        return None
+
+
+def _together(work: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
+    """What becomes of each, in their order; most of the work is waiting."""
+    given = list(given)
+    if len(given) < 2:
+        return [work(one) for one in given]
+    with ThreadPoolExecutor(min(len(given), FOLDERS_LISTED_TOGETHER), "branchline-listing") as threads:
+        return list(threads.map(work, given))
