@@ -14,7 +14,6 @@ import uproot
 from tests.peers.peers import missing, shared_data
 
 from branchline import Access, File
-from branchline.errors import MemoryLimitError
 from branchline.tree import ChunkStream, Source
 
 BRANCHES = 12
@@ -153,10 +152,16 @@ def test_baskets_are_read_once_however_they_are_asked_for(files: list[Path]) -> 
     assert far["bytes_read"] <= usual["bytes_read"] + 2**20 + 2**17
 
 
-def test_prefetch_refuses_a_file_that_memory_does_not_hold(files: list[Path]) -> None:
-    stream = ChunkStream([Source(str(files[0]))], None, step_size=100, memory_limit="2 MiB", access="prefetch")
-    with stream, pytest.raises(MemoryLimitError, match=r"memory_limit"):
-        list(stream)
+def test_a_file_that_memory_does_not_hold_is_not_prefetched_and_that_is_said(files: list[Path]) -> None:
+    wanted: dict[str, Any] = {"step_size": 100, "memory_limit": "4 MiB", "threads": 1}
+    remarks, values = {}, {}
+    for mode in ("planned", "prefetch"):
+        with ChunkStream([Source(str(files[0]))], ["b3"], access=mode, **wanted) as stream:
+            values[mode] = [chunk["b3"].tolist() for chunk in stream]
+        remarks[mode] = stream.records()["files"][0]["remarks"]
+    assert values["prefetch"] == values["planned"]
+    assert remarks["planned"] == []
+    assert "not prefetched" in remarks["prefetch"][0]
 
 
 def test_closing_early_ends_what_was_asked_for(files: list[Path]) -> None:

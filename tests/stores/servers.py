@@ -234,6 +234,9 @@ http {{
         location /one-range/ {{ alias {data}/; max_ranges 1; }}
         location /no-ranges/ {{ alias {data}/; max_ranges 0; }}
         location /moved/ {{ rewrite ^/moved/(.*)$ http://localhost:{port}/$1 redirect; }}
+        location /no-versions/ {{ alias {data}/; etag off; add_header Last-Modified ""; }}
+        location /json/ {{ alias {data}/; autoindex on; autoindex_format json; }}
+        location /page/ {{ alias {data}/; autoindex on; }}
         location /round/ {{ rewrite ^ /round/ redirect; }}
         location /guarded/ {{
             if ($http_authorization != "Bearer {token}") {{ return 403; }}

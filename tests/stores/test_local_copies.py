@@ -17,7 +17,7 @@ import awkward as ak
 import hist
 import pytest
 from tests.stores.conftest import BYTES_COUNT, Served
-from tests.stores.servers import Folder, Nginx
+from tests.stores.servers import Folder, Nginx, xrootd_with_http
 
 import branchline
 from branchline import Access
@@ -115,8 +115,27 @@ def test_a_file_that_has_changed_at_the_server_is_read_anew(served: Served, own_
         server.kill()
 
 
+def test_a_file_behind_xrootd_s_http_is_kept_until_it_changes(
+    served: Served, own_folder: Folder, tmp_path: Path
+) -> None:
+    """Its answers to GET tell nothing of versions; WebDAV does, asked by who keeps copies alone."""
+    data = own_folder.below("data")
+    server, port = xrootd_with_http(own_folder.below("xrootd"), data, served.shim)
+    access = Access(cache_dir=str(tmp_path))
+    try:
+        server.start()
+        for seconds, content in ((1_000_000, b"first" * 1000), (2_000_000, b"other" * 1000)):
+            (data / "f.bin").write_bytes(content)
+            os.utime(data / "f.bin", (seconds, seconds))
+            for moved in (len(content), 0):
+                store = Store(f"http://127.0.0.1:{port}/f.bin", access)
+                assert store.read([(0, len(content))])[::2] == ([content], moved)
+    finally:
+        server.kill()
+
+
 def test_a_server_that_tells_no_versions_is_not_cached_and_that_is_said(served: Served, tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{served.xrootd_http_port}/small.root"
+    url = f"http://127.0.0.1:{served.nginx.port}/no-versions/small.root"
     access = Access(cache_dir=str(tmp_path / "cache"))
     for number in range(2):
         found = branchline.run([Spectra()], [f"{url}:events"], tmp_path / f"{number}", access=access, workers=1)

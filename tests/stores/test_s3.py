@@ -213,3 +213,52 @@ def test_an_object_that_was_replaced_is_not_mixed_with_the_old_one(moto: Moto, m
 def test_the_storage_element_is_the_server_and_the_bucket(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
     set_s3(monkeypatch, moto)
     assert Store("s3://data/small.root").name == f"s3://127.0.0.1:{moto.port}/data"
+
+
+def test_keys_are_lent_for_a_token_of_another_place(
+    served: Served, moto: Moto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("a.token.of-somebody\n")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto.endpoint)
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(token))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader-of-files")
+    moto.put("closed.bin", b"only for users", is_open=False)
+    before = len(moto.requests)
+    for _ in range(2):
+        assert Store("s3://data/closed.bin").read([(0, 14)])[0] == [b"only for users"]
+    made = moto.requests[before:]
+    assert sum("POST / " in one for one in made) == 1
+    # What is lent is signed with its token, which moto does not look at; a profile has the same words.
+    config = tmp_path / "config"
+    config.write_text(
+        f"[profile lent]\nweb_identity_token_file = {token}\nrole_arn = arn:aws:iam::1:role/another\n"
+        f"endpoint_url = {moto.endpoint}\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    assert Store("s3://lent@data/closed.bin").size_bytes == 14
+    token.unlink()
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/other")
+    with pytest.raises(StorageError, match=r"no keys for S3 were lent: the token in .* cannot be read"):
+        Store("s3://data/closed.bin")
+
+
+@pytest.mark.parametrize("status", ["403 Forbidden", "200 OK"])
+def test_a_service_that_lends_nothing_is_named_and_tells_no_secret(
+    status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("a.very-secret.token")
+    said = b"<ErrorResponse><Error><Code>InvalidIdentityToken</Code><Message>a.very-secret.token</Message></Error>"
+
+    def script(_number: int, connection: socket.socket) -> None:
+        while http_request(connection):
+            connection.sendall(answer(status, "Content-Type: text/xml", body=said))
+
+    with scripted(script) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(token))
+        monkeypatch.setenv("AWS_ROLE_ARN", f"arn:aws:iam::1:role/{status[:3]}")
+        with pytest.raises(StorageError, match=r"InvalidIdentityToken|what holds no keys") as caught:
+            Store("s3://data/f.bin")
+    assert "very-secret" not in str(caught.value)

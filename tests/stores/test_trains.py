@@ -11,6 +11,7 @@ import pytest
 from tests.stores.conftest import Served
 
 import branchline
+from branchline.errors import MissingFileError
 
 
 class Spectra:
@@ -62,8 +63,8 @@ def test_many_files_at_a_server_give_the_same_for_any_number_of_workers(served: 
 def test_a_file_that_is_not_there_is_skipped_if_that_was_asked_for(kind: str, served: Served, tmp_path: Path) -> None:
     base = places(served)[kind]
     files = [f"{base}/small.root:events", f"{base}/absent.root:events"]
-    with pytest.warns(UserWarning, match=r"absent\.root: cannot be opened: there is no such file"):
-        assert branchline.run([Spectra()], files, tmp_path / "strict", workers=1).exit_code
+    with pytest.raises(MissingFileError, match=r"1 of 2 files of the dataset are not there: .*absent\.root"):
+        branchline.run([Spectra()], files, tmp_path / "strict", workers=1)
     with pytest.warns(UserWarning, match=r"skipped .*absent\.root"):
         result = branchline.run([Spectra()], files, tmp_path / "lax", skip_bad_files=True, workers=1)
     assert result.outputs["spectra"].sum() > 0

@@ -92,6 +92,7 @@ impl Opening {
     ) -> Result<(Arc<File>, Option<Lease>)> {
         // All of it is due until it is there.
         let mut due = None;
+        let mut is_too_large = false;
         let mut extent = |name: &str, size: u64| {
             if let Some(tail) = self.tail_of(name, size) {
                 return Ok(Extent::Ends(tail));
@@ -106,7 +107,10 @@ impl Opening {
             *not_opened = Some(match (leased, room) {
                 (Ok(lease), _) => return Ok(Extent::Whole(Some(lease))),
                 // Beside a chunk of many entries there may be room for parts of the file.
-                (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => return self.without_room(path, size),
+                (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => {
+                    is_too_large = true;
+                    return Ok(Extent::Ends(TAIL_BYTES));
+                }
                 (Err(Refusal::TooLarge), FileRoom::Ahead(..)) => NotOpened::NoRoom,
                 (Err(Refusal::Closed), _) => NotOpened::Closed,
             });
@@ -114,16 +118,10 @@ impl Opening {
         };
         let opened = File::open_as(path, &self.options.access, &mut extent);
         drop(due);
-        opened
-    }
-
-    fn without_room(&self, path: &str, size: u64) -> Result<Extent> {
-        if self.options.access.mode != AccessMode::Prefetch {
-            return Ok(Extent::Ends(TAIL_BYTES));
+        if let (Ok((file, _)), true, AccessMode::Prefetch) = (&opened, is_too_large, self.options.access.mode) {
+            file.remarks().add(NOT_PREFETCHED.to_owned());
         }
-        let message = format!("a file of {size} bytes does not fit into the memory that reading may take");
-        let hint = "read it with another access than prefetch, or with a larger memory_limit";
-        Err(ReadError::new(ReadErrorKind::MemoryLimit, path, message).with_hint(hint))
+        opened
     }
 
     /// How much is read of the end of a file of this size at this storage element; None if it is better read whole.
@@ -175,6 +173,10 @@ fn select(tree: &Tree, options: &Options) -> Result<Vec<usize>> {
 fn is_absence(error: &ReadError) -> bool {
     matches!(error.kind, ReadErrorKind::NoSuchKey | ReadErrorKind::Unsupported)
 }
+
+/// What is remarked of a file that is not read as was asked for.
+const NOT_PREFETCHED: &str =
+    "read as planned, not prefetched: whole files are larger than the memory that reading may take, see --memory-limit";
 
 /// A source that is being opened ahead.
 pub(crate) struct Slot {

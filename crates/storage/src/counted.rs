@@ -8,16 +8,28 @@ use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
 /// What stores had to remark, for those who ask when the file is closed already.
 #[derive(Debug, Clone, Default)]
-pub struct Remarks(Arc<Mutex<Vec<String>>>);
+pub struct Remarks(Arc<Mutex<Both>>);
+
+#[derive(Debug, Default)]
+struct Both {
+    of_stores: Vec<String>,
+    of_readers: Vec<String>,
+}
 
 impl Remarks {
     /// All of them, each a sentence without a full stop.
     pub fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let both = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        both.of_stores.iter().chain(&both.of_readers).cloned().collect()
+    }
+
+    /// Adds what who reads from a store has to remark.
+    pub fn add(&self, remark: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).of_readers.push(remark);
     }
 
     fn set(&self, remarks: Vec<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).of_stores = remarks;
     }
 }
 

@@ -40,7 +40,7 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_access(**given: Any) -> None:
         values = {field.name: given.pop(name) for name, field in zip(names, fields, strict=True)}
-        with _traced(given.pop("trace_to")):
+        with traced(given.pop("trace_to")):
             command(access=functools.partial(Access, **values), **given)
 
     hints = get_type_hints(command, include_extras=True)
@@ -49,18 +49,18 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=_option(field))
         for name, field in zip(names, fields, strict=True)
     ]
-    options.append(inspect.Parameter("trace_to", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_TRACE))
+    options.append(inspect.Parameter("trace_to", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TRACE))
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.name != "access"]
     with_access.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
     with_access.__annotations__ = {one.name: one.annotation for one in [*parameters, *options]}
     return with_access
 
 
-_TRACE = Annotated[Path | None, Option("--trace", help="Record every request in this file.", panel=_PANEL)]
+TRACE = Annotated[Path | None, Option("--trace", help="Record every request in this file.", panel=_PANEL)]
 
 
 @contextmanager
-def _traced(path: Path | None) -> Iterator[None]:
+def traced(path: Path | None) -> Iterator[None]:
     """Records what is read inside, if that is wanted, and says where."""
     if path is None:
         yield

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TypeVar
 
 from branchline import _core
@@ -39,7 +38,7 @@ def is_url_pattern(url: str) -> bool:
     which means all ROOT files below.
     """
     path, query = _path_of(url)
-    return bool(MAGIC.search(path)) or (path.endswith("/") and len(path.strip("/")) > 0 and not query)
+    return bool(MAGIC.search(path)) or (path.endswith("/") and not query)
 
 
 def expand_url(url: str) -> list[Found]:
@@ -144,7 +143,8 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
     for folder, entries in zip(many, _together(_sizes_in, many), strict=True):
         sizes |= {f"{folder}/{name}": size for name, size in entries.items()}
     left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in sizes))
-    left = list(islice(left, SIZES_ASKED_MAX))
+    if len(left) > SIZES_ASKED_MAX:
+        left = []
     absent: set[str] = set()
     for url, size in zip(left, _together(_size_of, left), strict=True):
         if size == _ABSENT:

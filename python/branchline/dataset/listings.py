@@ -22,11 +22,18 @@ IS_FOLDER = 2
 
 @dataclass(frozen=True)
 class Entry:
-    """A name in a folder, decoded; ``size_bytes`` is None where the server does not tell."""
+    """A name in a folder, decoded; ``size_bytes`` is None where the server does not tell.
+
+    Raises ValueError for what is no name.
+    """
 
     name: str
     is_folder: bool
     size_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if "/" in self.name or "\0" in self.name or (self.size_bytes or 0) < 0:
+            raise ValueError("no name of a file")
 
 
 def list_folder(url: str, *, once: bool = False) -> list[Entry]:

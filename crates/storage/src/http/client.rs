@@ -5,9 +5,13 @@ use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_trace::journal;
+use ureq::config::ConfigBuilder;
+use ureq::http::request::Builder;
 use ureq::http::{Request, Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
-use ureq::{Agent, Body, BodyReader, ResponseExt};
+use ureq::typestate::HttpCrateScope;
+use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
+use ureq_proto::client::header_raw;
 
 use super::leave::Leave;
 use crate::fault::{Fault, Result};
@@ -147,30 +151,40 @@ impl Client {
         settings: &Settings,
     ) -> Result<Answer> {
         let server = Url::parse(url)?.address();
-        let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let request = self.request(method, url, headers, leave)?.body(()).map_err(|_| bad_url())?;
+        let request = self.agent.configure_request(request).allow_non_standard_methods(true);
+        let response = self.agent.run(configured(request, leave, settings));
+        self.answered(server, response, told)
+    }
+
+    /// Sends a form, of which no trace is made.
+    pub(crate) fn post(&self, url: &str, form: &str, leave: &Leave, settings: &Settings) -> Result<Answer> {
+        let server = Url::parse(url)?.address();
+        let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+        let request = self.request("POST", url, &headers, leave)?.body(form).map_err(|_| bad_url())?;
+        let response = self.agent.run(configured(self.agent.configure_request(request), leave, settings));
+        self.answered(server, response, None)
+    }
+
+    fn request(&self, method: &'static str, url: &str, headers: &[(&str, &str)], leave: &Leave) -> Result<Builder> {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            // As they are written, for the same servers as above.
+            request = header_raw(request, name, value.as_bytes());
         }
         for (name, value) in leave.headers(method, url)? {
-            request = request.header(name, value);
+            request = header_raw(request, name, value.as_bytes());
         }
-        let bad_url = |_| Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL");
-        let request = request.body(()).map_err(bad_url)?;
-        let request = self.agent.configure_request(request);
-        let request = request
-            .allow_non_standard_methods(true)
-            .max_redirects(redirects)
-            .max_redirects_will_error(redirects > 0)
-            .timeout_connect(Some(settings.connect_timeout))
-            .timeout_resolve(Some(settings.connect_timeout))
-            .timeout_recv_response(Some(settings.silence))
-            .timeout_per_read(Some(settings.silence))
-            .timeout_per_write(Some(settings.silence))
-            .timeout_global(Some(settings.patience(limits::LISTING_BYTES_MAX)))
-            .build();
-        let response = self.agent.run(request).map_err(|error| from_ureq(&server, error))?;
-        let mut told = told;
+        Ok(request)
+    }
+
+    fn answered(
+        &self,
+        server: String,
+        response: std::result::Result<Response<Body>, ureq::Error>,
+        mut told: Option<journal::Request>,
+    ) -> Result<Answer> {
+        let response = response.map_err(|error| from_ureq(&server, error))?;
         if let Some(told) = &mut told {
             told.first_byte();
             let status = response.status();
@@ -188,6 +202,29 @@ impl Client {
     pub(crate) fn ask_for_one_range_only(&self, server: &str) {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned());
     }
+}
+
+fn bad_url() -> Fault {
+    Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL")
+}
+
+/// With the deadlines of the settings.
+fn configured<S: AsSendBody>(
+    request: ConfigBuilder<HttpCrateScope<S>>,
+    leave: &Leave,
+    settings: &Settings,
+) -> Request<S> {
+    let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+    request
+        .max_redirects(redirects)
+        .max_redirects_will_error(redirects > 0)
+        .timeout_connect(Some(settings.connect_timeout))
+        .timeout_resolve(Some(settings.connect_timeout))
+        .timeout_recv_response(Some(settings.silence))
+        .timeout_per_read(Some(settings.silence))
+        .timeout_per_write(Some(settings.silence))
+        .timeout_global(Some(settings.patience(limits::LISTING_BYTES_MAX)))
+        .build()
 }
 
 impl Answer {
@@ -259,7 +296,7 @@ impl Answer {
     }
 
     /// The word for what is wrong in an answer of S3, `<Error><Code>NoSuchBucket</Code>...`, if it has one.
-    fn error_code(&mut self) -> Option<String> {
+    pub(crate) fn error_code(&mut self) -> Option<String> {
         if !self.header("content-type").is_some_and(|kind| kind.contains("xml")) {
             return None;
         }

@@ -103,7 +103,7 @@ mod tests {
 
     fn profile(endpoint: Option<&str>, has_path_style: Option<bool>) -> Profile {
         let endpoint = endpoint.map(str::to_owned);
-        Profile { keys: None, region: "eu-west-1".to_owned(), endpoint, has_path_style }
+        Profile { keys: None, region: "eu-west-1".to_owned(), endpoint, has_path_style, identity: None }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::address::{Bucket, Object};
+use super::lent::borrow;
 use super::profile::{profile, Profile};
 use super::sign::{encoded_query, signed, Keys, Request};
 use crate::fault::{Fault, Result};
@@ -55,6 +56,12 @@ impl Signer {
     }
 }
 
+/// The leave of who shows nothing.
+pub(super) fn unsigned() -> Leave {
+    let (region, host, path) = Default::default();
+    Leave::Signature(Signer { keys: None, region, host, path, query: Vec::new() })
+}
+
 /// Opens the object `s3://bucket/key`.
 pub(crate) fn open_s3(path: &str, settings: &Settings) -> crate::Result<HttpFile> {
     try_open(path, settings).map_err(|fault| fault.at(path, None))
@@ -67,6 +74,7 @@ fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
     }
     let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
+    borrow(&client, &mut profile, settings)?;
     let refused = match HttpFile::open_at(place_of(path, &object, &profile)?, &client, settings.clone()) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => fault,
         done => return done,
@@ -104,6 +112,7 @@ pub(crate) fn list_s3(path: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let object = Object::parse(path)?;
     let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
+    borrow(&client, &mut profile, settings)?;
     match list_pages(&client, &object, &profile, settings) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => {
             match true_region(&client, &object, &profile, settings)? {

@@ -3,6 +3,7 @@
 
 mod address;
 mod file;
+mod lent;
 mod profile;
 mod sign;
 

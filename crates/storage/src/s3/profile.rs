@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::lent::WebIdentity;
 use super::sign::Keys;
 use crate::fault::{Fault, Result};
 use crate::limits::AWS_FILE_BYTES_MAX;
@@ -19,6 +20,8 @@ pub(super) struct Profile {
     pub(super) endpoint: Option<String>,
     /// Whether the bucket stands in the path of a URL, and not before the host; None if that is left to us.
     pub(super) has_path_style: Option<bool>,
+    /// By what keys are borrowed where there are none.
+    pub(super) identity: Option<WebIdentity>,
 }
 
 /// The sections of the files.
@@ -73,15 +76,32 @@ fn profile_from(named: Option<&str>, set: &dyn Fn(&str) -> Option<String>, home:
     };
     let is_anonymous =
         ["AWS_NO_SIGN_REQUEST", "AWS_SKIP_SIGNATURE"].iter().any(|name| set(name).is_some_and(|value| is_true(&value)));
-    let keys = if is_anonymous { None } else { keys(&variable, &of_profile, &name)? };
+    let sts = variable("AWS_ENDPOINT_URL_STS").or_else(|| variable("AWS_ENDPOINT_URL"));
+    let identity = web_identity(&variable, &of_profile, sts.or_else(|| of_profile("endpoint_url")));
+    let keys = if is_anonymous { None } else { keys(&variable, &of_profile, &name, identity.is_some())? };
+    let identity = identity.filter(|_| keys.is_none() && !is_anonymous);
     let region = checked("the region", region.unwrap_or_else(|| USUAL_REGION.to_owned()))?;
-    Ok(Profile { keys, region, endpoint, has_path_style: by_host.map(|by_host| !by_host).or(by_config) })
+    Ok(Profile { keys, region, endpoint, has_path_style: by_host.map(|by_host| !by_host).or(by_config), identity })
+}
+
+/// The token and the role of the environment, or of the profile.
+fn web_identity(
+    variable: &dyn Fn(&str) -> Option<String>,
+    of_profile: &dyn Fn(&str) -> Option<String>,
+    endpoint: Option<String>,
+) -> Option<WebIdentity> {
+    let find = |name: &str, key: &str| variable(name).or_else(|| of_profile(key));
+    let token_file = find("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file")?;
+    let role = find("AWS_ROLE_ARN", "role_arn")?;
+    let session = find("AWS_ROLE_SESSION_NAME", "role_session_name").unwrap_or_else(|| "branchline".to_owned());
+    Some(WebIdentity { token_file, role, session, endpoint })
 }
 
 fn keys(
     variable: &dyn Fn(&str) -> Option<String>,
     of_profile: &dyn Fn(&str) -> Option<String>,
     name: &str,
+    can_borrow: bool,
 ) -> Result<Option<Keys>> {
     let pair = |find: &dyn Fn(&str) -> Option<String>, id: &str, secret: &str, token: &str| {
         let checked_token = || find(token).map(|value| checked("the session's token", value)).transpose();
@@ -100,6 +120,9 @@ fn keys(
     }
     if let Some(keys) = pair(of_profile, "aws_access_key_id", "aws_secret_access_key", "aws_session_token")? {
         return Ok(Some(keys));
+    }
+    if can_borrow {
+        return Ok(None);
     }
     match OTHER_SOURCES.iter().find(|source| of_profile(source).is_some()) {
         None => Ok(None),

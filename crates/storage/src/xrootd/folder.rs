@@ -72,7 +72,9 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
     let one = |word: &str| {
         let address = word.get(2..)?;
         let (host, port) = split_address(address)?;
-        let host = host.strip_prefix("::ffff:").unwrap_or(host).to_owned();
+        // An old address that is written as a new one.
+        let old = host.strip_prefix("::ffff:").or_else(|| host.strip_prefix("::")).filter(|old| old.contains('.'));
+        let host = old.unwrap_or(host).to_owned();
         let server = Server { host, port: port.unwrap_or(PORT), ..entry.clone() };
         Some((*word.as_bytes().first()?, server))
     };
@@ -113,8 +115,9 @@ mod tests {
     #[test]
     fn servers_are_taken_from_what_a_redirector_says() {
         let entry = Server { host: "r".to_owned(), port: 1094, secure: false, user: None };
-        let found = locations(b"Sr[::ffff:10.0.0.1]:1095 Mw[::1]:1213 Swnode.site:7 x Sr[::1\0", &entry);
+        let found =
+            locations(b"Sr[::ffff:10.0.0.1]:1095 Mw[::1]:1213 Swnode.site:7 x Sr[::127.0.0.3]:9 Sr[::1\0", &entry);
         let shown: Vec<String> = found.iter().map(|(kind, one)| format!("{} {one}", char::from(*kind))).collect();
-        assert_eq!(shown, ["S 10.0.0.1:1095", "M [::1]:1213", "S node.site:7"]);
+        assert_eq!(shown, ["S 10.0.0.1:1095", "M [::1]:1213", "S node.site:7", "S 127.0.0.3:9"]);
     }
 }

@@ -1,0 +1,100 @@
+//! Keys that are lent for an hour to who shows a token of another place (AWS STS, `AssumeRoleWithWebIdentity`), as pods
+//! of Kubernetes and users of Ceph with OpenID Connect get them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::file::unsigned;
+use super::profile::Profile;
+use super::sign::{encoded_query, Keys};
+use crate::fault::{Fault, Result};
+use crate::http::{body_of, Client};
+use crate::limits::AWS_FILE_BYTES_MAX;
+use crate::retry::with_retries;
+use crate::settings::Settings;
+use crate::url::Url;
+use crate::StorageErrorKind;
+
+/// Where the token is, and which role it is to be shown for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct WebIdentity {
+    pub(super) token_file: String,
+    pub(super) role: String,
+    pub(super) session: String,
+    /// The URL of the service; None for Amazon's own.
+    pub(super) endpoint: Option<String>,
+}
+
+/// How long keys are lent, and how long they are used.
+const LENT_SECONDS: &str = "3600";
+const USED: Duration = Duration::from_secs(2700);
+
+static LENT: Mutex<Option<HashMap<WebIdentity, (Instant, Keys)>>> = Mutex::new(None);
+
+/// Gives a profile the keys that are lent to it, if it has no others.
+pub(super) fn borrow(client: &Client, profile: &mut Profile, settings: &Settings) -> Result<()> {
+    let Some(identity) = &profile.identity else { return Ok(()) };
+    let known = LENT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().get(identity).cloned();
+    let keys = match known.filter(|(since, _)| since.elapsed() < USED) {
+        Some((_, keys)) => keys,
+        None => {
+            let keys = ask(client, identity, &profile.region, settings)?;
+            let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+            lent.get_or_insert_default().insert(identity.clone(), (Instant::now(), keys.clone()));
+            keys
+        }
+    };
+    profile.keys = Some(keys);
+    Ok(())
+}
+
+fn wrong(reason: impl std::fmt::Display) -> Fault {
+    Fault::new(StorageErrorKind::Permission, format!("no keys for S3 were lent: {reason}"))
+}
+
+fn ask(client: &Client, identity: &WebIdentity, region: &str, settings: &Settings) -> Result<Keys> {
+    let file = &identity.token_file;
+    let unreadable = |error: std::io::Error| wrong(format_args!("the token in {file} cannot be read: {error}"));
+    if std::fs::metadata(file).map_err(unreadable)?.len() > AWS_FILE_BYTES_MAX {
+        return Err(wrong(format_args!("{file} is too large for a token")));
+    }
+    let token = std::fs::read_to_string(file).map_err(unreadable)?;
+    let endpoint = identity.endpoint.clone().unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
+    let parsed = Url::parse(&endpoint)?;
+    if parsed.scheme != "https" && !parsed.is_loopback() {
+        return Err(wrong(format_args!("a token is shown over https only, and not to {}", parsed.address())));
+    }
+    let form = encoded_query(&[
+        ("Action", "AssumeRoleWithWebIdentity"),
+        ("DurationSeconds", LENT_SECONDS),
+        ("RoleArn", &identity.role),
+        ("RoleSessionName", &identity.session),
+        ("Version", "2011-06-15"),
+        ("WebIdentityToken", token.trim()),
+    ]);
+    let url = format!("{}/", endpoint.trim_end_matches('/'));
+    let page = with_retries(settings, |_| {
+        let mut answer = client.post(&url, &form, &unsigned(), settings)?;
+        match answer.status() {
+            200 => body_of(&mut answer),
+            status @ 400..=499 => {
+                let server = answer.server().to_owned();
+                let code = answer.error_code().map(|code| format!(" ({code})")).unwrap_or_default();
+                Err(wrong(format_args!("{server} refused with status {status}{code}; see AWS_ROLE_ARN and {file}")))
+            }
+            _ => Err(answer.refusal(&unsigned())),
+        }
+    })?;
+    let text = String::from_utf8_lossy(&page);
+    let value = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        let value = rest.split('<').next()?.trim();
+        let is_plain = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'&');
+        is_plain.then(|| value.to_owned())
+    };
+    match (value("AccessKeyId"), value("SecretAccessKey"), value("SessionToken")) {
+        (Some(id), Some(secret), token @ Some(_)) => Ok(Keys { id, secret, session_token: token }),
+        _ => Err(Fault::protocol(&parsed.address(), "what holds no keys")),
+    }
+}

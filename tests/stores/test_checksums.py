@@ -1,0 +1,94 @@
+"""Replicas that tell different checksums are different files, also where all that was read of both is the same."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.stores.conftest import Served
+from tests.stores.scripted_xrootd import QUERY, xrootd_script
+from tests.stores.servers import HTTP, Folder, Xrootd, free_port
+
+from branchline._core import Store, take_troubles
+from branchline.errors import BranchlineError
+
+CONTENT = random.Random(11).randbytes(300_000)
+# The same where it is read before and after the first server goes, and another behind that.
+OTHER = CONTENT[:-10] + b"0123456789"
+CHECKSUM = "xrootd.chksum adler32\n"
+
+
+@contextmanager
+def two_servers(
+    folder: Folder, shim: Path, other: bytes, more: str = CHECKSUM
+) -> Iterator[tuple[list[Xrootd], list[int]]]:
+    servers, ports = [], []
+    with ExitStack() as stack:
+        for name, content in (("one", CONTENT), ("two", other)):
+            data = folder.below(f"{name}-data")
+            (data / "f.bin").write_bytes(content)
+            data.chmod(0o755)
+            ports.append(free_port())
+            servers.append(Xrootd(folder.below(name), data, shim, more + HTTP.format(port=ports[-1])))
+            stack.callback(servers[-1].kill)
+            servers[-1].start()
+        yield servers, ports
+
+
+def urls(kind: str, servers: list[Xrootd], ports: list[int]) -> str:
+    each = {
+        "root": [f"root://127.0.0.1:{one.port}//f.bin" for one in servers],
+        "http": [f"http://127.0.0.1:{port}/f.bin" for port in ports],
+    }
+    kinds = kind.split("-")
+    return " | ".join(each[kinds[index % len(kinds)]][index] for index in range(2))
+
+
+@pytest.mark.parametrize("kind", ["root", "http", "root-http"])
+def test_a_replica_with_another_checksum_is_not_mixed_in(kind: str, served: Served, own_folder: Folder) -> None:
+    with two_servers(own_folder, served.shim, OTHER) as (servers, ports):
+        take_troubles()
+        store = Store(urls(kind, servers, ports))
+        assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+        time.sleep(1)  # the checksum is asked for beside the reading
+        servers[0].kill()
+        with pytest.raises(
+            BranchlineError, match="another file than the one that was opened: its checksum is adler32:"
+        ):
+            store.read([(5000, 1000)])
+        assert sum(one["replicas_refused"] for one in take_troubles()) == 1
+
+
+@pytest.mark.parametrize("more", [CHECKSUM, ""])
+def test_a_replica_with_the_same_checksum_or_none_goes_on(more: str, served: Served, own_folder: Folder) -> None:
+    with two_servers(own_folder, served.shim, CONTENT, more) as (servers, ports):
+        for kind in ("root", "http"):
+            store = Store(urls(kind, servers, ports))
+            assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+            time.sleep(1)
+            servers[0].kill()
+            assert store.read([(5000, 1000)])[0] == [CONTENT[5000:6000]]
+            servers[0].start()
+
+
+def test_opening_asks_for_no_checksum_and_neither_does_a_file_that_is_alone() -> None:
+    asked: list[int] = []
+
+    def hook(_number: int, _stream: bytes, code: int, arguments: bytes, _payload: bytes) -> bytes | None:
+        asked.extend([arguments[1]] if code == QUERY else [])
+        return None
+
+    with xrootd_script(CONTENT, hook) as (url, _, _):
+        alone = Store(url)
+        assert alone.read([(0, 10)])[0] == [CONTENT[:10]]
+        several = Store(f"{url} | {url}?again")
+        assert 3 not in asked
+        assert several.read([(0, 10)])[0] == [CONTENT[:10]]
+        end_s = time.monotonic() + 10
+        while 3 not in asked and time.monotonic() < end_s:
+            time.sleep(0.01)
+    assert asked.count(3) == 1

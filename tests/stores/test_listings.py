@@ -1,0 +1,148 @@
+"""Patterns and folders in URLs stand for the files that servers say are there, with their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.stores.conftest import Served
+from tests.stores.servers import Folder, Nginx
+from tests.stores.servers_s3 import Moto, set_s3
+
+from branchline.dataset import Dataset
+from branchline.dataset.listings import list_folder
+from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
+from branchline.train.plan import cut
+
+
+def roots(served: Served, moto: Moto) -> dict[str, str]:
+    return {
+        "xrootd": f"root://127.0.0.1:{served.xrootd.port}/",
+        "cluster": f"root://127.0.0.1:{served.cluster.redirector.port}/",
+        "xrootd-tls": f"roots://localhost:{served.xrootd_tls.port}/",
+        "xrdhttp": f"http://127.0.0.1:{served.xrootd_http_port}",
+        "nginx-json": f"http://127.0.0.1:{served.nginx.port}/json",
+        "nginx-page": f"http://127.0.0.1:{served.nginx.port}/page",
+        "s3": f"s3://{moto.bucket}",
+        "fsspec": f"local://{served.data}",
+    }
+
+
+KINDS = ["xrootd", "cluster", "xrootd-tls", "xrdhttp", "nginx-json", "nginx-page", "s3", "fsspec"]
+
+
+@pytest.fixture(params=KINDS)
+def base(request: pytest.FixtureRequest, served: Served, moto: Moto, monkeypatch: pytest.MonkeyPatch) -> str:
+    set_s3(monkeypatch, moto)
+    monkeypatch.setenv("SSL_CERT_FILE", str(served.certificates / "ca.pem"))
+    monkeypatch.setenv("X509_CERT_DIR", str(served.certificates / "authorities"))
+    return roots(served, moto)[request.param]
+
+
+def named(dataset: Dataset, base: str) -> dict[str, int | None]:
+    return {one.path.removeprefix(base): one.size_bytes for one in dataset}
+
+
+def test_a_pattern_stands_for_the_files_that_match(base: str, served: Served) -> None:
+    sizes = {f"/{name}.root": (served.data / f"{name}.root").stat().st_size for name in ("events", "small")}
+    assert named(Dataset.of(f"{base}/*.root"), base) == sizes
+    assert named(Dataset.of(f"{base}/"), base) == sizes
+    assert named(Dataset.of(f"{base}/**/*.root:events"), base) == sizes
+    assert {one.tree for one in Dataset.of(f"{base}/[a-e]*.root:events")} == {"events"}
+    assert named(Dataset.of(f"{base}/s*/with*.bin"), base).popitem()[1] == len(b"hello")
+    with pytest.raises(DatasetError, match=r"no file matches .*nothing"):
+        Dataset.of(f"{base}/nothing*.root")
+
+
+def test_a_folder_that_is_not_there_is_said(base: str) -> None:
+    with pytest.raises(BranchlineError, match=r"no such|no file matches|cannot be"):
+        Dataset.of(f"{base}/absent/*.root")
+
+
+def test_what_was_found_can_be_opened(base: str) -> None:
+    import branchline
+
+    [one] = Dataset.of(f"{base}/sm*.root:events")
+    assert branchline.open(f"{one.opens}:{one.tree}").entries_count == 1000
+
+
+@pytest.mark.parametrize("kind", ["xrootd", "cluster", "s3", "nginx"])
+def test_sizes_and_absences_are_known_without_a_pattern(
+    kind: str, served: Served, moto: Moto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_s3(monkeypatch, moto)
+    where = roots(served, moto) | {"nginx": f"http://127.0.0.1:{served.nginx.port}"}
+    names = ["events.root", "small.root", "absent.root"]
+    dataset = Dataset.of([f"{where[kind]}/{name}" for name in names])
+    local = [(served.data / name).stat().st_size if (served.data / name).exists() else None for name in names]
+    assert [one.size_bytes for one in dataset] == local
+    assert [one.path.rpartition("/")[2] for one in dataset.missing] == ["absent.root"]
+    with pytest.raises(MissingFileError, match=r"1 of 3 files of the dataset are not there: .*absent\.root"):
+        dataset.require_present()
+    # A job is cut as it is over the same files on a disk.
+    there = [one for one in dataset if not one.is_missing]
+    here = list(Dataset.of([str(served.data / name) for name in names[:2]]))
+    assert [(share.part, share.parts, len(share.files)) for share in cut(there)] == [
+        (share.part, share.parts, len(share.files)) for share in cut(here)
+    ]
+
+
+def test_a_server_that_lists_nothing_says_so(served: Served) -> None:
+    with pytest.raises(StorageError, match=r"does not let you|shows no list|refused"):
+        Dataset.of(f"http://127.0.0.1:{served.nginx.port}/*.root")
+
+
+def test_a_server_that_is_gone_costs_no_long_wait_and_is_left_to_reading(served: Served) -> None:
+    dataset = Dataset.of(["root://127.0.0.1:1//a.root", "root://127.0.0.1:1//b.root", "http://127.0.0.1:1/c.root"])
+    assert [one.size_bytes for one in dataset] == [None, None, None]
+    assert not dataset.missing
+
+
+def test_names_are_written_as_urls_want_them(own_folder: Folder, served: Served) -> None:
+    data = own_folder.below("data")
+    for name in ("with blank.root", "with%20percent.root", "with#mark?.root", "über.root"):
+        (data / name).write_bytes(b"x")
+    server = Nginx(own_folder.below("nginx"), data, served.certificates)
+    try:
+        server.start()
+        found = Dataset.of(f"http://127.0.0.1:{server.port}/json/*.root")
+        assert [one.path.rpartition("/")[2] for one in found] == [
+            "%C3%BCber.root", "with%20blank.root", "with%23mark%3F.root", "with%2520percent.root",
+        ]  # fmt: skip
+        from branchline._core import Store
+
+        assert [Store(one.path).size_bytes for one in found] == [1, 1, 1, 1]
+    finally:
+        server.kill()
+
+
+BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]><multistatus>&b;</multistatus>'
+
+
+@pytest.mark.parametrize(
+    ("form", "page"),
+    [
+        ("webdav", BOMB),
+        (
+            "webdav",
+            b"<multistatus><response><href>/a</href><getcontentlength>x</getcontentlength></response></multistatus>",
+        ),
+        ("s3", b"not even XML"),
+        ("json", b'{"name": 1}'),
+        ("json", b'[{"name": "a", "type": "file", "size": "large"}]'),
+        ("xrootd", b".\n0 0 0 0\na\nx y z\n\0"),
+    ],
+)
+def test_lists_that_make_no_sense_are_refused(form: str, page: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    lies: Callable[[str, bool], tuple[str, list[bytes]]] = lambda _url, _once: (form, [page])  # noqa: E731
+    monkeypatch.setattr("branchline.dataset.listings._core.list_folder", lies)
+    with pytest.raises(StorageError, match="is not understood"):
+        list_folder("s3://bucket/folder")
+
+
+def test_names_cannot_lead_out_of_their_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page = b'[{"name": "../../etc", "type": "directory"}, {"name": "a/../b.root", "type": "file", "size": 3}]'
+    monkeypatch.setattr("branchline.dataset.listings._core.list_folder", lambda _url, _once: ("json", [page]))
+    with pytest.raises(StorageError, match="is not understood"):
+        list_folder(f"http://127.0.0.1/{tmp_path.name}")
