@@ -153,11 +153,11 @@ def test_baskets_are_read_once_however_they_are_asked_for(files: list[Path]) -> 
 
 
 def test_a_file_that_memory_does_not_hold_is_not_prefetched_and_that_is_said(files: list[Path]) -> None:
-    wanted: dict[str, Any] = {"step_size": 100, "memory_limit": "4 MiB", "threads": 1}
+    wanted: dict[str, Any] = {"step_size": 100, "memory_limit": "5 MiB", "threads": 1}
     remarks, values = {}, {}
     for mode in ("planned", "prefetch"):
         with ChunkStream([Source(str(files[0]))], ["b3"], access=mode, **wanted) as stream:
-            values[mode] = [chunk["b3"].tolist() for chunk in stream]
+            values[mode] = [chunk.arrays()["b3"].tolist() for chunk in stream]
         remarks[mode] = stream.records()["files"][0]["remarks"]
     assert values["prefetch"] == values["planned"]
     assert remarks["planned"] == []

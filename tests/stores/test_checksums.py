@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.stores.conftest import Served
 from tests.stores.scripted_xrootd import QUERY, xrootd_script
-from tests.stores.servers import HTTP, Folder, Xrootd, free_port
+from tests.stores.servers import HTTP, Folder, Xrootd, free_port, hand_over, program
 
 from branchline._core import Store, take_troubles
 from branchline.errors import BranchlineError
@@ -32,11 +33,20 @@ def two_servers(
             data = folder.below(f"{name}-data")
             (data / "f.bin").write_bytes(content)
             data.chmod(0o755)
+            hand_over(data, data / "f.bin")  # where servers keep checksums that they have made
             ports.append(free_port())
             servers.append(Xrootd(folder.below(name), data, shim, more + HTTP.format(port=ports[-1])))
             stack.callback(servers[-1].kill)
             servers[-1].start()
+            if more:
+                make_checksum(servers[-1])
         yield servers, ports
+
+
+def make_checksum(server: Xrootd) -> None:
+    """The first time it reads all of the file for it."""
+    query = [program("xrdfs"), f"127.0.0.1:{server.port}", "query", "checksum", "/f.bin"]
+    assert b"adler32" in subprocess.run(query, capture_output=True, check=True, timeout=60).stdout
 
 
 def urls(kind: str, servers: list[Xrootd], ports: list[int]) -> str:

@@ -110,6 +110,8 @@ pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const LISTING_PAGES_MAX: usize = 1000;
 /// Servers behind a redirector that are asked for what they have of a folder.
 pub(crate) const LISTING_SERVERS_MAX: usize = 1000;
+/// After how long a server that had no checksum of a file is asked again: they ask for 30 s to make one.
+pub(crate) const CHECKSUM_AGAIN: Duration = Duration::from_secs(30);
 /// How long the checksum of a file is waited for before its replica is compared with another by bytes alone.
 pub(crate) const CHECKSUM_WAIT: Duration = Duration::from_secs(5);
 /// Messages of XRootD between two answers that are due.

@@ -1,27 +1,33 @@
-//! The checksum of a file, asked for in the background, once.
+//! The checksum of a file, asked for in the background.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
+use crate::limits::CHECKSUM_AGAIN;
 use crate::Store;
 
 /// What a place told when it was asked.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    is_asked: AtomicBool,
-    told: Arc<OnceLock<Option<String>>>,
+    last: Mutex<Option<Instant>>,
+    told: Arc<OnceLock<String>>,
 }
 
 impl Asked {
-    /// Asks this store, unless one was asked already. The answer may never come.
+    /// Asks this store, unless it has told or was asked lately: a server that has to read the whole file first says so
+    /// and is asked again later. The answer may never come.
     pub(super) fn ask(&self, store: &Arc<dyn Store>) {
-        if self.is_asked.swap(true, Ordering::Relaxed) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.told.get().is_some() || last.is_some_and(|last| last.elapsed() < CHECKSUM_AGAIN) {
             return;
         }
+        *last = Some(Instant::now());
         let (store, told) = (Arc::clone(store), Arc::clone(&self.told));
         let ask = move || {
-            // Nobody else sets it.
-            let _ = told.set(store.checksum());
+            if let Some(checksum) = store.checksum() {
+                // Another thread may have been told the same.
+                let _ = told.set(checksum);
+            }
         };
         // Without a thread nothing is told.
         let _ = std::thread::Builder::new().name("branchline-checksum".to_owned()).spawn(ask);
@@ -29,6 +35,6 @@ impl Asked {
 
     /// What was told until now.
     pub(super) fn told(&self) -> Option<String> {
-        self.told.get().cloned().flatten()
+        self.told.get().cloned()
     }
 }

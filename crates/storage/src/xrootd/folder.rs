@@ -82,12 +82,19 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
 }
 
 /// Asks a server, or those that it sends us to.
-fn asked(server: &Server, mut request: Request, settings: &Settings) -> Result<Vec<u8>> {
+fn asked(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u8>> {
+    asked_so(server, request, false, settings)
+}
+
+fn asked_so(server: &Server, mut request: Request, is_hurried: bool, settings: &Settings) -> Result<Vec<u8>> {
     let mut server = server.clone();
     for _ in 0..=REDIRECTS_MAX {
         let mut session = pool().take(&server, NO_FILE, settings)?;
         let deadline = Instant::now() + settings.patience(LISTING_BYTES_MAX);
-        match session.ask_for_much(&mut request, deadline, LISTING_BYTES_MAX as usize)? {
+        session.is_hurried = is_hurried;
+        let answer = session.ask_for_much(&mut request, deadline, LISTING_BYTES_MAX as usize);
+        session.is_hurried = false;
+        match answer? {
             Answer::Done(answer) => return Ok(answer),
             Answer::More(_) => return Err(session.nonsense("a question about who we are")),
             Answer::Elsewhere(target) => {
@@ -102,7 +109,8 @@ fn asked(server: &Server, mut request: Request, settings: &Settings) -> Result<V
 /// The checksum of a file and its kind, as `adler32:0a1b2c3d`, at the server that it is read from.
 pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) -> Option<String> {
     let path = target.split('?').next().unwrap_or(target);
-    let answer = asked(server, Request::checksum(path), settings).ok()?;
+    // A server that has to read all of the file for it would have the connection wait.
+    let answer = asked_so(server, Request::checksum(path), true, settings).ok()?;
     let text = String::from_utf8_lossy(&answer).trim_end_matches('\0').to_owned();
     let (kind, value) = text.trim().split_once(' ')?;
     checksum(kind, value)

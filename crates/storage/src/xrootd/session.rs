@@ -339,11 +339,7 @@ impl Session {
 
     /// The rest of an answer that is no data.
     pub(super) fn body(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>> {
-        self.body_up_to(ANSWER_BYTES_MAX as usize, length, deadline)
-    }
-
-    fn body_up_to(&mut self, most: usize, length: u32, deadline: Instant) -> Result<Vec<u8>> {
-        if length as usize > most {
+        if length > ANSWER_BYTES_MAX {
             return Err(self.nonsense("more than such an answer can have"));
         }
         let mut body = vec![0; length as usize];
@@ -359,22 +355,12 @@ impl Session {
 
     /// Asks and waits for the whole answer.
     pub(super) fn ask(&mut self, mut request: Request, deadline: Instant) -> Result<Answer> {
-        self.ask_for_much(&mut request, deadline, ANSWER_BYTES_MAX as usize)
-    }
-
-    /// The same where the answer may have more bytes than most.
-    pub(super) fn ask_for_much(&mut self, request: &mut Request, deadline: Instant, most: usize) -> Result<Answer> {
-        let stream = self.send(request)?;
-        self.answer_up_to(most, request, stream, deadline)
+        let stream = self.send(&mut request)?;
+        self.answer_to(&mut request, stream, deadline)
     }
 
     /// Waits for the whole answer to a request that was sent on this stream.
-    fn answer_to(&mut self, request: &mut Request, stream: u16, deadline: Instant) -> Result<Answer> {
-        self.answer_up_to(ANSWER_BYTES_MAX as usize, request, stream, deadline)
-    }
-
-    fn answer_up_to(&mut self, most: usize, request: &mut Request, stream: u16, deadline: Instant) -> Result<Answer> {
-        let mut deadline = deadline;
+    fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
         let wait_end = Instant::now() + self.wait_max;
         let mut sofar: Vec<u8> = Vec::new();
         loop {
@@ -382,14 +368,14 @@ impl Session {
             if header.stream != stream {
                 return Err(self.nonsense("an answer to another request"));
             }
-            let body = self.body_up_to(most, header.length, deadline)?;
+            let body = self.body(header.length, deadline)?;
             match header.status {
                 wire::OK | wire::OK_SO_FAR => {
                     sofar.extend(body);
                     if header.status == wire::OK {
                         return Ok(Answer::Done(sofar));
                     }
-                    if sofar.len() > most {
+                    if sofar.len() > ANSWER_BYTES_MAX as usize {
                         return Err(self.nonsense("more than such an answer can have"));
                     }
                 }
