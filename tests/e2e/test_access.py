@@ -152,11 +152,17 @@ def test_baskets_are_read_once_however_they_are_asked_for(files: list[Path]) -> 
     assert far["bytes_read"] <= usual["bytes_read"] + 2**20 + 2**17
 
 
-def test_a_file_that_memory_does_not_hold_is_not_prefetched_and_that_is_said(files: list[Path]) -> None:
-    wanted: dict[str, Any] = {"step_size": 100, "memory_limit": "5 MiB", "threads": 1}
+def test_a_file_that_memory_does_not_hold_is_not_prefetched_and_that_is_said(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    with uproot.recreate(tmp_path / "large.root", compression=None) as file:
+        tree = file.mktree("events", {f"b{index}": "float64" for index in range(20)})
+        for _ in range(40):
+            tree.extend({f"b{index}": random.random(3000) for index in range(20)})
+    assert (tmp_path / "large.root").stat().st_size > 16 * 2**20
+    wanted: dict[str, Any] = {"step_size": 5000, "memory_limit": "16 MiB"}
     remarks, values = {}, {}
     for mode in ("planned", "prefetch"):
-        with ChunkStream([Source(str(files[0]))], ["b3"], access=mode, **wanted) as stream:
+        with ChunkStream([Source(str(tmp_path / "large.root"))], ["b3"], access=mode, **wanted) as stream:
             values[mode] = [chunk.arrays()["b3"].tolist() for chunk in stream]
         remarks[mode] = stream.records()["files"][0]["remarks"]
     assert values["prefetch"] == values["planned"]

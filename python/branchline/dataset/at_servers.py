@@ -22,7 +22,8 @@ ANY_FOLDERS = "**"
 #: Schemes where a folder says the sizes of all files in it in a request or two.
 TELLING_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
 
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
