@@ -1,14 +1,12 @@
 //! What is in a folder of XRootD, at one server or at all behind a redirector, and what a server says of a file.
 
-use std::time::Instant;
-
 use super::file::entry_of;
 use super::pool::{pool, Server};
 use super::session::Answer;
 use super::wire::{Request, PORT};
 use crate::fault::{Fault, Result};
 use crate::http::checksum;
-use crate::limits::{LISTING_BYTES_MAX, LISTING_SERVERS_MAX, REDIRECTS_MAX};
+use crate::limits::{LISTING_SERVERS_MAX, REDIRECTS_MAX};
 use crate::retry::with_retries;
 use crate::settings::Settings;
 use crate::url::split_address;
@@ -83,24 +81,16 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
 
 /// Asks a server, or those that it sends us to.
 fn asked(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u8>> {
-    asked_so(server, request, false, settings)
-}
-
-fn asked_so(server: &Server, mut request: Request, is_hurried: bool, settings: &Settings) -> Result<Vec<u8>> {
     let mut server = server.clone();
     for _ in 0..=REDIRECTS_MAX {
-        let mut session = pool().take(&server, NO_FILE, settings)?;
-        let deadline = Instant::now() + settings.patience(LISTING_BYTES_MAX);
-        session.is_hurried = is_hurried;
-        let answer = session.ask_for_much(&mut request, deadline, LISTING_BYTES_MAX as usize);
-        session.is_hurried = false;
-        match answer? {
-            Answer::Done(answer) => return Ok(answer),
-            Answer::More(_) => return Err(session.nonsense("a question about who we are")),
-            Answer::Elsewhere(target) => {
+        let (mut session, answer) = pool().take(&server, NO_FILE, request.clone(), settings)?;
+        match answer {
+            Some(Answer::Done(answer)) => return Ok(answer),
+            Some(Answer::Elsewhere(target)) => {
                 let secure = server.secure || target.secure.unwrap_or(false);
                 server = Server { host: target.host, port: target.port, secure, user: server.user.clone() };
             }
+            _ => return Err(session.nonsense("a question about who we are")),
         }
     }
     Err(Fault::new(StorageErrorKind::Refused, format!("{server} redirects again and again, to no end")))
@@ -110,7 +100,7 @@ fn asked_so(server: &Server, mut request: Request, is_hurried: bool, settings: &
 pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) -> Option<String> {
     let path = target.split('?').next().unwrap_or(target);
     // A server that has to read all of the file for it would have the connection wait.
-    let answer = asked_so(server, Request::checksum(path), true, settings).ok()?;
+    let answer = asked(server, Request::checksum(path), settings).ok()?;
     let text = String::from_utf8_lossy(&answer).trim_end_matches('\0').to_owned();
     let (kind, value) = text.trim().split_once(' ')?;
     checksum(kind, value)

@@ -339,7 +339,11 @@ impl Session {
 
     /// The rest of an answer that is no data.
     pub(super) fn body(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>> {
-        if length > ANSWER_BYTES_MAX {
+        self.body_up_to(ANSWER_BYTES_MAX as usize, length, deadline)
+    }
+
+    fn body_up_to(&mut self, bytes_max: usize, length: u32, deadline: Instant) -> Result<Vec<u8>> {
+        if length as usize > bytes_max {
             return Err(self.nonsense("more than such an answer can have"));
         }
         let mut body = vec![0; length as usize];
@@ -362,20 +366,21 @@ impl Session {
     /// Waits for the whole answer to a request that was sent on this stream.
     fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
         let wait_end = Instant::now() + self.wait_max;
+        let bytes_max = request.answer_bytes_max();
         let mut sofar: Vec<u8> = Vec::new();
         loop {
             let header = self.next_header(deadline)?;
             if header.stream != stream {
                 return Err(self.nonsense("an answer to another request"));
             }
-            let body = self.body(header.length, deadline)?;
+            let body = self.body_up_to(bytes_max, header.length, deadline)?;
             match header.status {
                 wire::OK | wire::OK_SO_FAR => {
                     sofar.extend(body);
                     if header.status == wire::OK {
                         return Ok(Answer::Done(sofar));
                     }
-                    if sofar.len() > ANSWER_BYTES_MAX as usize {
+                    if sofar.len() > bytes_max {
                         return Err(self.nonsense("more than such an answer can have"));
                     }
                 }
@@ -384,6 +389,10 @@ impl Session {
                 wire::REDIRECT => {
                     let target = Target::parse(&body);
                     return target.map(Answer::Elsewhere).ok_or_else(|| self.nonsense("a redirect to nowhere"));
+                }
+                wire::WAIT if request.is_in_a_hurry() => {
+                    let reason = format!("{} asks to wait", self.link.server);
+                    return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
                 }
                 wire::WAIT => {
                     let pause = self.wait_asked(&body, wait_end)?;

@@ -1,6 +1,7 @@
 //! Requests and answers as bytes (XRootD protocol 5.2.0). Numbers are big-endian.
 
 use crate::fault::Fault;
+use crate::limits::{ANSWER_BYTES_MAX, LISTING_BYTES_MAX};
 use crate::url::{quoted, split_address};
 use crate::StorageErrorKind;
 
@@ -33,6 +34,9 @@ const READ: u16 = 3013;
 const READV: u16 = 3025;
 const BIND: u16 = 3024;
 const PGREAD: u16 = 3030;
+
+/// What a query asks for: the checksum of a file.
+const CHECKSUM: u16 = 3;
 
 // Kinds of answers.
 pub(super) const OK: u16 = 0;
@@ -120,9 +124,8 @@ impl Request {
 
     /// Asks for the checksum of a file, of whatever kind the server has.
     pub(super) fn checksum(path: &str) -> Self {
-        const CHECKSUM: u8 = 3;
         let mut arguments = [0; 16];
-        arguments[1] = CHECKSUM;
+        arguments[..2].copy_from_slice(&CHECKSUM.to_be_bytes());
         Self::new(QUERY, arguments, path.as_bytes())
     }
 
@@ -195,6 +198,21 @@ impl Request {
     /// Whether it names a token, which nobody is to be told who may not know it.
     pub(super) fn has_secrets(&self) -> bool {
         self.0.windows(6).any(|six| six.eq_ignore_ascii_case(b"authz="))
+    }
+
+    /// How much may be answered that is no data.
+    pub(super) fn answer_bytes_max(&self) -> usize {
+        let code = self.0.get(2..4).unwrap_or_default();
+        if code == DIRLIST.to_be_bytes() || code == LOCATE.to_be_bytes() {
+            LISTING_BYTES_MAX as usize
+        } else {
+            ANSWER_BYTES_MAX as usize
+        }
+    }
+
+    /// Whether it is better not answered than later: a checksum for which all of a file has to be read.
+    pub(super) fn is_in_a_hurry(&self) -> bool {
+        self.0.get(2..6).is_some_and(|start| start == [QUERY.to_be_bytes(), CHECKSUM.to_be_bytes()].concat())
     }
 
     pub(super) fn size_bytes(&self) -> usize {
