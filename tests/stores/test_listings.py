@@ -101,7 +101,7 @@ def test_a_server_that_is_gone_costs_no_long_wait_and_is_left_to_reading(served:
 
 def test_names_are_written_as_urls_want_them(own_folder: Folder, served: Served) -> None:
     data = own_folder.below("data")
-    for name in ("with blank.root", "with%20percent.root", "with#mark?.root", "über.root"):
+    for name in ("with blank.root", "with%20percent.root", "with#mark?.root", "\u00fcber.root"):
         (data / name).write_bytes(b"x")
     server = Nginx(own_folder.below("nginx"), data, served.certificates)
     try:
