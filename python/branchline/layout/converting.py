@@ -17,7 +17,16 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.fields import FieldPlan, plan_fields
 from branchline.layout.parquet import ParquetFile
-from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress, Kind, Layout, Target, Writer
+from branchline.layout.targets import (
+    CLUSTER_BYTES,
+    ENTRIES_END,
+    PAGE_BYTES,
+    ConvertProgress,
+    Kind,
+    Layout,
+    Target,
+    Writer,
+)
 from branchline.limits import parse_bytes
 from branchline.tree import File, Tree
 
@@ -69,6 +78,8 @@ def convert(
     """
     if to is not None and to not in get_args(Kind):
         raise OptionError(f"nothing is converted to {to!r}", hint=f"one of {', '.join(get_args(Kind))}")
+    if cluster_entries is not None and not 1 <= cluster_entries < ENTRIES_END:
+        raise OptionError("clusters have a number of events from 1 to 2^63 - 1")
     files = list(Dataset.of(inputs, tree=tree) if tree else Dataset.of(inputs))
     if not files:
         raise DatasetError("there is nothing to convert")

@@ -13,13 +13,12 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
+from branchline.layout.targets import ENTRIES_END
 from branchline.limits import parse_bytes
 from branchline.locations import shown
 
 #: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
 Order = Literal["offset", "branch", "entry"]
-#: Entries of a tree are counted below this.
-ENTRIES_END = 2**63
 #: What ROOT reads of a basket at most, with its key.
 BASKET_BYTES_MAX = 2**30
 #: How often who watches is told, in seconds.

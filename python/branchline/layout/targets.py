@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: What a file is converted to.
 Kind = Literal["rntuple", "ttree", "parquet"]
+#: Entries of a tree are counted below this.
+ENTRIES_END = 2**63
 # A cluster holds some MB of each of many columns, and is a part of what reading a chunk may take.
 CLUSTER_BYTES = "64 MiB"
 # What ROOT gives a page at most.

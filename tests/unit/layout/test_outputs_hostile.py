@@ -151,6 +151,8 @@ def test_sizes_and_names_that_cannot_be_are_told(tmp_path: Path) -> None:
             merge([path], output, **{option: "99999999999 TB"})  # type: ignore[arg-type]
     with pytest.raises(BranchlineError, match="clusters"):
         merge([path], output, cluster_events=2**63)
+    with pytest.raises(BranchlineError, match="clusters"):
+        convert([path], output, cluster_entries=2**64)
     if sys.platform == "linux":
         odd = os.fsencode(tmp_path) + b"/\xff.root"
         os.link(path, odd)
