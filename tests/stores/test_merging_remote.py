@@ -56,7 +56,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         stop = min(int(last) + 1, len(content)) if first and last else len(content)
         self._answer(206, content[start:stop], f"bytes {start}-{stop - 1}/{len(content)}")
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _answer(self, status: int, body: bytes, content_range: str | None = None) -> None:
         self.send_response(status)
