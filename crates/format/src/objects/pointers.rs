@@ -214,7 +214,8 @@ impl Machine<'_> {
     fn seen(&mut self, number: u32, slot: usize) -> Result<()> {
         let place = u64::from(number).checked_sub(self.key_size + MAP_OFFSET).map(|place| place as usize);
         let is_open = place.is_some_and(|place| self.entry.open.contains(&place));
-        if number == WHOLE_OBJECT || is_open {
+        // Who only wants to know where references are has met those of that object already.
+        if number == WHOLE_OBJECT || is_open || self.entry.references.is_some() {
             self.push_null(slot);
             return Ok(());
         }
