@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import branchline
 from branchline.cli.app import app
 from branchline.errors import ExpressionError, NoSuchKeyError, OptionError
-from branchline.layout import merge, skim, slim
+from branchline.layout import merge, skim, slim, verify
 
 ENTRIES = (700, 0, 1, 1300)
 #: Codecs as they are asked for, with what ROOT calls them.
@@ -255,6 +255,80 @@ def test_a_tree_with_new_baskets_is_read_like_its_inputs(
     file.Close()
 
 
+@pytest.mark.parametrize("order", ["offset", "branch", "entry"])
+def test_new_baskets_of_a_cluster_lie_in_the_order_that_was_asked_for(
+    root: Any, inputs: list[str], expected: Any, tmp_path: Path, order: str
+) -> None:
+    output = tmp_path / "merged.root"
+    merge(inputs, output, order=order, cluster_events=500, basket_size=3000, verify=True)
+    check(root, output, expected)
+    baskets = []
+    for number, branch in enumerate(uproot.open(output)["events"].itervalues()):
+        count = branch.num_baskets
+        starts = [*branch.member("fBasketEntry")[:count].tolist(), len(expected)]
+        for first, behind, seek in zip(starts, starts[1:], branch.member("fBasketSeek"), strict=False):
+            place = {"entry": (first, number), "branch": (number, first), "offset": (behind, number)}[order]
+            baskets.append((first // 500, *place, int(seek)))
+    assert len(baskets) > 100
+    seeks = [seek for *_, seek in sorted(baskets)]
+    assert seeks == sorted(seeks)
+
+
+COUNTED_WRITER = """
+#include <TFile.h>
+#include <TTree.h>
+#include <ROOT/TIOFeatures.hxx>
+#ifndef BRANCHLINE_COUNTED
+#define BRANCHLINE_COUNTED
+void branchline_counted(const char *path, int number) {
+   TFile file(path, "RECREATE");
+   TTree tree("events", "");
+   ROOT::TIOFeatures features;
+   features.Set(ROOT::Experimental::EIOFeatures::kGenerateOffsetMap);
+   tree.SetIOFeatures(features);
+   int n = 0; Char_t m = 0; float values[20]; double pairs[8][2]; bool flags[20];
+   tree.Branch("n", &n, "n/I"); tree.Branch("m", &m, "m/B");
+   tree.Branch("values", values, "values[n]/F"); tree.Branch("pairs", pairs, "pairs[m][2]/D");
+   tree.Branch("flags", flags, "flags[n]/O");
+   tree.SetAutoFlush(70 + number);
+   for (int entry = 0; entry < 500; ++entry) {
+      n = (entry * 7 + number) % 19; m = entry % 8;
+      for (int k = 0; k < 20; ++k) { values[k] = entry + 0.01f * k; flags[k] = (entry + k) % 3 == 0; }
+      for (int k = 0; k < 8; ++k) { pairs[k][0] = entry; pairs[k][1] = k + number; }
+      tree.Fill();
+   }
+   tree.Write();
+}
+#endif
+"""
+
+
+def test_baskets_that_leave_to_a_counter_where_entries_begin_are_rewritten(root: Any, tmp_path: Path) -> None:
+    root.gInterpreter.Declare(COUNTED_WRITER)
+    inputs = [str(tmp_path / f"{number}.root") for number in range(2)]
+    for number, path in enumerate(inputs):
+        root.branchline_counted(path, number)
+    expected = ak.concatenate([uproot.open(path)["events"].arrays() for path in inputs])
+    output = tmp_path / "out.root"
+    for options in ({"cluster_events": 33}, {"basket_size": 700, "codec": "zstd:1"}, {}):
+        kept = slice(None)
+        if options:
+            merge(inputs, output, force=True, verify=True, **options)
+        else:
+            skim(inputs, output, where="n > 9", force=True, verify=True)
+            kept = expected["n"] > 9
+        assert ak.to_list(uproot.open(output)["events"].arrays()) == ak.to_list(expected[kept])
+        assert ak.to_list(branchline.open(output)["events"].arrays()) == ak.to_list(expected[kept])
+        wanted = ak.to_list(expected[kept])
+        file = root.TFile.Open(str(output))
+        for entry, event in enumerate(file.Get("events")):
+            assert list(event.values) == wanted[entry]["values"], (options, entry)
+            assert list(event.flags) == wanted[entry]["flags"], (options, entry)
+            assert list(event.pairs) == [one for pair in wanted[entry]["pairs"] for one in pair], (options, entry)
+        file.Close()
+        assert verify(output, inputs).is_same == (options != {})
+
+
 def test_hadd_merges_a_file_with_new_baskets_on(inputs: list[str], expected: Any, tmp_path: Path, root: Any) -> None:
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
@@ -270,9 +344,8 @@ def test_hadd_merges_a_file_with_new_baskets_on(inputs: list[str], expected: Any
 
 
 def test_options_of_new_baskets_that_do_not_go_are_refused(inputs: list[str], tmp_path: Path) -> None:
-    for options in ({"order": "branch", "cluster_events": 5}, {"cluster_events": 0}):
-        with pytest.raises(OptionError):
-            merge(inputs, tmp_path / "merged.root", **options)
+    with pytest.raises(OptionError):
+        merge(inputs, tmp_path / "merged.root", cluster_events=0)
     assert not list(tmp_path.iterdir())
 
 

@@ -137,6 +137,7 @@ pub fn compare<'py>(
         row.set_item("entries", tree.entries)?;
         row.set_item("baskets", tree.baskets_count)?;
         row.set_item("branches", tree.branches_count)?;
+        row.set_item("same", tree.same)?;
         row.set_item("differing", tree.differing)?;
         row.set_item("differences", tree.differences)?;
         Ok(row)

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use branchline_format::column::Column;
-use branchline_format::decode::Counts;
+use branchline_format::decode::{whole_numbers, Counts};
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::{Kind, Layout};
 
@@ -116,30 +116,13 @@ fn counting_branch(tree: &Tree, branch: usize) -> Result<usize> {
 
 fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
     match column {
-        Column::Flat { dtype, values } => whole_numbers(dtype, &values).map(Counts::Entries),
+        Column::Flat { dtype, values } => whole_numbers(dtype, values.bytes()).map(Counts::Entries),
         Column::List { offsets, content } => match *content {
-            Column::Flat { dtype, values } => whole_numbers("i8", &offsets)
-                .zip(whole_numbers(dtype, &values))
+            Column::Flat { dtype, values } => whole_numbers("i8", offsets.bytes())
+                .zip(whole_numbers(dtype, values.bytes()))
                 .map(|(ends, all)| Counts::Elements(ends, all)),
             _ => None,
         },
         _ => None,
     }
-}
-
-fn whole_numbers(dtype: &str, values: &Buffer) -> Option<Vec<i64>> {
-    fn all<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> i64) -> Vec<i64> {
-        bytes.as_chunks::<SIZE>().0.iter().map(|raw| number(*raw)).collect()
-    }
-    let bytes = values.bytes();
-    Some(match dtype {
-        "i1" => all(bytes, |raw| i64::from(i8::from_ne_bytes(raw))),
-        "u1" => all(bytes, |raw| i64::from(u8::from_ne_bytes(raw))),
-        "i2" => all(bytes, |raw| i64::from(i16::from_ne_bytes(raw))),
-        "u2" => all(bytes, |raw| i64::from(u16::from_ne_bytes(raw))),
-        "i4" => all(bytes, |raw| i64::from(i32::from_ne_bytes(raw))),
-        "u4" => all(bytes, |raw| i64::from(u32::from_ne_bytes(raw))),
-        "i8" | "u8" => all(bytes, i64::from_ne_bytes),
-        _ => return None,
-    })
 }

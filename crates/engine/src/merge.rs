@@ -3,8 +3,10 @@
 mod ahead;
 pub mod compare;
 pub(crate) mod copy;
+mod entries;
 mod input;
 mod journal;
+mod objects;
 mod proof;
 mod record;
 mod resume;
@@ -216,14 +218,14 @@ impl Merge {
             let identity = keeping.identity_of(&input);
             match keeping.next(path, identity)? {
                 Some((done, is_last)) => {
-                    self.pass(path, input, &done, (&mut volumes, &mut merged))?;
+                    self.pass(path, input, &done, (&mut volumes, &mut merged, &mut keeping))?;
                     keeping.check(&done, volumes.position())?;
-                    if is_last {
+                    if is_last && self.options.rewriting.is_none() {
                         volumes.cut()?;
                     }
                 }
                 None => {
-                    let mut done = self.take(path, input, (&mut volumes, &mut merged))?;
+                    let mut done = self.take(path, input, (&mut volumes, &mut merged, &mut keeping))?;
                     (done.identity, (done.volume, done.end)) = (identity, volumes.position());
                     let output = volumes.current.as_mut().map(|volume| &*volume.output());
                     keeping.add(&done, self.bytes_done.load(Ordering::Relaxed), output)?;
@@ -257,10 +259,10 @@ impl Merge {
         &self,
         path: &str,
         input: Result<Input>,
-        (volumes, merged): (&mut Volumes<'_>, &mut Merged),
+        (volumes, merged, keeping): (&mut Volumes<'_>, &mut Merged, &mut Keeping<'_>),
     ) -> Result<Done> {
         let mut done = Done { identity: 0, volume: 0, end: 0, skipped: None, trees: Vec::new() };
-        match input.and_then(|input| self.add(input, volumes, None, &mut done.trees)) {
+        match input.and_then(|input| self.add(input, (volumes, keeping), None, &mut done.trees)) {
             Ok(()) => merged.files_count += 1,
             Err(error) if self.is_skipped(&error) && !volumes.is_torn() => {
                 done.trees.clear();
@@ -278,11 +280,11 @@ impl Merge {
         path: &str,
         input: Result<Input>,
         done: &Done,
-        (volumes, merged): (&mut Volumes<'_>, &mut Merged),
+        (volumes, merged, keeping): (&mut Volumes<'_>, &mut Merged, &mut Keeping<'_>),
     ) -> Result<()> {
         let Some(reason) = &done.skipped else {
             merged.files_count += 1;
-            return self.add(input?, volumes, Some(done.trees.clone()), &mut Vec::new());
+            return self.add(input?, (volumes, keeping), Some(done.trees.clone()), &mut Vec::new());
         };
         if done.identity != 0 {
             // It was left out only when there was an output for it.
@@ -301,7 +303,7 @@ impl Merge {
     fn add(
         &self,
         input: Input,
-        volumes: &mut Volumes<'_>,
+        (volumes, keeping): (&mut Volumes<'_>, &mut Keeping<'_>),
         there: Option<Vec<Vec<Copied>>>,
         laid: &mut Vec<Vec<Copied>>,
     ) -> Result<()> {
@@ -314,7 +316,9 @@ impl Merge {
         let there = there.map(Vec::into_iter);
         let recompressor = volumes.recompressor.as_mut();
         let options = &self.options;
-        let mut copier = Copier { options, bundle_bytes, recompressor, there, laid, copied: &mut copied };
+        let (number, bytes_done, copied) = (volumes.finished.len() as u64, &self.bytes_done, &mut copied);
+        let mut copier =
+            Copier { options, bundle_bytes, recompressor, there, laid, copied, keeping, number, bytes_done };
         match &mut volumes.current {
             Some(volume) => volume.add(input, &mut copier),
             None => Ok(()),
@@ -352,6 +356,9 @@ impl Volumes<'_> {
             let size = volume.size_bytes().saturating_add(input.size_bytes());
             volume.files_count() > 0 && self.options.size_bytes_max.is_some_and(|most| size > most)
         };
+        if let Some(volume) = self.current.as_mut().filter(|_| self.options.size_bytes_max.is_some()) {
+            volume.settle()?;
+        }
         if self.current.as_ref().is_some_and(is_full) {
             self.close()?;
         }

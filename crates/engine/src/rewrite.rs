@@ -1,5 +1,6 @@
 //! Baskets that are made anew: compressed in another way, or of other entries.
 
+mod counting;
 mod forms;
 mod pool;
 mod recompress;
@@ -7,8 +8,9 @@ mod selection;
 mod slow;
 mod source;
 
+pub(crate) use counting::Counting;
 pub(crate) use forms::forms;
 pub(crate) use recompress::Recompressor;
 pub use selection::Selection;
 pub use slow::{ClusterSize, Rewriting};
-pub(crate) use slow::{Laid, Rewriter, Rewritten};
+pub(crate) use slow::{Flushed, Laid, LaidBasket, Rewriter, Rewritten};

@@ -19,6 +19,16 @@ pub struct BasketRecord<'a> {
 impl<'a> BasketRecord<'a> {
     /// Reads key and head; `bytes` is the whole record, `entries_count` what the branch says of it.
     pub fn parse(bytes: &'a [u8], entries_count: u64) -> Result<Self> {
+        let basket = Self::of(bytes)?;
+        if basket.head.entries_count as u64 != entries_count {
+            let message = format!("{} entries in the basket, {entries_count} in the branch", basket.head.entries_count);
+            return Err(FormatError::damaged(0, message));
+        }
+        Ok(basket)
+    }
+
+    /// The same for any number of entries.
+    pub fn of(bytes: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(bytes);
         let (key, head) = read_basket_head(&mut cursor)?;
         if key.size != bytes.len() as u64 {
@@ -29,10 +39,6 @@ impl<'a> BasketRecord<'a> {
         let data_size = head.last.checked_sub(key.key_size as usize);
         if data_size.is_none_or(|size| size as u64 > key.object_size) {
             return Err(FormatError::damaged(0, format!("data up to {} do not fit into the basket", head.last)));
-        }
-        if head.entries_count as u64 != entries_count {
-            let message = format!("{} entries in the basket, {entries_count} in the branch", head.entries_count);
-            return Err(FormatError::damaged(0, message));
         }
         Ok(Self { key, head, stored })
     }
@@ -207,6 +213,25 @@ impl<'a> Plain<'a> {
             Offsets::Stored { rest, .. } => rest.len() > 4 * (self.entries_count + 2) && !self.generates_offsets,
             Offsets::Embedded(_) => false,
         }
+    }
+
+    /// Where its entries lay when they were written, counted from the start of the key, if it says so.
+    pub fn displacements(&self) -> Result<Option<Vec<u32>>> {
+        let Offsets::Stored { rest, .. } = self.offsets else { return Ok(None) };
+        if !self.has_displacements() {
+            return Ok(None);
+        }
+        let mut cursor = Cursor::new(rest);
+        let count = i64::from(cursor.i32()?);
+        let count = cursor.checked_count(count, 4)?;
+        cursor.skip(4 * count)?;
+        let count = i64::from(cursor.i32()?);
+        let count = cursor.checked_count(count, 4)?;
+        if count < self.entries_count {
+            let message = format!("{count} displacements for {} entries", self.entries_count);
+            return Err(FormatError::damaged(0, message));
+        }
+        (0..self.entries_count).map(|_| cursor.u32()).collect::<Result<_>>().map(Some)
     }
 
     /// Bytes of each entry, where the basket does not say where they begin.

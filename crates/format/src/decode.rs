@@ -18,6 +18,39 @@ pub enum Counts {
     Elements(Vec<i64>, Vec<i64>),
 }
 
+impl Counts {
+    /// The counts that a branch holds: one number for each entry, or for each of its elements. None of other values.
+    pub fn of(column: &Column) -> Option<Self> {
+        match column {
+            Column::Flat { dtype, values } => whole_numbers(dtype, values).map(Self::Entries),
+            Column::List { offsets, content } => match content.as_ref() {
+                Column::Flat { dtype, values } => {
+                    whole_numbers(dtype, values).map(|counts| Self::Elements(offsets.clone(), counts))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Whole numbers of a type that NumPy calls so; none of others.
+pub fn whole_numbers(dtype: &str, bytes: &[u8]) -> Option<Vec<i64>> {
+    fn all<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> i64) -> Vec<i64> {
+        bytes.as_chunks::<SIZE>().0.iter().map(|raw| number(*raw)).collect()
+    }
+    Some(match dtype {
+        "i1" => all(bytes, |raw| i64::from(i8::from_ne_bytes(raw))),
+        "u1" => all(bytes, |raw| i64::from(u8::from_ne_bytes(raw))),
+        "i2" => all(bytes, |raw| i64::from(i16::from_ne_bytes(raw))),
+        "u2" => all(bytes, |raw| i64::from(u16::from_ne_bytes(raw))),
+        "i4" => all(bytes, |raw| i64::from(i32::from_ne_bytes(raw))),
+        "u4" => all(bytes, |raw| i64::from(u32::from_ne_bytes(raw))),
+        "i8" | "u8" => all(bytes, i64::from_ne_bytes),
+        _ => return None,
+    })
+}
+
 /// Decodes `entries` of a basket. `counts` are needed where the basket does not store where its entries begin, and for
 /// arrays within elements.
 pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&Counts>) -> Result<Column> {

@@ -2,6 +2,7 @@
 
 mod basket;
 mod basket_record;
+mod bounds;
 pub mod classes;
 mod datime;
 mod embedded;

@@ -85,7 +85,7 @@ def slim(
     return slim_files, {"branches": _names(branches), "drop": _names(drop)}
 
 
-@_with_merge_options("order", "resume")
+@_with_merge_options()
 def skim(
     where: Annotated[
         str | None, Option("--where", help='Which entries to keep: "(nMuon > 1) & (MET_pt > 30)".')

@@ -170,10 +170,6 @@ def _check_layout(
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
     rewrites = bool(kept.entries) or not (basket_size is None and cluster_events is None and cluster_bytes is None)
-    if rewrites and order != "entry":
-        raise OptionError(
-            f"new baskets are laid down by entry, not by {order}", hint="branchline reorder does it in a second step"
-        )
     if cluster_events is not None and (not 1 <= cluster_events < ENTRIES_END or cluster_bytes is not None):
         raise OptionError("clusters have a number of events from 1 to 2^63 - 1, or a number of bytes")
     if basket_size is not None and not 1 <= parse_bytes(basket_size) <= BASKET_BYTES_MAX:

@@ -47,7 +47,8 @@ def verify(
 
     ``outputs`` is a file or a list of files that belong behind each other, ``inputs`` a dataset in the order in which
     it was merged. Each basket of the outputs must have the bytes of one of the inputs, with the same entries; only
-    where it lies may differ. Branches of which that is not so must have the same values, by a digest of what is read.
+    where it lies may differ. Branches of which that is not so must have the same bytes in each entry, or the same values,
+    by a digest of what is read.
     Histograms and the like must be the sums of those of the inputs, and of other objects there must be the same
     versions. With a ``tree`` only that is compared.
 
@@ -70,7 +71,7 @@ def _paths(inputs: Any) -> list[str]:
 def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
     """Looks at the values of branches whose baskets differ."""
     differing = dict(found["differing"])
-    equal: list[str] = []
+    equal: list[str] = list(found["same"])
     differences = list(found["differences"])
     for name, (reason, is_same) in _compared(differing, found["path"], made, given, access).items():
         if isinstance(is_same, UnsupportedBranchError):
@@ -81,7 +82,7 @@ def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Acce
             equal.append(name)
         else:
             differences.append(f"branch {name} has other values: {reason}")
-    copied = found["branches"] - len(differing)
+    copied = found["branches"] - len(differing) - len(found["same"])
     return VerifiedTree(found["path"], found["entries"][0], found["baskets"], copied, tuple(equal), tuple(differences))
 
 

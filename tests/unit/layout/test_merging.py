@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from branchline.cli.app import app
 from branchline.errors import BadFileError, DatasetError, StorageError, UnsupportedBranchError
-from branchline.layout import MergeProgress, merge
+from branchline.layout import MergeProgress, merge, verify
 
 
 def write(path: Path, **columns: np.ndarray) -> str:
@@ -74,17 +74,24 @@ def test_histograms_are_added_and_other_objects_kept_as_cycles(tmp_path: Path) -
         assert [str(file[f"folder/note;{cycle}"]) for cycle in (1, 2)] == ["text 0", "text 1"]
 
 
-def test_histograms_that_cannot_be_added_are_refused_by_name(tmp_path: Path) -> None:
+def test_histograms_that_cannot_be_added_are_versions_of_one_name(tmp_path: Path) -> None:
     inputs = []
-    for number in range(2):
+    for number in range(4):
         inputs.append(write(tmp_path / f"{number}.root", x=np.arange(3)))
         with uproot.update(inputs[-1]) as file:
-            file["counts"] = np.histogram(np.arange(10), bins=5 + number, range=(0, 20))
-    with pytest.raises(UnsupportedBranchError, match=r"1\.root: TH1D counts: it has 6 bins from 0 to 20, not 5 bins"):
-        merge(inputs, tmp_path / "all.root")
-    assert left(tmp_path, *inputs) == []
-    made = merge(inputs, tmp_path / "all.root", tree="events")
-    assert (made.entries, made.objects) == (6, 0)
+            file["counts"] = np.histogram(np.arange(10), bins=5 + number % 2, range=(0, 20))
+    made = merge(inputs, tmp_path / "all.root", verify=True)
+    said = "counts does not add up in all files (it has 6 bins from 0 to 20, not 5 bins from 0 to 20): "
+    assert made.notes[0] == f"{said}its 2 versions are cycles"
+    assert made.objects == 2
+    with uproot.open(tmp_path / "all.root") as file:
+        for cycle, bins in ((1, 5), (2, 6)):
+            expected = 2 * np.histogram(np.arange(10), bins=bins, range=(0, 20))[0]
+            assert file[f"counts;{cycle}"].values().tolist() == expected.tolist()
+    assert verify(tmp_path / "all.root", inputs).is_same
+    assert not verify(tmp_path / "all.root", inputs[:3]).is_same
+    made = merge(inputs, tmp_path / "all.root", tree="events", force=True)
+    assert (made.entries, made.objects) == (12, 0)
 
 
 def test_bad_files_are_left_out_and_listed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from branchline import _core
 from branchline.cli.app import app
 from branchline.errors import BadFileError, OptionError
-from branchline.layout import MergeResult, convert, merge
+from branchline.layout import MergeResult, convert, merge, skim
 
 FILES = 12
 # It is noted after each input how far the merge is. No file may become larger than so many bytes: the write that would
@@ -27,13 +27,13 @@ FILES = 12
 KILLED = """
 import json, resource, signal, sys
 from branchline import _core
-from branchline.layout import merge
+from branchline.layout import merge, skim
 size, output, options, inputs = json.loads(sys.argv[1])
 whole = _core.Merge
 _core.Merge = lambda wanted: whole({**wanted, "journal_bytes": 0})
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-merge(inputs, output, **options)
+(skim if "where" in options else merge)(inputs, output, **options)
 """
 # So slow that who watches comes in time: it is killed when so many inputs are done, of which some were passed over.
 WATCHED = """
@@ -97,8 +97,15 @@ def contents(made: MergeResult) -> list[bytes]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"codec": "zstd:5", "order": "branch"}, {"max_size": 70_000}],
-    ids=["copied", "recompressed", "several outputs"],
+    [
+        {},
+        {"codec": "zstd:5", "order": "branch"},
+        {"max_size": 70_000},
+        {"cluster_events": 130},
+        {"cluster_events": 2500, "basket_size": 4000, "codec": "lz4:1", "order": "offset"},
+        {"cluster_events": 90, "max_size": 70_000},
+    ],
+    ids=["copied", "recompressed", "several outputs", "slow", "slow with large clusters", "several slow outputs"],
 )
 def test_a_merge_that_is_killed_again_and_again_makes_the_same_file(
     tmp_path: Path, inputs: list[str], options: dict[str, Any]
@@ -136,6 +143,23 @@ def test_baskets_that_are_on_the_disk_are_not_copied_again(tmp_path: Path, input
     assert contents(made) == contents(whole)
     with pytest.raises(BadFileError, match=r"branch x: basket 0"):
         merge(inputs, output, force=True)
+
+
+@pytest.mark.parametrize("options", [{"cluster_events": 90}, {"where": "x > -1", "tree": "events", "cluster_events": 70}])
+def test_new_baskets_of_one_input_that_are_on_the_disk_are_not_made_again(
+    tmp_path: Path, inputs: list[str], options: dict[str, Any]
+) -> None:
+    (tmp_path / "whole").mkdir()
+    make = skim if "where" in options else merge
+    whole = make(inputs[:2], tmp_path / "whole" / "all.root", **options)
+    output = tmp_path / "all.root"
+    for number in range(2):
+        killed(whole.size_bytes * (number + 1) // 4, output, inputs[:2], resume=number > 0, **options)
+    made = make(inputs[:2], output, resume=True, verify=True, **options)
+    (went_on,) = (note for note in made.notes if "went on behind" in note)
+    assert 100 < int(went_on.split()[3]) < whole.entries
+    assert contents(made) == contents(whole)
+    assert parts(tmp_path) == []
 
 
 def test_kills_while_the_next_input_is_copied_cost_nothing_that_was_noted(tmp_path: Path, inputs: list[str]) -> None:
@@ -215,7 +239,7 @@ def test_inputs_or_options_that_are_others_now_are_refused_and_nothing_is_lost(
         merge(inputs[1:], output, resume=True)
     with pytest.raises(OptionError, match="other options"):
         merge(inputs, output, resume=True, order="branch")
-    with pytest.raises(OptionError, match="new baskets"):
+    with pytest.raises(OptionError, match="other options"):
         merge(inputs, output, resume=True, basket_size=1000)
     kept = Path(inputs[1]).read_bytes()
     times = os.stat(inputs[1])

@@ -1,6 +1,6 @@
 //! Whether some files hold what others hold, without decompressing: basket by basket, and object by object.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use branchline_format::write::Sum;
@@ -11,6 +11,7 @@ use crate::limits;
 use crate::ntuple_write::NtupleInput;
 
 use super::copy::{digest_of, Copying};
+use super::entries::EntryDigests;
 use super::input::{Content, Input};
 use super::tree_input::TreeInput;
 use super::volume::digest_of_key;
@@ -51,7 +52,9 @@ pub struct TreeCompared {
     pub baskets_count: u64,
     /// Its branches.
     pub branches_count: u64,
-    /// Branches of which some basket differs or stands elsewhere, and the first of these.
+    /// Branches of which some basket differs, and that have the same entries all the same.
+    pub same: Vec<String>,
+    /// Other branches of which some basket differs or stands elsewhere, and the first of these.
     pub differing: Vec<(String, String)>,
     /// What is missing on one side.
     pub differences: Vec<String>,
@@ -68,7 +71,11 @@ pub fn compare(options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) 
     paths.sort();
     for path in paths {
         let (one, two) = (made.trees.get(path).unwrap_or(&nothing), given.trees.get(path).unwrap_or(&nothing));
-        compared.trees.push(one.compared(path, two));
+        let mut tree = one.compared(path, two);
+        if one.is_ttree && two.is_ttree {
+            tree.compare_entries(options, go_on)?;
+        }
+        compared.trees.push(tree);
     }
     made.compare_objects(&given, &mut compared);
     Ok(compared)
@@ -78,15 +85,55 @@ pub fn compare(options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) 
 #[derive(Default)]
 struct Contents {
     trees: BTreeMap<String, Table>,
-    sums: BTreeMap<String, Sum>,
-    copies: BTreeMap<String, HashSet<u128>>,
-    /// Objects that do not add up.
-    wrong: Vec<String>,
+    objects: BTreeMap<String, Versions>,
+}
+
+/// Objects of one path.
+#[derive(Default)]
+struct Versions {
+    sums: Vec<Sum>,
+    copies: HashSet<u128>,
+    /// Older cycles, which need not be in another file.
+    older_sums: Vec<Sum>,
+    older_copies: HashSet<u128>,
+}
+
+impl Versions {
+    /// How many there are that need to be in another file.
+    fn count(&self) -> u64 {
+        (self.sums.len() + self.copies.len()) as u64
+    }
+
+    /// In what the versions of an output differ from those of its inputs.
+    fn difference(&self, given: &Self, path: &str) -> Option<String> {
+        let all = |of: &'_ Self| -> HashSet<u128> { of.copies.union(&of.older_copies).copied().collect() };
+        let (ours, theirs) = (all(self), all(given));
+        if !given.copies.is_subset(&ours) || !self.copies.is_subset(&theirs) {
+            return Some(format!("{path} has other versions than the inputs"));
+        }
+        let mut why = None;
+        let mut is_among = |sum: &Sum, others: &Self| {
+            others.sums.iter().chain(&others.older_sums).any(|other| match sum.difference(other) {
+                Some(what) => {
+                    why = Some(what);
+                    false
+                }
+                None => true,
+            })
+        };
+        let is_whole =
+            given.sums.iter().all(|sum| is_among(sum, self)) && self.sums.iter().all(|sum| is_among(sum, given));
+        (!is_whole).then(|| {
+            let why = why.unwrap_or_else(|| "there is none".to_string());
+            format!("{path} is not the sum of those of the inputs: {why}")
+        })
+    }
 }
 
 /// The baskets of a tree.
 #[derive(Default)]
 struct Table {
+    is_ttree: bool,
     entries_count: u64,
     branches: BTreeMap<String, Vec<Row>>,
 }
@@ -111,9 +158,18 @@ impl Contents {
 
     fn add(&mut self, input: Input, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let (file, infos) = (Arc::clone(&input.file), Arc::clone(input.file.class_infos()));
-        // Of copies there may be several versions.
-        for (path, digest) in input.older_copies()? {
-            self.copies.entry(path).or_default().insert(digest);
+        for item in input.older()? {
+            let versions = self.objects.entry(item.path).or_default();
+            match item.content {
+                Content::Copy(stored, _) => {
+                    versions.older_copies.insert(digest_of_key(&item.key.title, &item.key.class_name, &stored));
+                }
+                Content::Sum { plain, addend } => {
+                    let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, &infos, *addend);
+                    versions.older_sums.push(sum);
+                }
+                _ => {}
+            }
         }
         for item in input.items {
             match item.content {
@@ -122,45 +178,55 @@ impl Contents {
                 Content::Ntuple(ntuple) => {
                     self.trees.entry(item.path).or_default().add_ntuple(&ntuple, go_on)?;
                 }
-                Content::Copy(stored) => {
+                Content::Copy(stored, _) => {
                     let digest = digest_of_key(&item.key.title, &item.key.class_name, &stored);
-                    self.copies.entry(item.path).or_default().insert(digest);
+                    self.objects.entry(item.path).or_default().copies.insert(digest);
                 }
-                Content::Sum { plain, addend } => match self.sums.get_mut(&item.path) {
-                    Some(sum) => match sum.check(&addend) {
-                        Ok(()) => sum.add(*addend),
-                        Err(error) => self.wrong.push(format!("{} of {}: {error}", item.path, file.path())),
-                    },
-                    None => {
-                        let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, &infos, *addend);
-                        self.sums.insert(item.path, sum);
+                Content::Sum { plain, addend } => {
+                    let sums = &mut self.objects.entry(item.path).or_default().sums;
+                    match sums.iter_mut().find(|sum| sum.check(&addend).is_ok()) {
+                        Some(sum) => sum.add(*addend),
+                        None => {
+                            sums.push(Sum::new(plain, item.key.key_size, &item.key.class_name, &infos, *addend));
+                        }
                     }
-                },
+                }
             }
         }
         Ok(())
     }
 
     fn compare_objects(&self, given: &Self, compared: &mut Compared) {
-        let told = &mut compared.differences;
-        told.extend(self.wrong.iter().chain(&given.wrong).cloned());
-        let paths = |of: &Self| of.sums.keys().chain(of.copies.keys()).cloned().collect::<HashSet<String>>();
-        let (ours, theirs) = (paths(self), paths(given));
-        let mut all: Vec<&String> = ours.union(&theirs).collect();
-        all.sort();
-        for path in all {
-            let pair = (self.sums.get(path), given.sums.get(path), self.copies.get(path), given.copies.get(path));
-            match pair {
-                (Some(one), Some(two), ..) => match one.difference(two) {
-                    Some(what) => told.push(format!("{path} is not the sum of those of the inputs: {what}")),
-                    None => compared.objects_count += 1,
-                },
-                (_, _, Some(one), Some(two)) if one == two => compared.objects_count += one.len() as u64,
-                (_, _, Some(_), Some(_)) => told.push(format!("{path} has other versions than the inputs")),
-                (Some(_), ..) | (_, _, Some(_), None) => told.push(format!("{path} is in none of the inputs")),
-                _ => told.push(format!("{path} is not in the output")),
+        let paths: BTreeSet<&String> = self.objects.keys().chain(given.objects.keys()).collect();
+        for path in paths {
+            let told = match (self.objects.get(path), given.objects.get(path)) {
+                (Some(one), Some(two)) => one.difference(two, path),
+                (Some(_), None) => Some(format!("{path} is in none of the inputs")),
+                _ => Some(format!("{path} is not in the output")),
+            };
+            match told {
+                Some(told) => compared.differences.push(told),
+                None => compared.objects_count += given.objects.get(path).map_or(0, Versions::count),
             }
         }
+    }
+}
+
+impl TreeCompared {
+    /// Looks for branches with the same entries in other baskets.
+    fn compare_entries(&mut self, options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let branches: HashSet<String> = self.differing.iter().map(|(name, _)| name.clone()).collect();
+        if branches.is_empty() || !self.differences.is_empty() {
+            return Ok(());
+        }
+        let wanted = (self.path.as_str(), &branches);
+        let made = EntryDigests::of(&options.outputs, wanted, &options.access, go_on)?;
+        let given = EntryDigests::of(&options.inputs, wanted, &options.access, go_on)?;
+        let (same, differing): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.differing).into_iter().partition(|(name, _)| made.are_same(&given, name));
+        self.differing = differing;
+        self.same = same.into_iter().map(|(name, _)| name).collect();
+        Ok(())
     }
 }
 
@@ -180,6 +246,7 @@ impl Table {
     }
 
     fn add(&mut self, file: &crate::file::File, tree: &TreeInput, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.is_ttree = true;
         let first = self.entries_count;
         let mut rows: Vec<Vec<Row>> = Vec::with_capacity(tree.tree.branches.len());
         for branch in &tree.tree.branches {

@@ -1,5 +1,6 @@
 //! Copies the baskets of a tree behind what was written already.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::cursor::Cursor;
@@ -57,6 +58,13 @@ pub(crate) struct Wanted {
     seek: u64,
     size: u64,
     embedded: Option<Arc<EmbeddedBasket>>,
+}
+
+impl Wanted {
+    /// Its entries in the tree.
+    pub(super) fn entries(&self) -> Range<u64> {
+        self.entry_start..self.entry_start + self.entries_count
+    }
 }
 
 impl Copying<'_> {

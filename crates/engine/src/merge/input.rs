@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::directory::{is_directory, Entry};
+use branchline_format::error::ErrorKind;
 use branchline_format::file::{read_key_at, read_object, TKey};
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
@@ -20,7 +21,6 @@ use crate::new_file::{mark_uuid, ObjectName};
 use crate::ntuple_write::NtupleInput;
 
 use super::tree_input::TreeInput;
-use super::volume::digest_of_key;
 use super::Branches;
 
 /// The class by which objects know others (TRef).
@@ -63,8 +63,8 @@ pub(super) enum Content {
         plain: Vec<u8>,
         addend: Box<Addend>,
     },
-    /// What is copied as it is stored.
-    Copy(Bytes),
+    /// What is copied as it is stored; of what adds up otherwise, why it does not.
+    Copy(Bytes, Option<String>),
 }
 
 fn about(key: &TKey) -> ObjectName {
@@ -155,18 +155,22 @@ impl Input {
         Ok(kept)
     }
 
-    /// What tells older cycles of objects that are copied from others of their paths: versions of an output.
-    pub(super) fn older_copies(&self) -> Result<Vec<(String, u128)>> {
-        let is_copy =
-            |path: &str| self.items.iter().any(|item| item.path == path && matches!(item.content, Content::Copy(_)));
+    /// Older cycles of objects that are no trees: versions of an output.
+    pub(super) fn older(&self) -> Result<Vec<Item>> {
+        let is_object = |path: &str| {
+            let is_it = |item: &&Item| item.path == path;
+            let found = self.items.iter().find(is_it);
+            found.filter(|item| matches!(item.content, Content::Copy(..) | Content::Sum { .. }))
+        };
         let mut reader = self.file.metadata_reader();
         let mut found = Vec::new();
         if self.left_out.is_empty() {
             return Ok(found);
         }
-        for Entry { path, key } in self.file.entries_below("")? {
-            if is_copy(&path) {
-                found.push((path, digest_of_key(&key.title, &key.class_name, &stored(&mut reader, &key)?)));
+        for entry in self.file.entries_below("")? {
+            if is_object(&entry.path).is_some_and(|newest| newest.key.cycle != entry.key.cycle) {
+                let content = content_of(&self.file, &entry, &Branches::new(), &mut reader)?;
+                found.push(Item { path: entry.path, key: entry.key, content });
             }
         }
         Ok(found)
@@ -213,7 +217,7 @@ impl Input {
             match content {
                 Content::Tree(tree) => all.update(&tree.plain),
                 Content::Sum { plain, .. } => all.update(plain),
-                Content::Copy(stored) => all.update(stored),
+                Content::Copy(stored, _) => all.update(stored),
                 Content::Ntuple(ntuple) => all.update(&ntuple.identity().to_be_bytes()),
                 Content::Directory => {}
             }
@@ -250,7 +254,7 @@ impl Input {
             Content::Tree(tree) => tree.size_bytes(),
             Content::Ntuple(ntuple) => ntuple.size_bytes(),
             Content::Directory => 100,
-            Content::Sum { .. } | Content::Copy(_) => item.key.size,
+            Content::Sum { .. } | Content::Copy(..) => item.key.size,
         };
         self.items.iter().map(of).sum()
     }
@@ -261,7 +265,7 @@ impl Input {
             Content::Tree(tree) => tree.memory_bytes(),
             Content::Ntuple(ntuple) => ntuple.memory_bytes(),
             Content::Sum { plain, .. } => 3 * plain.len() as u64,
-            Content::Copy(stored) => stored.len() as u64,
+            Content::Copy(stored, _) => stored.len() as u64,
             Content::Directory => 0,
         };
         self.file.whole_bytes() + self.items.iter().map(of).sum::<u64>()
@@ -287,7 +291,7 @@ fn content_of(
     }
     let is_tree = file.is_tree(key);
     if !is_tree && !adds_up(&key.class_name, file.class_infos()) {
-        return stored(reader, key).map(Content::Copy);
+        return stored(reader, key).map(|stored| Content::Copy(stored, None));
     }
     let mut decompressor = Decompressor::new();
     let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
@@ -295,9 +299,14 @@ fn content_of(
         let wanted = branches.get(&entry.path);
         return TreeInput::new(file, &entry.path, key, plain, wanted).map(|tree| Content::Tree(Box::new(tree)));
     }
-    let addend =
-        Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()).map_err(|error| named(&error))?;
-    Ok(Content::Sum { plain, addend: Box::new(addend) })
+    match Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()) {
+        Ok(addend) => Ok(Content::Sum { plain, addend: Box::new(addend) }),
+        // Each version is kept.
+        Err(error) if error.kind == ErrorKind::Unsupported => {
+            stored(reader, key).map(|stored| Content::Copy(stored, Some(error.message)))
+        }
+        Err(error) => Err(named(&error)),
+    }
 }
 
 /// An input that cannot be merged by copying.

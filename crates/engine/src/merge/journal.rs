@@ -10,13 +10,20 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::rewrite::{Flushed, LaidBasket};
+
 use super::copy::Copied;
 
-const MAGIC: &[u8] = b"branchline merge 1";
+const MAGIC: &[u8] = b"branchline merge 2";
 /// Bytes that say how long a record is, and bytes of its checksum.
 const NUMBER_BYTES: usize = 8;
 /// Bytes of what is said of a basket.
 const BASKET_BYTES: usize = 4 * NUMBER_BYTES;
+/// Bytes of what is said of a new basket.
+const LAID_BYTES: usize = 6 * NUMBER_BYTES;
+/// What a record is begins it.
+const DONE: u8 = 1;
+const LAYING: u8 = 2;
 
 /// Of which merge a journal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +49,92 @@ pub(super) struct Done {
     pub(super) trees: Vec<Vec<Copied>>,
 }
 
+/// New baskets of a tree that lie in an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Laying {
+    /// The input that was being added, and what tells it from others.
+    pub(super) input: u64,
+    pub(super) identity: u128,
+    pub(super) volume: u64,
+    pub(super) path: String,
+    pub(super) flushed: Flushed,
+}
+
+/// What a record of a journal is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Noted {
+    Done(Done),
+    Laying(Laying),
+}
+
 /// What is read of a journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) merging: Merging,
-    /// What became of inputs, and where in the journal its record ends.
-    pub(super) done: Vec<(Done, u64)>,
+    /// What was noted, and where in the journal its record ends.
+    pub(super) noted: Vec<(Noted, u64)>,
+}
+
+impl Noted {
+    /// In which output this was, and what surely lies in it then.
+    pub(super) fn reaches(&self) -> (u64, u64) {
+        match self {
+            Self::Done(done) => (done.volume, done.end),
+            Self::Laying(laying) => {
+                let last = laying.flushed.baskets.last();
+                (laying.volume, last.map_or(0, |(_, basket)| basket.seek.saturating_add(basket.size)))
+            }
+        }
+    }
+
+    /// Its record.
+    pub(super) fn record(&self) -> Vec<u8> {
+        match self {
+            Self::Done(done) => done.record(),
+            Self::Laying(laying) => laying.record(),
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
+        match *tag {
+            DONE => Done::read(rest).map(Self::Done),
+            LAYING => Laying::read(rest).map(Self::Laying),
+            _ => None,
+        }
+    }
+}
+
+impl Laying {
+    fn record(&self) -> Vec<u8> {
+        let Self { input, identity, volume, path, flushed } = self;
+        let mut bytes = vec![LAYING];
+        bytes.extend(identity.to_be_bytes());
+        let mut put = |number: u64| bytes.extend(number.to_be_bytes());
+        [*input, *volume, flushed.entries_count, flushed.baskets.len() as u64].into_iter().for_each(&mut put);
+        for (branch, basket) in &flushed.baskets {
+            let LaidBasket { first_entry, seek, size, plain_size, digest } = *basket;
+            [*branch as u64, first_entry, seek, size, plain_size, digest].into_iter().for_each(&mut put);
+        }
+        bytes.extend(path.as_bytes());
+        record(&bytes)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        let (identity, input, volume) = (cursor.identity()?, cursor.number()?, cursor.number()?);
+        let (entries_count, count) = (cursor.number()?, usize::try_from(cursor.number()?).ok()?);
+        let rows = cursor.take(count.checked_mul(LAID_BYTES)?)?;
+        let row = |row: &[u8]| {
+            let mut row = Cursor(row);
+            let branch = usize::try_from(row.number()?).ok()?;
+            let (first_entry, seek, size) = (row.number()?, row.number()?, row.number()?);
+            Some((branch, LaidBasket { first_entry, seek, size, plain_size: row.number()?, digest: row.number()? }))
+        };
+        let baskets = rows.chunks_exact(LAID_BYTES).map(row).collect::<Option<_>>()?;
+        let path = String::from_utf8(cursor.0.to_vec()).ok()?;
+        Some(Self { input, identity, volume, path, flushed: Flushed { entries_count, baskets } })
+    }
 }
 
 /// A journal that is being written.
@@ -116,7 +203,8 @@ impl Merging {
 impl Done {
     /// Its record.
     pub(super) fn record(&self) -> Vec<u8> {
-        let mut bytes = self.identity.to_be_bytes().to_vec();
+        let mut bytes = vec![DONE];
+        bytes.extend(self.identity.to_be_bytes());
         let mut put = |number: u64| bytes.extend_from_slice(&number.to_be_bytes());
         put(self.volume);
         put(self.end);
@@ -157,11 +245,11 @@ impl Contents {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor(bytes);
         let merging = Merging::read(cursor.record()?)?;
-        let mut done = Vec::new();
-        while let Some(one) = cursor.record().and_then(Done::read) {
-            done.push((one, (bytes.len() - cursor.0.len()) as u64));
+        let mut noted = Vec::new();
+        while let Some(one) = cursor.record().and_then(Noted::read) {
+            noted.push((one, (bytes.len() - cursor.0.len()) as u64));
         }
-        Some(Self { merging, done })
+        Some(Self { merging, noted })
     }
 }
 
@@ -198,12 +286,15 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    fn written() -> (Merging, Vec<Done>, Vec<u8>) {
+    fn written() -> (Merging, Vec<Noted>, Vec<u8>) {
         let merging = Merging { inputs: 1 << 100, options: 7 };
         let basket = |seek| Copied { seek, size: 20, plain_size: 30, digest: seek * 99 };
+        let laid = LaidBasket { first_entry: 1, seek: 2, size: 3, plain_size: 4, digest: 5 };
+        let flushed = Flushed { entries_count: 8, baskets: vec![(0, laid), (3, laid)] };
         let done = vec![
-            Done { identity: 5, volume: 0, end: 900, skipped: None, trees: vec![vec![basket(3), basket(4)], vec![]] },
-            Done { identity: 0, volume: 1, end: 0, skipped: Some("cut short".to_string()), trees: vec![] },
+            Noted::Done(Done { identity: 5, volume: 0, end: 9, skipped: None, trees: vec![vec![basket(3)], vec![]] }),
+            Noted::Laying(Laying { input: 1, identity: 7, volume: 1, path: "deep/er".to_string(), flushed }),
+            Noted::Done(Done { identity: 0, volume: 1, end: 0, skipped: Some("cut".to_string()), trees: vec![] }),
         ];
         let mut bytes = record(&merging.bytes());
         done.iter().for_each(|one| bytes.extend(one.record()));
@@ -215,17 +306,17 @@ mod tests {
         let (merging, done, bytes) = written();
         let read = Contents::read(&bytes).unwrap();
         assert_eq!(read.merging, merging);
-        assert_eq!(read.done.last().unwrap().1, bytes.len() as u64);
-        assert_eq!(read.done.into_iter().map(|(one, _)| one).collect::<Vec<_>>(), done);
+        assert_eq!(read.noted.last().unwrap().1, bytes.len() as u64);
+        assert_eq!(read.noted.into_iter().map(|(one, _)| one).collect::<Vec<_>>(), done);
     }
 
     #[test]
     fn of_a_journal_that_is_cut_anywhere_whole_records_are_read() {
         let (_, done, bytes) = written();
-        let whole = Contents::read(&bytes).unwrap().done;
+        let whole = Contents::read(&bytes).unwrap().noted;
         for end in 0..bytes.len() {
             let expected = whole.iter().filter(|(_, behind)| *behind <= end as u64).count();
-            let read = Contents::read(&bytes[..end]).map_or(Vec::new(), |read| read.done);
+            let read = Contents::read(&bytes[..end]).map_or(Vec::new(), |read| read.noted);
             assert_eq!(read.len(), expected, "cut at {end}");
             assert!(read.iter().map(|(one, _)| one).eq(&done[..expected]));
         }
@@ -234,11 +325,11 @@ mod tests {
     #[test]
     fn nothing_behind_a_wrong_byte_is_believed() {
         let (_, _, bytes) = written();
-        let whole = Contents::read(&bytes).unwrap().done;
+        let whole = Contents::read(&bytes).unwrap().noted;
         for place in 0..bytes.len() {
             let mut wrong = bytes.clone();
             wrong[place] ^= 0xff;
-            let read = Contents::read(&wrong).map_or(Vec::new(), |read| read.done);
+            let read = Contents::read(&wrong).map_or(Vec::new(), |read| read.noted);
             assert_eq!(read.len(), whole.iter().filter(|(_, behind)| *behind <= place as u64).count(), "at {place}");
         }
     }

@@ -18,6 +18,9 @@ use super::tree_input::{TreeInput, TREE};
 /// A branch has room for at least so many baskets (TBranch::Streamer).
 const BASKETS_MIN: usize = 10;
 
+/// Of a branch whose baskets say where entries begin (TBranch::fEntryOffsetLen): any number does.
+const OFFSETS_LENGTH: i64 = 1000;
+
 /// A tree in the making.
 pub(super) struct Totals {
     /// The first one, whose record is written with the numbers of all.
@@ -60,6 +63,8 @@ struct BranchTotals {
     digests: Vec<u64>,
     /// TBranch::fBasketSize, where it changes.
     basket_bytes: Option<u64>,
+    /// Whether its baskets say where their entries begin, where it is not known whether they did.
+    stores_offsets: bool,
 }
 
 /// Entries up to one in clusters of so many (TTree::fClusterRangeEnd and fClusterSize).
@@ -146,8 +151,10 @@ impl Totals {
         }
         let has_entries = self.first.tree.entries_count > 0;
         let branches = self.branches.iter_mut().zip(&self.first.tree.branches);
-        for (((totals, branch), baskets), bytes) in branches.zip(rewritten.baskets).zip(rewritten.basket_bytes) {
+        let forms = rewritten.basket_bytes.into_iter().zip(rewritten.stores_offsets);
+        for (((totals, branch), baskets), (bytes, stores_offsets)) in branches.zip(rewritten.baskets).zip(forms) {
             totals.basket_bytes = (!baskets.is_empty()).then_some(bytes);
+            totals.stores_offsets = stores_offsets;
             let is_counted = branch.entries_count > 0 || !baskets.is_empty() || !has_entries;
             totals.entries = if is_counted { self.entries } else { 0 };
             totals.plain_bytes = baskets.iter().map(|basket| basket.plain_size).sum();
@@ -310,6 +317,9 @@ impl BranchTotals {
         changes.number(recording, owner, "fZipBytes", self.stored_bytes as i64)?;
         if let Some(bytes) = self.basket_bytes {
             changes.number(recording, owner, "fBasketSize", bytes as i64)?;
+        }
+        if self.stores_offsets && recording.value(owner, "fEntryOffsetLen") == 0 {
+            changes.number(recording, owner, "fEntryOffsetLen", OFFSETS_LENGTH)?;
         }
         changes.no_pointers(recording, owner, "fBaskets")?;
         let filled = |numbers: &[i64], next: i64| {

@@ -1,6 +1,6 @@
 //! What is known of the inputs of a merge that are on the disk: of those of a merge that was killed, and of one's own.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -11,9 +11,10 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::output::{self, Output};
+use crate::rewrite::Flushed;
 
 use super::input::Input;
-use super::journal::{Contents, Done, Journal, Merging};
+use super::journal::{Contents, Done, Journal, Laying, Merging, Noted};
 use super::{numbered, MergeOptions};
 
 /// Notes what is on the disk, and knows what was there already.
@@ -28,6 +29,13 @@ pub(super) struct Keeping<'a> {
     pub(super) outputs_count: usize,
     /// What a merge that was killed had done.
     kept: VecDeque<Done>,
+    /// New baskets that lie in the outputs, by the number of these and the path of their tree.
+    laid: HashMap<(u64, String), VecDeque<Flushed>>,
+    /// The input of which some of them are last, and what it was.
+    begun: Option<(u64, u128)>,
+    /// The number of the input that is being added and what it is, once one is.
+    current: (u64, u128),
+    is_begun: bool,
     journal: Option<Journal>,
     /// Records that are not in the journal yet.
     waiting: Vec<u8>,
@@ -41,7 +49,7 @@ pub(super) struct Keeping<'a> {
 impl<'a> Keeping<'a> {
     /// Looks for what a merge that was killed left, if it is to be gone on with.
     pub(super) fn begin(options: &'a MergeOptions) -> Result<Self> {
-        let is_on = options.rewriting.is_none() && options.records_at.is_none();
+        let is_on = options.records_at.is_none();
         let mut own = Self {
             options,
             is_on,
@@ -49,6 +57,10 @@ impl<'a> Keeping<'a> {
             number: std::process::id(),
             outputs_count: 0,
             kept: VecDeque::new(),
+            laid: HashMap::new(),
+            begun: None,
+            current: (0, 0),
+            is_begun: false,
             journal: None,
             waiting: Vec::new(),
             written_at: Instant::now(),
@@ -57,8 +69,7 @@ impl<'a> Keeping<'a> {
         };
         if options.resumes {
             if !is_on {
-                let message = "entries are written to new baskets, which cannot be gone on with yet";
-                return Err(own.refused(message).with_hint("leave --resume out: the merge begins anew"));
+                return Err(own.refused("it has a hole in it, which cannot be gone on with"));
             }
             own.find()?;
         }
@@ -85,7 +96,7 @@ impl<'a> Keeping<'a> {
         let Some(number) = output::left_of(&self.options.output) else { return Ok(()) };
         let path = self.journal_of(number);
         let bytes = fs::read(&path).map_err(|error| self.told(&error))?;
-        let Some(Contents { merging, done }) = Contents::read(&bytes) else {
+        let Some(Contents { merging, noted }) = Contents::read(&bytes) else {
             self.note = Some("what was left could not be trusted: the merge began anew".to_string());
             return Ok(());
         };
@@ -100,16 +111,39 @@ impl<'a> Keeping<'a> {
             let path = output::temporary_of(&numbered(&self.options.output, volume as usize), number);
             fs::metadata(path).map_or(0, |about| about.len())
         };
-        let most = self.options.inputs.len();
-        let trusted = done.into_iter().take(most).take_while(|(one, _)| one.end == 0 || size_of(one.volume) >= one.end);
-        let (kept, ends): (VecDeque<Done>, Vec<u64>) = trusted.unzip();
-        let Some(end) = ends.last() else { return Ok(()) };
+        let is_there = |(volume, end)| end == 0 || size_of(volume) >= end;
+        let trusted: Vec<(Noted, u64)> = noted.into_iter().take_while(|(one, _)| is_there(one.reaches())).collect();
+        let Some((_, end)) = trusted.last() else { return Ok(()) };
         let journal = Journal::go_on(&path, *end).map_err(|error| self.told(&error))?;
-        let there = kept.iter().filter(|one| one.end > 0).map(|one| one.volume as usize + 1);
-        self.outputs_count = there.max().unwrap_or(0);
-        self.note = Some(format!("went on behind {} of {most} files, which were on the disk already", kept.len()));
-        (self.number, self.journal, self.kept) = (number, Some(journal), kept);
+        (self.number, self.journal) = (number, Some(journal));
+        self.keep(trusted.into_iter().map(|(noted, _)| noted));
         Ok(())
+    }
+
+    /// Takes over what was noted.
+    fn keep(&mut self, noted: impl Iterator<Item = Noted>) {
+        let most = self.options.inputs.len();
+        let mut entries_count = 0;
+        for one in noted {
+            let (volume, end) = one.reaches();
+            if end > 0 {
+                self.outputs_count = self.outputs_count.max(volume as usize + 1);
+            }
+            match one {
+                Noted::Done(done) if self.kept.len() < most => self.kept.push_back(done),
+                Noted::Done(_) => {}
+                Noted::Laying(Laying { input, identity, volume, path, flushed }) => {
+                    entries_count += flushed.entries_count;
+                    self.begun = Some((input, identity));
+                    self.laid.entry((volume, path)).or_default().push_back(flushed);
+                }
+            }
+        }
+        let count = self.kept.len();
+        self.note = Some(match entries_count {
+            0 => format!("went on behind {count} of {most} files, which were on the disk already"),
+            _ => format!("went on behind {entries_count} entries, which were on the disk already"),
+        });
     }
 
     /// What tells an input from others, if anybody wants to know.
@@ -120,30 +154,66 @@ impl<'a> Keeping<'a> {
     /// What became of the next input before, and whether it is the last of which this is known. An input that has
     /// changed since is refused.
     pub(super) fn next(&mut self, path: &str, identity: u128) -> Result<Option<(Done, bool)>> {
-        let Some(done) = self.kept.pop_front() else { return Ok(None) };
+        self.current = (self.current.0 + u64::from(self.is_begun), identity);
+        self.is_begun = true;
+        let Some(done) = self.kept.pop_front() else {
+            let begun = self.begun.take_if(|(number, _)| *number == self.current.0);
+            return match begun {
+                Some((_, known)) if known != identity => Err(changed(path)),
+                _ => Ok(None),
+            };
+        };
         // One that could not be opened may be whole again, but was left out.
         if done.identity != 0 && done.identity != identity {
-            let message = "it changed since the merge that was to be gone on with";
-            let hint = "leave --resume out: the merge begins anew";
-            return Err(ReadError::new(ReadErrorKind::Option, path, message).with_hint(hint));
+            return Err(changed(path));
         }
         Ok(Some((done, self.kept.is_empty())))
     }
 
     /// Refuses to go on where the inputs that were there already do not lead to where they did.
     pub(super) fn check(&self, done: &Done, (volume, end): (u64, u64)) -> Result<()> {
-        if (done.volume, done.end) == (volume, end) {
+        // Where new baskets end depends on how far their making was.
+        if self.options.rewriting.is_some() || (done.volume, done.end) == (volume, end) {
             return Ok(());
         }
         Err(self.refused("what was left of it is not what these inputs make"))
     }
 
-    /// Notes what became of an input. When much has come together it is brought to the disk, the output first.
+    /// What lies already of a tree in an output whose entries come to new baskets.
+    pub(super) fn laid_of(&mut self, volume: u64, path: &str) -> VecDeque<Flushed> {
+        self.laid.remove(&(volume, path.to_string())).unwrap_or_default()
+    }
+
+    /// Notes what became of an input.
     pub(super) fn add(&mut self, done: &Done, bytes_done: u64, output: Option<&Output>) -> Result<()> {
         if !self.is_on {
             return Ok(());
         }
         self.waiting.extend(done.record());
+        self.write_due(bytes_done, output)
+    }
+
+    /// Notes new baskets of a tree.
+    pub(super) fn add_laid(
+        &mut self,
+        (volume, path): (u64, &str),
+        all: Vec<Flushed>,
+        bytes_done: u64,
+        output: &Output,
+    ) -> Result<()> {
+        if !self.is_on {
+            return Ok(());
+        }
+        let (input, identity) = self.current;
+        for flushed in all {
+            let laying = Laying { input, identity, volume, path: path.to_string(), flushed };
+            self.waiting.extend(Noted::Laying(laying).record());
+        }
+        self.write_due(bytes_done, Some(output))
+    }
+
+    /// When much has come together it is brought to the disk, the output first.
+    fn write_due(&mut self, bytes_done: u64, output: Option<&Output>) -> Result<()> {
         let bytes_max = self.options.journal_bytes.unwrap_or(limits::JOURNAL_BYTES);
         let is_due = bytes_done.saturating_sub(self.written_bytes) >= bytes_max
             || self.written_at.elapsed() >= limits::JOURNAL_PAUSE;
@@ -169,19 +239,29 @@ impl<'a> Keeping<'a> {
     }
 }
 
+fn changed(path: &str) -> ReadError {
+    let message = "it changed since the merge that was to be gone on with";
+    ReadError::new(ReadErrorKind::Option, path, message).with_hint("leave --resume out: the merge begins anew")
+}
+
 fn digest_of_inputs(options: &MergeOptions) -> u128 {
     xxh3_128(format!("{:?}", options.inputs).as_bytes())
 }
 
 /// Of all options that decide how inputs are laid down.
 fn digest_of(options: &MergeOptions) -> u128 {
-    let MergeOptions { tree, order, codec, size_bytes_max, skips_bad_files, .. } = options;
+    let MergeOptions { tree, order, codec, size_bytes_max, skips_bad_files, rewriting, .. } = options;
     let mut branches: Vec<(&String, Vec<&String>)> =
         options.branches.iter().map(|(path, names)| (path, names.iter().collect())).collect();
     branches.iter_mut().for_each(|(_, names)| names.sort());
     branches.sort();
     let version = env!("CARGO_PKG_VERSION");
     let bundle_bytes = options.bundle_bytes();
-    let all = (version, tree, order, codec, size_bytes_max, skips_bad_files, branches, bundle_bytes);
+    let memory_bytes = rewriting.map(|_| options.memory_bytes);
+    let mut kept: Vec<(&String, u128)> =
+        options.selections.iter().map(|(path, selection)| (path, selection.digest())).collect();
+    kept.sort();
+    let slow = (rewriting, memory_bytes, kept);
+    let all = (version, tree, order, codec, size_bytes_max, skips_bad_files, branches, bundle_bytes, slow);
     xxh3_128(format!("{all:?}").as_bytes())
 }

@@ -1,12 +1,13 @@
 //! One output in the making: what inputs have, each thing once, in one file.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use branchline_format::compress::{Decompressor, Setting};
 use branchline_format::held::Held;
 use branchline_format::streamer::ClassInfos;
-use branchline_format::write::{join_infos, Recording, Sum};
+use branchline_format::write::{join_infos, Recording};
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -18,13 +19,15 @@ use crate::rewrite::{forms, Recompressor, Rewriter, Rewritten};
 
 use super::copy::{Copied as Basket, Copying, Places};
 use super::input::{refused, Content, Input, Item, ProcessId};
+use super::objects::Objects;
 use super::record::Totals;
+use super::resume::Keeping;
 use super::schema::{check_same, Place};
 use super::tree_input::TreeInput;
 use super::{MergeOptions, Merged};
 
 /// How baskets are copied.
-pub(super) struct Copier<'a> {
+pub(super) struct Copier<'a, 'b> {
     pub(super) options: &'a MergeOptions,
     pub(super) bundle_bytes: u64,
     /// Compresses them anew, if that is wanted.
@@ -35,9 +38,13 @@ pub(super) struct Copier<'a> {
     pub(super) laid: &'a mut Vec<Vec<Basket>>,
     /// Is told how many bytes were copied, and may end the merge.
     pub(super) copied: &'a mut dyn FnMut(u64) -> Result<()>,
+    /// What is known of new baskets that lie in outputs, of which this one has the number.
+    pub(super) keeping: &'a mut Keeping<'b>,
+    pub(super) number: u64,
+    pub(super) bytes_done: &'a AtomicU64,
 }
 
-impl Copier<'_> {
+impl Copier<'_, '_> {
     /// Copies the baskets of a tree, unless they are there already.
     fn copy(&mut self, tree: &Copying<'_>, output: &mut Output) -> Result<Places> {
         let before = output.end();
@@ -88,9 +95,7 @@ enum Making {
     Directory,
     Tree(SlotId, Box<Totals>),
     Ntuple(SlotId, Box<NtupleTotals>),
-    Sum(SlotId, Box<Sum>),
-    /// Those that differ are cycles of one name.
-    Copies(HashSet<u128>),
+    Objects(Objects),
 }
 
 /// What of an input lies in the file, until it is taken over.
@@ -108,8 +113,7 @@ impl Making {
             (Self::Directory, Content::Directory)
                 | (Self::Tree(..), Content::Tree(_))
                 | (Self::Ntuple(..), Content::Ntuple(_))
-                | (Self::Sum(..), Content::Sum { .. })
-                | (Self::Copies(_), Content::Copy(_))
+                | (Self::Objects(_), Content::Sum { .. } | Content::Copy(..))
         )
     }
 }
@@ -156,7 +160,7 @@ impl Volume {
     }
 
     /// Adds all of an input, or nothing of it.
-    pub(super) fn add(&mut self, input: Input, copier: &mut Copier<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, input: Input, copier: &mut Copier<'_, '_>) -> Result<()> {
         self.check(&input)?;
         let mark = self.file.mark();
         let process_ids_count = self.process_ids.len();
@@ -197,7 +201,7 @@ impl Volume {
         for item in &input.items {
             let Some(thing) = self.thing(&item.path) else { continue };
             let is_same_class =
-                thing.about.class_name == item.key.class_name || matches!(thing.making, Making::Copies(_));
+                thing.about.class_name == item.key.class_name || matches!(thing.making, Making::Objects(_));
             if !is_same_class || !thing.making.is_like(&item.content) {
                 let message =
                     format!("{} is a {}, in files before a {}", item.path, item.key.class_name, thing.about.class_name);
@@ -210,11 +214,6 @@ impl Volume {
                 (Making::Ntuple(_, totals), Content::Ntuple(ntuple)) => {
                     ntuple.joined(Some(totals))?;
                 }
-                (Making::Sum(_, sum), Content::Sum { addend, .. }) => sum.check(addend).map_err(|error| {
-                    let error = error.in_object(format!("{} {}", item.key.class_name, item.path));
-                    let message = format!("{error}, so that it cannot be added to that of the files before");
-                    refused(file, message)
-                })?,
                 _ => {}
             }
         }
@@ -222,7 +221,7 @@ impl Volume {
     }
 
     /// Writes what of an input lies in the file as it is. Answers with where it lies.
-    fn write(&mut self, input: &Input, copier: &mut Copier<'_>) -> Result<Vec<Copied>> {
+    fn write(&mut self, input: &Input, copier: &mut Copier<'_, '_>) -> Result<Vec<Copied>> {
         let process_ids_before = self.write_process_ids(&input.process_ids)?;
         let mut all = Vec::with_capacity(input.items.len());
         for item in &input.items {
@@ -230,9 +229,10 @@ impl Volume {
             let mut copy = Copied::Nothing;
             match &item.content {
                 Content::Directory if self.file.directory(&item.path).is_none() => {
+                    self.settle()?;
                     self.file.add_directory(directory, &item.path, item.about())?;
                 }
-                Content::Copy(stored) => self.write_copy(item, directory, stored, input)?,
+                Content::Copy(stored, _) => self.write_copy(item, directory, stored, input)?,
                 Content::Tree(tree) if copier.options.rewriting.is_some() => {
                     self.rewrite(item, tree, (input, process_ids_before), copier)?;
                     // The rewriter keeps where its baskets lie.
@@ -250,6 +250,7 @@ impl Volume {
                     copy = Copied::Baskets(copier.copy(&copying, self.file.output())?);
                 }
                 Content::Ntuple(ntuple) => {
+                    self.settle()?;
                     copy = Copied::Pages(Box::new(self.copy_pages(&item.path, input.file.path(), ntuple, copier)?));
                 }
                 Content::Directory | Content::Sum { .. } => {}
@@ -265,7 +266,7 @@ impl Volume {
         item: &Item,
         tree: &TreeInput,
         (input, process_ids_before): (&Input, u16),
-        copier: &mut Copier<'_>,
+        copier: &mut Copier<'_, '_>,
     ) -> Result<()> {
         let file = &*input.file;
         let MergeOptions { rewriting, codec, .. } = copier.options;
@@ -278,17 +279,38 @@ impl Volume {
                 let recording =
                     Recording::of_tree(&tree.plain, tree.key_size, &item.key.class_name, file.class_infos())
                         .map_err(|error| ReadError::from_format(file.path(), &error.in_object(&item.path)))?;
-                let forms = forms(tree_of, &recording, *codec, file.header().compress);
+                let forms = forms(tree_of, &recording, (*codec, file.header().compress), file.classes());
                 let directory = self.file.directory(item.parent()).unwrap_or(TOP);
                 let place = (self.file.seek_of(directory), item.key.date);
-                let rewriting = (rewriting.unwrap_or_default(), copier.options.memory_bytes);
-                Rewriter::new(rewriting, &rewritten, forms, place)
+                let rewriting = (rewriting.unwrap_or_default(), copier.options.order, copier.options.memory_bytes);
+                let known = copier.keeping.laid_of(copier.number, &item.path);
+                Rewriter::new(rewriting, &rewritten, forms, place, known)
             }
         };
+        self.settle()?;
         let rewriter = self.rewriters.entry(item.path.clone()).or_insert(rewriter);
         self.is_torn = true;
-        rewriter.add(&rewritten, self.file.output(), copier.copied)?;
+        let was_anew = rewriter.is_anew();
+        let (place, keeping) = ((copier.number, item.path.as_str()), &mut copier.keeping);
+        let mut noted = |flushed, output: &Output| {
+            keeping.add_laid(place, flushed, copier.bytes_done.load(Ordering::Relaxed), output)
+        };
+        rewriter.add(&rewritten, self.file.output(), copier.copied, &mut noted)?;
         self.is_torn = false;
+        if !was_anew && rewriter.is_anew() {
+            // What may lie behind is of a time of which nothing is known.
+            let end = self.file.end();
+            self.file.output().cut(end)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the new baskets of all trees that were handed over, before something else is written: where things lie does
+    /// not depend on when they were made.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let was_torn = std::mem::replace(&mut self.is_torn, true);
+        self.rewriters.values_mut().try_for_each(|rewriter| rewriter.settle(self.file.output(), &mut |_| Ok(())))?;
+        self.is_torn = was_torn;
         Ok(())
     }
 
@@ -297,7 +319,7 @@ impl Volume {
         path: &str,
         file: &str,
         ntuple: &NtupleInput,
-        copier: &mut Copier<'_>,
+        copier: &mut Copier<'_, '_>,
     ) -> Result<NtupleCopy> {
         let totals = match self.by_path.get(path).map(|index| &self.things[*index].making) {
             Some(Making::Ntuple(_, totals)) => Some(&**totals),
@@ -323,6 +345,7 @@ impl Volume {
         let first = (0..count).find(is_there).unwrap_or(count);
         let first = if ids.is_empty() { 0 } else { first };
         if first == count && !ids.is_empty() {
+            self.settle()?;
             for id in ids {
                 let name = format!("ProcessID{}", self.process_ids.len());
                 let about = ObjectName { name, ..id.about.clone() };
@@ -339,13 +362,13 @@ impl Volume {
 
     /// Writes an object that is copied, unless one with the same bytes is there.
     fn write_copy(&mut self, item: &Item, directory: usize, stored: &Bytes, input: &Input) -> Result<()> {
-        let known = match self.thing(&item.path).map(|thing| &thing.making) {
-            Some(Making::Copies(known)) if known.contains(&digest(item, stored)) => return Ok(()),
-            Some(Making::Copies(known)) => known.len(),
-            _ => 0,
+        let digest = digest_of_key(&item.key.title, &item.key.class_name, stored);
+        let cycle = match self.thing(&item.path).map(|thing| &thing.making) {
+            Some(Making::Objects(objects)) if objects.has_copy(digest) => return Ok(()),
+            Some(Making::Objects(objects)) => objects.next_cycle(item, input.file.path())?,
+            _ => 1,
         };
-        let cycle = i16::try_from(known + 1)
-            .map_err(|_| refused(input.file.path(), format!("{} has more cycles than ROOT has room for", item.path)))?;
+        self.settle()?;
         let about = ObjectName { cycle, ..item.about() };
         let place = self.file.reserve(directory);
         if self.file.key_size(directory, &about) == item.key.key_size {
@@ -360,24 +383,20 @@ impl Volume {
         let about = item.about();
         let known = self.by_path.get(&item.path).copied();
         let directory = self.file.directory(item.parent()).unwrap_or(TOP);
+        if let (Content::Sum { .. } | Content::Copy(..), _) = (&item.content, known) {
+            return self.commit_object(item, known, (file, directory), infos);
+        }
         if let Some(index) = known {
             match (&mut self.things[index].making, item.content, copy) {
                 (Making::Tree(_, totals), Content::Tree(mut tree), Copied::Baskets(places)) => {
                     totals.add(&mut tree, &places);
                 }
                 (Making::Ntuple(_, totals), Content::Ntuple(_), Copied::Pages(copy)) => totals.add(*copy),
-                (Making::Sum(_, sum), Content::Sum { addend, .. }, _) => sum.add(*addend),
-                (Making::Copies(known), Content::Copy(stored), _) => {
-                    known.insert(digest_of_key(&item.key.title, &item.key.class_name, &stored));
-                }
                 _ => {}
             }
             return Ok(());
         }
         let making = match (item.content, copy) {
-            (Content::Copy(stored), _) => {
-                Making::Copies(HashSet::from([digest_of_key(&item.key.title, &item.key.class_name, &stored)]))
-            }
             (Content::Tree(tree), Copied::Baskets(places)) => {
                 let mut totals = Totals::new(*tree, (file, &item.key.class_name), infos, self.codec);
                 totals.add_first(&places);
@@ -388,20 +407,43 @@ impl Volume {
                 Making::Ntuple(self.file.reserve(directory), Box::new(totals))
             }
             (Content::Directory, _) => Making::Directory,
-            (Content::Tree(_) | Content::Ntuple(_), _) => {
-                return Err(refused(file, format!("nothing of {} was written", item.path)));
-            }
-            (Content::Sum { plain, addend }, _) => {
-                let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, infos, *addend);
-                let place = self.file.reserve(directory);
-                if let Some(size) = sum.fixed_bytes() {
-                    self.file.reserve_room(place, &about, size)?;
-                }
-                Making::Sum(place, Box::new(sum))
-            }
+            _ => return Err(refused(file, format!("nothing of {} was written", item.path))),
         };
         self.by_path.insert(item.path.clone(), self.things.len());
         self.things.push(Thing { path: item.path, about, making });
+        Ok(())
+    }
+
+    /// Adds an object to those of its path.
+    fn commit_object(
+        &mut self,
+        mut item: Item,
+        known: Option<usize>,
+        (file, directory): (&str, usize),
+        infos: &Arc<ClassInfos>,
+    ) -> Result<()> {
+        let index = known.unwrap_or(self.things.len());
+        if known.is_none() {
+            self.by_path.insert(item.path.clone(), index);
+            let (path, about, making) = (item.path.clone(), item.about(), Making::Objects(Objects::default()));
+            self.things.push(Thing { path, about, making });
+        }
+        let Making::Objects(objects) = &mut self.things[index].making else { return Ok(()) };
+        match std::mem::replace(&mut item.content, Content::Directory) {
+            Content::Copy(stored, reason) => {
+                objects.add_copy(digest_of_key(&item.key.title, &item.key.class_name, &stored), reason);
+            }
+            Content::Sum { plain, addend } => {
+                let Some(addend) = objects.add(addend) else { return Ok(()) };
+                // Some are given room in the file.
+                let was_torn = std::mem::replace(&mut self.is_torn, true);
+                let mut settled = self.rewriters.values_mut();
+                settled.try_for_each(|rewriter| rewriter.settle(self.file.output(), &mut |_| Ok(())))?;
+                self.is_torn = was_torn;
+                objects.begin((&item, file), (plain, addend), infos, (&mut self.file, directory))?;
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -422,20 +464,9 @@ impl Volume {
                     self.file.write_object(*slot, &thing.about, |_| Ok(anchor))?;
                     merged.add_ntuple(totals);
                 }
-                Making::Sum(slot, sum) => {
-                    let told = |error: branchline_format::error::FormatError| {
-                        refused(&thing.path, error.in_object(&thing.about.class_name).to_string())
-                    };
-                    self.file.write_object(*slot, &thing.about, |key_size| sum.record(key_size).map_err(told))?;
-                    merged.objects_count += 1;
-                }
-                Making::Copies(copies) => {
-                    merged.objects_count += copies.len() as u64;
-                    if copies.len() > 1 {
-                        let (path, class_name) = (&thing.path, &thing.about.class_name);
-                        let count = copies.len();
-                        merged.notes.push(format!("{path} ({class_name}) differs: its {count} versions are cycles"));
-                    }
+                Making::Objects(objects) => {
+                    merged.notes.extend(objects.write(&thing.path, &mut self.file)?);
+                    merged.objects_count += objects.versions_count() as u64;
                 }
                 Making::Directory => {}
             }
@@ -471,10 +502,6 @@ impl Finished {
     }
 }
 
-fn digest(item: &Item, stored: &[u8]) -> u128 {
-    digest_of_key(&item.key.title, &item.key.class_name, stored)
-}
-
 /// Tells objects that are copied from others of their name.
 pub(super) fn digest_of_key(title: &str, class_name: &str, stored: &[u8]) -> u128 {
     xxh3_128(&[title.as_bytes(), &[0], class_name.as_bytes(), &[0], stored].concat())
@@ -505,7 +532,7 @@ fn relocated(item: &Item, input: &Input, key_size: u64) -> Result<Vec<u8>> {
 
 fn copy_of(item: &Item) -> &[u8] {
     match &item.content {
-        Content::Copy(stored) => stored,
+        Content::Copy(stored, _) => stored,
         _ => &[],
     }
 }

@@ -1,6 +1,10 @@
 //! What the baskets of the trees of an input are like.
 
+use std::sync::Arc;
+
 use branchline_format::compress::{Codec, Setting};
+use branchline_format::layout::{kind_of, Kind, Layout};
+use branchline_format::objects::Classes;
 use branchline_format::tree::{TBranch, TTree};
 use branchline_format::write::{OwnerKind, Recording};
 
@@ -12,8 +16,8 @@ use super::slow::BranchForm;
 pub(crate) fn forms(
     tree: &TTree,
     recording: &Recording<'_>,
-    codec: Option<Setting>,
-    file_compress: i32,
+    (codec, file_compress): (Option<Setting>, i32),
+    classes: &Arc<Classes>,
 ) -> Vec<BranchForm> {
     let usual = Setting::of_root(file_compress.into()).or(Setting::new(Codec::Zlib, 1)).unwrap_or(Setting::NONE);
     let form = |branch: &TBranch| {
@@ -23,7 +27,20 @@ pub(crate) fn forms(
         let is_compressed = branch.compressed_bytes < branch.plain_bytes;
         let own = Setting::of_root(branch.compress).filter(|own| *own != Setting::NONE || !is_compressed);
         let own = own.unwrap_or(usual);
-        BranchForm { stores_offsets: length > 0, setting: codec.unwrap_or(own) }
+        BranchForm {
+            stores_offsets: length > 0 || is_counted(&kind_of(branch, classes)),
+            setting: codec.unwrap_or(own),
+        }
     };
     tree.branches.iter().map(form).collect()
+}
+
+/// Whether its entries have any number of elements, which only another branch tells where baskets have no offsets.
+fn is_counted(kind: &Kind) -> bool {
+    match kind {
+        Kind::Data(Layout::Run { count, .. }) => count.is_some(),
+        Kind::Data(Layout::Arrays { .. }) => true,
+        Kind::Data(Layout::Objects(program)) => program.count().is_some(),
+        _ => false,
+    }
 }

@@ -20,6 +20,11 @@ impl Selection {
         self.entries_count
     }
 
+    /// Tells it from others.
+    pub(crate) fn digest(&self) -> u128 {
+        xxhash_rust::xxh3::xxh3_128(&self.bits)
+    }
+
     fn has(&self, entry: u64) -> bool {
         let byte = self.bits.get((entry / 8) as usize).copied().unwrap_or(0);
         entry < self.entries_count && byte & (0x80 >> (entry % 8)) != 0

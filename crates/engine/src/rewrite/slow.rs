@@ -8,21 +8,20 @@ use branchline_format::compress::Setting;
 use branchline_format::layout::kind_of;
 use branchline_format::tree::{Place, TTree};
 use branchline_format::write::{BasketForm, BasketFrame, NewBasket};
-use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, ByteRange, RangeRead};
-use bytes::Bytes;
+use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::guard;
 use crate::limits;
 use crate::merge::copy::digest_of;
+use crate::merge::Order;
 use crate::output::Output;
-use crate::read_buffers;
 
+use super::counting::Counting;
 use super::pool::Pool;
 use super::selection::Selection;
-use super::source::{make, InputBranches, Job, Made, Slice, Source, Stored};
+use super::source::{make, read, InputBranches, Job, Made, Slice, Source, Stored};
 
 /// Sizes of baskets are multiples of this (TTree::OptimizeBaskets).
 const BASKET_STEP_BYTES: u64 = 512;
@@ -74,6 +73,14 @@ pub(crate) struct LaidBasket {
     pub(crate) digest: u64,
 }
 
+/// What was laid down of entries that were handed over together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Flushed {
+    pub(crate) entries_count: u64,
+    /// Each with the number of its branch, in the order in which they lie.
+    pub(crate) baskets: Vec<(usize, LaidBasket)>,
+}
+
 /// What came of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Laid {
@@ -83,11 +90,15 @@ pub(crate) struct Laid {
     pub(crate) cluster_entries: u64,
     /// Of each branch (TBranch::fBasketSize).
     pub(crate) basket_bytes: Vec<u64>,
+    /// Whether its baskets say where entries begin.
+    pub(crate) stores_offsets: Vec<bool>,
 }
 
 /// Writes the entries of trees with the same branches, one tree after the other.
 pub(crate) struct Rewriter {
     rewriting: Rewriting,
+    /// Of the baskets of a cluster.
+    order: Order,
     /// Stored bytes that are read before they are handed over.
     at_once_bytes: u64,
     frames: Vec<BasketFrame>,
@@ -99,26 +110,34 @@ pub(crate) struct Rewriter {
     pending_bytes: u64,
     cluster_entries: u64,
     flushes: VecDeque<Flush>,
+    /// What is there already, of a merge that is gone on with.
+    known: VecDeque<Flushed>,
+    /// What was written and nobody was told of yet.
+    flushed: Vec<Flushed>,
     laid: Laid,
 }
 
 /// Entries that were handed over together.
 struct Flush {
     first_entry: u64,
+    entries_count: u64,
     jobs_left: usize,
     made: Vec<(usize, Vec<NewBasket>)>,
 }
 
 /// Told how many bytes were written; may end it.
 pub(crate) type Written<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+/// Told what lies in the output now, so that it can be gone on with.
+pub(crate) type Noted<'a> = &'a mut dyn FnMut(Vec<Flushed>, &Output) -> Result<()>;
 
 impl Rewriter {
     /// For trees like this one, which lies in the directory at this place of the output.
     pub(crate) fn new(
-        (rewriting, memory_bytes): (Rewriting, u64),
+        (rewriting, order, memory_bytes): (Rewriting, Order, u64),
         first: &Rewritten<'_>,
         forms: Vec<BranchForm>,
         (seek_directory, date): (u64, u32),
+        known: VecDeque<Flushed>,
     ) -> Self {
         let branches = &first.tree.branches;
         let frame = |name: &String| BasketFrame {
@@ -129,6 +148,7 @@ impl Rewriter {
         };
         Self {
             rewriting,
+            order,
             at_once_bytes: limits::REWRITTEN_AT_ONCE_BYTES.min(memory_bytes / limits::REWRITING_MEMORY_SHARE),
             frames: branches.iter().map(|branch| frame(&branch.name)).collect(),
             forms,
@@ -138,12 +158,20 @@ impl Rewriter {
             pending_bytes: 0,
             cluster_entries: 0,
             flushes: VecDeque::new(),
+            known,
+            flushed: Vec::new(),
             laid: Laid { baskets: vec![Vec::new(); branches.len()], ..Laid::default() },
         }
     }
 
     /// Writes the entries of a tree; the last of them only with those that come next, or at the end.
-    pub(crate) fn add(&mut self, input: &Rewritten<'_>, output: &mut Output, written: Written<'_>) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        input: &Rewritten<'_>,
+        output: &mut Output,
+        written: Written<'_>,
+        noted: Noted<'_>,
+    ) -> Result<()> {
         let entries_count = input.tree.entries_count;
         if entries_count == 0 {
             return Ok(());
@@ -157,26 +185,51 @@ impl Rewriter {
             let stop = self.step(input, entry);
             let kept = input.selection.as_ref().map_or(stop - entry, |selection| selection.count(entry..stop));
             if kept > 0 {
-                for slice in reader.slices(entry..stop)? {
-                    self.pending_bytes += slice.source.stored_bytes();
-                    self.pending[slice.source.branch].push(slice);
-                }
+                self.take(&mut reader, entry..stop)?;
                 self.pending_entries += kept;
             }
             entry = stop;
             let in_cluster = (self.laid.entries_count + self.pending_entries) % self.cluster_entries;
             if in_cluster == 0 || self.pending_bytes > self.at_once_bytes {
                 self.flush(output, written)?;
+                if !self.flushed.is_empty() {
+                    noted(std::mem::take(&mut self.flushed), output)?;
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Reads entries of an input, unless they are there already.
+    fn take(&mut self, reader: &mut Reader<'_>, entries: Range<u64>) -> Result<()> {
+        if !self.known.is_empty() {
+            self.pending_bytes += reader.stored_bytes(&entries);
+            return Ok(());
+        }
+        for slice in reader.slices(entries)? {
+            self.pending_bytes += slice.source.stored_bytes();
+            self.pending[slice.source.branch].push(slice);
+        }
+        Ok(())
+    }
+
+    /// Whether all that was there already was passed over.
+    pub(crate) fn is_anew(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Writes what was handed over. What comes to lie behind it does not depend on when it was made.
+    pub(crate) fn settle(&mut self, output: &mut Output, written: Written<'_>) -> Result<()> {
+        while self.write_next(output, written)? {}
         Ok(())
     }
 
     /// Writes what is left.
     pub(crate) fn finish(mut self, output: &mut Output, written: Written<'_>) -> Result<Laid> {
         self.flush(output, written)?;
-        while self.write_next(output, written)? {}
+        self.settle(output, written)?;
         self.laid.cluster_entries = self.cluster_entries;
+        self.laid.stores_offsets = self.forms.iter().map(|form| form.stores_offsets).collect();
         let largest = |baskets: &Vec<LaidBasket>| baskets.iter().map(|basket| basket.plain_size).max().unwrap_or(0);
         self.laid.basket_bytes = match self.rewriting.basket_bytes {
             Some(bytes) => vec![bytes.into(); self.laid.baskets.len()],
@@ -227,8 +280,11 @@ impl Rewriter {
         if self.pending_entries == 0 {
             return Ok(());
         }
-        let first_entry = self.laid.entries_count;
-        self.laid.entries_count += self.pending_entries;
+        if let Some(known) = self.known.pop_front() {
+            return self.pass(known, output, written);
+        }
+        let (first_entry, entries_count) = (self.laid.entries_count, self.pending_entries);
+        self.laid.entries_count += entries_count;
         (self.pending_entries, self.pending_bytes) = (0, 0);
         let mut jobs_left = 0;
         let bytes_max = self.rewriting.basket_bytes.map_or(limits::BASKET_BYTES, |bytes| bytes as usize);
@@ -239,7 +295,8 @@ impl Rewriter {
             jobs.push(Job { branch, frame: self.frames[branch].clone(), form, slices: std::mem::take(pending) });
             jobs_left += 1;
         }
-        self.flushes.push_back(Flush { first_entry, jobs_left, made: Vec::with_capacity(jobs_left) });
+        let made = Vec::with_capacity(jobs_left);
+        self.flushes.push_back(Flush { first_entry, entries_count, jobs_left, made });
         for job in jobs {
             while self.pool.cost() > 2 * self.at_once_bytes {
                 self.write_next(output, written)?;
@@ -248,6 +305,24 @@ impl Rewriter {
             self.pool.hand_over(job, cost);
         }
         Ok(())
+    }
+
+    /// Passes over what is there already.
+    fn pass(&mut self, known: Flushed, output: &mut Output, written: Written<'_>) -> Result<()> {
+        let mut end = output.end();
+        for (branch, basket) in &known.baskets {
+            let laid = self.laid.baskets.get_mut(*branch).filter(|_| basket.seek == end);
+            laid.ok_or_else(|| not_these(output))?.push(*basket);
+            end = end.saturating_add(basket.size);
+        }
+        if known.entries_count != self.pending_entries {
+            return Err(not_these(output));
+        }
+        self.laid.entries_count += self.pending_entries;
+        (self.pending_entries, self.pending_bytes) = (0, 0);
+        let bytes = end - output.end();
+        output.pass(bytes)?;
+        written(bytes)
     }
 
     /// Takes what was made of the job that was handed over first, and writes the baskets with those that they belong
@@ -262,7 +337,7 @@ impl Rewriter {
         if flush.jobs_left > 0 {
             return Ok(true);
         }
-        let Some(Flush { first_entry, made, .. }) = self.flushes.pop_front() else { return Ok(true) };
+        let Some(Flush { first_entry, entries_count, made, .. }) = self.flushes.pop_front() else { return Ok(true) };
         let mut baskets = Vec::new();
         for (branch, of_branch) in made {
             let mut entry = first_entry;
@@ -272,7 +347,13 @@ impl Rewriter {
                 entry += entries_count;
             }
         }
-        baskets.sort_by_key(|(entry, branch, _)| (*entry, *branch));
+        match self.order {
+            Order::Entry => baskets.sort_by_key(|(entry, branch, _)| (*entry, *branch)),
+            // As they become full.
+            Order::Offset => baskets.sort_by_key(|(entry, branch, basket)| (entry + basket.entries_count, *branch)),
+            Order::Branch => baskets.sort_by_key(|(entry, branch, _)| (*branch, *entry)),
+        }
+        let mut flushed = Flushed { entries_count, baskets: Vec::with_capacity(baskets.len()) };
         for (first_entry, branch, mut basket) in baskets {
             let seek = output.end();
             let laid = &mut self.laid.baskets[branch];
@@ -280,11 +361,20 @@ impl Rewriter {
             output.write(&basket.record)?;
             let size = basket.record.len() as u64;
             let digest = digest_of(&basket.record);
-            laid.push(LaidBasket { first_entry, seek, size, plain_size: basket.plain_size, digest });
+            let basket = LaidBasket { first_entry, seek, size, plain_size: basket.plain_size, digest };
+            laid.push(basket);
+            flushed.baskets.push((branch, basket));
             written(size)?;
         }
+        self.flushed.push(flushed);
         Ok(true)
     }
+}
+
+fn not_these(output: &Output) -> ReadError {
+    let message = "what was left of it is not what these inputs make";
+    ReadError::new(ReadErrorKind::Option, &output.path().display().to_string(), message)
+        .with_hint("leave --resume out: the merge begins anew")
 }
 
 /// Bytes of the baskets with these entries, as far as they lie in the file.
@@ -308,6 +398,7 @@ fn overlapping(branch: &branchline_format::tree::TBranch, entries: &Range<u64>) 
 struct Reader<'a> {
     input: &'a Rewritten<'a>,
     about: Arc<InputBranches>,
+    counting: Counting<'a>,
     /// Of each branch the basket that was read last, which may reach further.
     last: Vec<Option<Arc<Source>>>,
 }
@@ -323,7 +414,26 @@ impl<'a> Reader<'a> {
             process_ids_before: input.process_ids_before,
             selection: input.selection.clone(),
         };
-        Self { input, about: Arc::new(about), last: vec![None; branches.len()] }
+        let counting = Counting::new(input.file, input.tree);
+        Self { input, about: Arc::new(about), counting, last: vec![None; branches.len()] }
+    }
+
+    /// What the baskets with these entries take in memory.
+    fn stored_bytes(&self, entries: &Range<u64>) -> u64 {
+        let mut bytes = 0;
+        for branch in &self.input.tree.branches {
+            for basket in &branch.baskets[overlapping(branch, entries)] {
+                let in_it = basket.entry_start.max(entries.start)..basket.entry_stop.min(entries.end);
+                if self.about.selection.as_ref().is_some_and(|selection| selection.count(in_it) == 0) {
+                    continue;
+                }
+                bytes += match &basket.place {
+                    Place::File { size, .. } => *size,
+                    Place::Embedded(embedded) => embedded.data.len() as u64,
+                };
+            }
+        }
+        bytes
     }
 
     /// The baskets with these entries, in the order of branches and entries.
@@ -342,7 +452,7 @@ impl<'a> Reader<'a> {
                     (Some(source), _) => slices.push((number, in_it, Some(Arc::clone(source)))),
                     (None, Place::Embedded(embedded)) => {
                         let stored = Stored::Embedded(Arc::clone(embedded));
-                        slices.push((number, in_it, Some(self.source(number, basket, stored))));
+                        slices.push((number, in_it, Some(self.source(number, basket, stored)?)));
                     }
                     (None, Place::File { seek, size }) => {
                         missing.push((slices.len(), number, basket, ByteRange::new(*seek, *size)));
@@ -353,7 +463,7 @@ impl<'a> Reader<'a> {
         }
         let ranges: Vec<ByteRange> = missing.iter().map(|(.., range)| *range).collect();
         for ((slice, branch, basket, _), record) in missing.into_iter().zip(read(self.input.file, &ranges)?) {
-            slices[slice].2 = Some(self.source(branch, basket, Stored::Record(record)));
+            slices[slice].2 = Some(self.source(branch, basket, Stored::Record(record))?);
         }
         let mut done = Vec::with_capacity(slices.len());
         for (branch, entries, source) in slices {
@@ -365,28 +475,14 @@ impl<'a> Reader<'a> {
         Ok(done)
     }
 
-    fn source(&self, branch: usize, basket: usize, stored: Stored) -> Arc<Source> {
+    fn source(&mut self, branch: usize, basket: usize, stored: Stored) -> Result<Arc<Source>> {
         let about = &self.input.tree.branches[branch].baskets[basket];
         let entries = about.entry_start..about.entry_stop;
+        let counts = match self.about.kinds.get(branch) {
+            Some(kind) if !stored.says_bounds() => self.counting.counts_for(kind, entries.clone())?,
+            _ => None,
+        };
         let taken_apart = OnceLock::new();
-        Arc::new(Source { stored, about: Arc::clone(&self.about), branch, basket, entries, taken_apart })
+        Ok(Arc::new(Source { stored, about: Arc::clone(&self.about), branch, basket, entries, counts, taken_apart }))
     }
-}
-
-/// The bytes of these ranges, near ones read together.
-fn read(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
-    let mut records: Vec<Option<Bytes>> = ranges.iter().map(|range| file.held(range.offset, range.length)).collect();
-    let missing: Vec<usize> = (0..ranges.len()).filter(|index| records[*index].is_none()).collect();
-    let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
-    if !wanted.is_empty() {
-        let plan = coalesce(&wanted, file.gap_bytes(), MAX_JOINED_BYTES);
-        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
-        file.read_ranges(&mut reads)?;
-        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
-        for (index, place) in missing.into_iter().zip(&plan.placements) {
-            let start = place.offset as usize;
-            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
-        }
-    }
-    Ok(records.into_iter().flatten().collect())
 }

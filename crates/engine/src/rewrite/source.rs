@@ -4,13 +4,18 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use branchline_format::basket::{BasketRecord, Plain};
+use branchline_format::decode::Counts;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::layout::Kind;
 use branchline_format::tree::embedded::EmbeddedBasket;
 use branchline_format::write::{BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewBasket};
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead};
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
+use crate::file::File;
+use crate::read_buffers;
 
 use super::selection::Selection;
 
@@ -30,6 +35,8 @@ pub(super) struct Source {
     /// Its number in its branch, and its entries in the tree.
     pub(super) basket: usize,
     pub(super) entries: Range<u64>,
+    /// How many elements they have, where the basket does not say where they begin.
+    pub(super) counts: Option<Arc<Counts>>,
     /// Its entries, once somebody needed them.
     pub(super) taken_apart: OnceLock<std::result::Result<Entries, FormatError>>,
 }
@@ -43,6 +50,17 @@ pub(super) struct InputBranches {
     pub(super) paths: Vec<String>,
     pub(super) process_ids_before: u16,
     pub(super) selection: Option<Arc<Selection>>,
+}
+
+impl Stored {
+    /// Whether it says where its entries begin.
+    pub(super) fn says_bounds(&self) -> bool {
+        match self {
+            // What is wrong with a record is told when it is taken apart.
+            Self::Record(record) => BasketRecord::of(record).map_or(true, |basket| basket.stores_bounds()),
+            Self::Embedded(embedded) => embedded.offsets.is_some(),
+        }
+    }
 }
 
 impl Source {
@@ -75,13 +93,14 @@ impl Source {
     fn take_apart(&self, tools: &mut BasketTools) -> std::result::Result<Entries, FormatError> {
         let unknown = Kind::Group;
         let kind = self.about.kinds.get(self.branch).unwrap_or(&unknown);
+        let (counts, before) = (self.counts.as_deref(), self.about.process_ids_before);
         match &self.stored {
-            Stored::Embedded(embedded) => Entries::of(&Plain::embedded(embedded), kind, self.about.process_ids_before),
+            Stored::Embedded(embedded) => Entries::of(&Plain::embedded(embedded), kind, counts, before),
             Stored::Record(record) => {
                 let own = process_ids_before(record);
                 let basket = BasketRecord::parse(record, self.entries.end - self.entries.start)?;
                 let bytes = tools.decompress(&basket)?;
-                Entries::of(&basket.plain(bytes), kind, own + self.about.process_ids_before)
+                Entries::of(&basket.plain(bytes), kind, counts, own + before)
             }
         }
     }
@@ -158,4 +177,22 @@ impl Slice {
         }
         Ok(())
     }
+}
+
+/// The bytes of these ranges, near ones read together.
+pub(super) fn read(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
+    let mut records: Vec<Option<Bytes>> = ranges.iter().map(|range| file.held(range.offset, range.length)).collect();
+    let missing: Vec<usize> = (0..ranges.len()).filter(|index| records[*index].is_none()).collect();
+    let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
+    if !wanted.is_empty() {
+        let plan = coalesce(&wanted, file.gap_bytes(), MAX_JOINED_BYTES);
+        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+        file.read_ranges(&mut reads)?;
+        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+        for (index, place) in missing.into_iter().zip(&plan.placements) {
+            let start = place.offset as usize;
+            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+        }
+    }
+    Ok(records.into_iter().flatten().collect())
 }

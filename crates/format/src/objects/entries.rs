@@ -192,6 +192,26 @@ impl Program {
         Ok(places)
     }
 
+    /// Where the entries of a basket that does not say so begin, and where the last ends. `counts` says how many elements
+    /// each has, where they do not tell themselves.
+    pub(crate) fn bounds(&self, plain: &Plain<'_>, counts: Option<&[i64]>) -> Result<Vec<u32>> {
+        let bounds = std::cell::RefCell::new(Vec::new());
+        self.walked(plain.data, plain.key_size, |reader| {
+            bounds.borrow_mut().clear();
+            let all = 0..plain.entries_count;
+            if let Some(data) = reader.even_entries(plain, &all)? {
+                let size = data.len().checked_div(plain.entries_count).unwrap_or(0);
+                bounds.borrow_mut().extend(all.map(|entry| (entry * size) as u32));
+                return Ok(());
+            }
+            let begins = |_: &mut Reader<'_>, _, start| bounds.borrow_mut().push(start as u32);
+            reader.each_unbounded(plain, all, counts, begins)
+        })?;
+        let mut bounds = bounds.into_inner();
+        bounds.push(plain.data.len() as u32);
+        Ok(bounds)
+    }
+
     /// Decodes entries of a basket. `counts` says how many elements each has, where the basket does not tell.
     pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
         let bounds = plain.bounds()?;
@@ -326,12 +346,26 @@ impl<'a> Reader<'a> {
         if entries.is_empty() {
             return Ok(());
         }
+        let first = entries.start;
+        self.each_unbounded(plain, entries, counts, |reader, next, _| {
+            if next == first {
+                reader.machine.slots.clear();
+                add_slots(&mut reader.machine.slots, &reader.parts.class.has_offsets);
+            }
+        })
+    }
+
+    /// Reads entries from the first of the basket on. `visit` is told which comes next and where it begins.
+    fn each_unbounded(
+        &mut self,
+        plain: &Plain<'_>,
+        entries: Range<usize>,
+        counts: Option<&[i64]>,
+        mut visit: impl FnMut(&mut Self, usize, usize),
+    ) -> Result<()> {
         let mut position = 0;
         for index in 0..entries.end {
-            if index == entries.start {
-                self.machine.slots.clear();
-                add_slots(&mut self.machine.slots, &self.parts.class.has_offsets);
-            }
+            visit(self, index, position);
             let count = match (self.parts.elements, counts) {
                 (None, _) => 1,
                 (Some(_), Some(counts)) if counts.len() == plain.entries_count => {

@@ -7,11 +7,13 @@
 use std::ops::Range;
 
 use crate::basket::Plain;
+use crate::decode::Counts;
 use crate::error::{FormatError, Result};
 use crate::layout::Kind;
 
 use super::basket::BasketTools;
 use super::basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket, BYTES_MAX};
+use super::bounds::bounds_of;
 
 /// The tag of a reference refers to a class (kClassMask).
 const CLASS_MASK: u32 = 0x8000_0000;
@@ -33,6 +35,8 @@ pub struct Entries {
     pub bounds: Bounds,
     /// The references among them.
     pub references: References,
+    /// Where they lay when they were written, if that is another place.
+    pub displaced: Option<Vec<u32>>,
     /// Bytes of the key, which references count too.
     pub key_size: u32,
     /// Process ids of the new file in front of those that the entries know (TKey::GetPidOffset).
@@ -74,27 +78,49 @@ impl Bounds {
 }
 
 impl Entries {
-    /// Takes the plain bytes of a basket of a branch of this kind apart.
-    pub fn of(plain: &Plain<'_>, kind: &Kind, process_ids_before: u16) -> Result<Self> {
-        if plain.has_displacements() {
-            return Err(FormatError::unsupported(
-                "its entries were moved before, and say so in a way that is not read",
-            ));
-        }
-        let bounds = match plain.bounds()? {
-            Some(bounds) => Bounds::Stored(bounds),
-            None => Bounds::Fixed(plain.fixed_size().map_err(|_| {
-                FormatError::unsupported("its baskets do not say where entries of different sizes begin")
-            })?),
-        };
+    /// Takes the plain bytes of a basket of a branch of this kind apart. Where the basket does not say how long its
+    /// entries are, another branch may count their elements.
+    pub fn of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>, process_ids_before: u16) -> Result<Self> {
+        let bounds = bounds_of(plain, kind, counts)?;
+        let displaced = plain.displacements()?;
         let references = match (kind, &bounds) {
-            (Kind::Data(layout), Bounds::Stored(bounds)) => References::At(layout.references(plain, bounds)?),
+            _ if displaced.is_some() => References::Unknown,
+            // Of objects that cannot be read nobody knows.
+            (Kind::Data(layout), Bounds::Stored(bounds)) => {
+                layout.references(plain, bounds).map_or(References::Unknown, References::At)
+            }
             (Kind::Unsupported { .. }, Bounds::Stored(_)) => References::Unknown,
             // What has a fixed size has no references.
             (_, Bounds::Fixed(_)) | (Kind::Group, _) => References::At(Vec::new()),
         };
         let key_size = u32::try_from(plain.key_size).map_err(|_| FormatError::damaged(0, "a key of that size"))?;
-        Ok(Self { data: plain.data.to_vec(), bounds, references, key_size, process_ids_before })
+        Ok(Self { data: plain.data.to_vec(), bounds, references, displaced, key_size, process_ids_before })
+    }
+}
+
+impl Entries {
+    /// Gives the bytes of each of so many entries to `visit`, as they are wherever they lie: references count from where
+    /// the entry begins.
+    pub fn for_each(mut self, entries_count: usize, mut visit: impl FnMut(&[u8])) -> Result<()> {
+        let short = || FormatError::damaged(0, "a short basket");
+        if let References::At(places) = &self.references {
+            let mut entry = 0;
+            for place in places.iter().map(|place| *place as usize) {
+                while entry + 1 < entries_count && self.bounds.start(entry + 1) <= place {
+                    entry += 1;
+                }
+                let before = (u64::from(self.key_size) + self.bounds.start(entry) as u64) as u32;
+                let tag = self.data.get_mut(place..).and_then(|rest| rest.first_chunk_mut::<4>()).ok_or_else(short)?;
+                let old = u32::from_be_bytes(*tag);
+                let new = (old & !CLASS_MASK).wrapping_sub(before) & !CLASS_MASK;
+                *tag = ((old & CLASS_MASK) | new).to_be_bytes();
+            }
+        }
+        for entry in 0..entries_count {
+            let range = self.bounds.start(entry)..self.bounds.start(entry + 1);
+            visit(self.data.get(range).ok_or_else(short)?);
+        }
+        Ok(())
     }
 }
 
@@ -189,7 +215,10 @@ impl<'t> BasketMaker<'t> {
             References::Unknown => {
                 let displacements =
                     self.displacements.get_or_insert_with(|| self.offsets[..self.entries_count].to_vec());
-                let of = |entry: usize| source.key_size + source.bounds.start(entry) as u32;
+                let of = |entry: usize| match &source.displaced {
+                    Some(places) => places.get(entry).copied().unwrap_or(0),
+                    None => source.key_size + source.bounds.start(entry) as u32,
+                };
                 displacements.extend(entries.clone().map(of));
             }
         }

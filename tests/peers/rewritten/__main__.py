@@ -1,0 +1,45 @@
+"""Runs all files of a collection: `python -m tests.peers.rewritten [--ways fast,skim] [--readers ours,root] [FILE...]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tests.peers.peers import import_root, shared_data
+
+from .files import WAYS, check_apart
+from .root_reader import declare
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--readers", default="ours,uproot,root,objects")
+    arguments = parser.parse_args()
+    root = import_root()
+    if root:
+        declare(root)
+    shared = shared_data()
+    files = arguments.files or sorted(str(path) for path in (shared / "root").iterdir()) if shared else arguments.files
+    readers = set(arguments.readers.split(","))
+    counts: Counter[tuple[str, str]] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for path in files:
+            for way in arguments.ways.split(","):
+                found = check_apart(root, path, way, Path(folder), readers)
+                counts[way, found.outcome] += 1
+                if found.outcome not in ("fine", "no tree") or found.resident_bytes > 900 << 20 or found.seconds > 30:
+                    print(
+                        f"{found.file} {way} {found.outcome} {found.seconds:.1f}s {found.resident_bytes >> 20}MiB {found.message}",
+                        flush=True,
+                    )
+    for (way, outcome), count in sorted(counts.items()):
+        print(way, outcome, count)
+    return 0
+
+
+sys.exit(main())
