@@ -37,8 +37,8 @@ void branchline_references(const char *path, int number, int entries) {
    for (int entry = 0; entry < entries; ++entry) {
       things.Clear(); loose.Delete(); chosen.Clear(); TProcessID::SetObjectCount(count);
       for (int k = 0; k < 1 + entry % 4; ++k) {
-         new (things[k]) TNamed(TString::Format("thing %d %d %d", number, entry, k), "");
-         loose.Add(new TNamed(TString::Format("loose %d %d %d", number, entry, k), ""));
+         new (things[k]) TNamed(TString::Format("thing %d %d %d", number, entry, k), TString());
+         loose.Add(new TNamed(TString::Format("loose %d %d %d", number, entry, k), TString()));
          chosen.Add(k % 2 ? loose.At(k) : things[k]);
       }
       first = loose.At(entry % 2 ? 0 : loose.GetLast());

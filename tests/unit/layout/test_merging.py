@@ -81,8 +81,8 @@ def test_histograms_that_cannot_be_added_are_versions_of_one_name(tmp_path: Path
         with uproot.update(inputs[-1]) as file:
             file["counts"] = np.histogram(np.arange(10), bins=5 + number % 2, range=(0, 20))
     made = merge(inputs, tmp_path / "all.root", verify=True)
-    said = "counts does not add up in all files (it has 6 bins from 0 to 20, not 5 bins from 0 to 20): "
-    assert made.notes[0] == f"{said}its 2 versions are cycles"
+    said = "counts (TH1D) does not add up: it has 6 bins from 0 to 20, not 5 bins from 0 to 20"
+    assert made.notes[0] == f"{said}; its 2 versions are cycles"
     assert made.objects == 2
     with uproot.open(tmp_path / "all.root") as file:
         for cycle, bins in ((1, 5), (2, 6)):

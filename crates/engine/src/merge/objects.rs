@@ -85,7 +85,7 @@ impl Objects {
     }
 
     /// Writes the sums. Answers with what is to be known of them.
-    pub(super) fn write(&mut self, path: &str, file: &mut NewFile) -> Result<Option<String>> {
+    pub(super) fn write(&mut self, (path, class_name): (&str, &str), file: &mut NewFile) -> Result<Option<String>> {
         for Summing { slot, about, sum } in &self.sums {
             let told = |error: branchline_format::error::FormatError| {
                 refused(path, error.in_object(&about.class_name).to_string())
@@ -94,8 +94,8 @@ impl Objects {
         }
         let count = self.versions_count();
         Ok((count > 1).then(|| match &self.reason {
-            Some(reason) => format!("{path} does not add up in all files ({reason}): its {count} versions are cycles"),
-            None => format!("{path} differs: its {count} versions are cycles"),
+            Some(reason) => format!("{path} ({class_name}) does not add up: {reason}; its {count} versions are cycles"),
+            None => format!("{path} ({class_name}) differs: its {count} versions are cycles"),
         }))
     }
 }

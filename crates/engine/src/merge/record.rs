@@ -317,6 +317,7 @@ impl BranchTotals {
         changes.number(recording, owner, "fZipBytes", self.stored_bytes as i64)?;
         if let Some(bytes) = self.basket_bytes {
             changes.number(recording, owner, "fBasketSize", bytes as i64)?;
+            changes.no_features(recording, owner)?;
         }
         if self.stores_offsets && recording.value(owner, "fEntryOffsetLen") == 0 {
             changes.number(recording, owner, "fEntryOffsetLen", OFFSETS_LENGTH)?;

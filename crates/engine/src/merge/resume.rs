@@ -116,6 +116,13 @@ impl<'a> Keeping<'a> {
         let Some((_, end)) = trusted.last() else { return Ok(()) };
         let journal = Journal::go_on(&path, *end).map_err(|error| self.told(&error))?;
         (self.number, self.journal) = (number, Some(journal));
+        if self.options.rewriting.is_some() {
+            // What lies behind is of a time of which nothing is known.
+            let (volume, end) = trusted.iter().map(|(one, _)| one.reaches()).max().unwrap_or_default();
+            let path = output::temporary_of(&numbered(&self.options.output, volume as usize), number);
+            let cut = fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(end));
+            cut.map_err(|error| self.told(&error))?;
+        }
         self.keep(trusted.into_iter().map(|(noted, _)| noted));
         Ok(())
     }

@@ -290,18 +290,12 @@ impl Volume {
         self.settle()?;
         let rewriter = self.rewriters.entry(item.path.clone()).or_insert(rewriter);
         self.is_torn = true;
-        let was_anew = rewriter.is_anew();
         let (place, keeping) = ((copier.number, item.path.as_str()), &mut copier.keeping);
         let mut noted = |flushed, output: &Output| {
             keeping.add_laid(place, flushed, copier.bytes_done.load(Ordering::Relaxed), output)
         };
         rewriter.add(&rewritten, self.file.output(), copier.copied, &mut noted)?;
         self.is_torn = false;
-        if !was_anew && rewriter.is_anew() {
-            // What may lie behind is of a time of which nothing is known.
-            let end = self.file.end();
-            self.file.output().cut(end)?;
-        }
         Ok(())
     }
 
@@ -465,7 +459,7 @@ impl Volume {
                     merged.add_ntuple(totals);
                 }
                 Making::Objects(objects) => {
-                    merged.notes.extend(objects.write(&thing.path, &mut self.file)?);
+                    merged.notes.extend(objects.write((&thing.path, &thing.about.class_name), &mut self.file)?);
                     merged.objects_count += objects.versions_count() as u64;
                 }
                 Making::Directory => {}

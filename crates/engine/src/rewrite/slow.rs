@@ -213,11 +213,6 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Whether all that was there already was passed over.
-    pub(crate) fn is_anew(&self) -> bool {
-        self.known.is_empty()
-    }
-
     /// Writes what was handed over. What comes to lie behind it does not depend on when it was made.
     pub(crate) fn settle(&mut self, output: &mut Output, written: Written<'_>) -> Result<()> {
         while self.write_next(output, written)? {}

@@ -65,6 +65,17 @@ impl Changes {
         self.bytes.insert(index, bytes);
     }
 
+    /// Takes back that baskets may leave something out (TBranch::fIOFeatures), which ROOT else believes of all of them.
+    pub fn no_features(&mut self, recording: &Recording<'_>, owner: usize) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, "fIOFeatures") else { return Ok(()) };
+        let mut bytes = recording.alone(kept)?;
+        if let Some(features) = bytes.last_mut() {
+            *features = 0;
+        }
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
     /// Empties a TObjArray.
     pub fn no_pointers(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
         /// Byte count, version 3, a TObject on the heap, an empty name, no pointers, lower bound 0.

@@ -7,6 +7,7 @@ pub(super) const OF_TREES: &[&str] = &[
     "fBasketSize",
     "fCompress",
     "fEntryOffsetLen",
+    "fIOFeatures",
     "fLeaves",
     "fLen",
     "fEntries",

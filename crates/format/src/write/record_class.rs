@@ -320,6 +320,7 @@ fn kept_kind(element: &Element) -> Option<KeptKind> {
         code @ 1..=19 => KeptKind::Number(Basic::of_type_code(code)?),
         code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * code::ARRAY_STEP)?),
         61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
+        61 | 62 if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
         61 | 62 => return counted(&element.type_name),
         64 if element.type_name == "THashList*" => KeptKind::Other,
         64 => KeptKind::Link,
