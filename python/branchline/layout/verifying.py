@@ -48,8 +48,8 @@ def verify(
     ``outputs`` is a file or a list of files that belong behind each other, ``inputs`` a dataset in the order in which
     it was merged. Each basket of the outputs must have the bytes of one of the inputs, with the same entries; only
     where it lies may differ. Branches of which that is not so must have the same bytes in each entry, or the same
-    values, by a digest of what is read. Histograms and the like must be the sums of those of the inputs, and of other objects there must be the same
-    versions. With a ``tree`` only that is compared.
+    values, by a digest of what is read. Histograms and the like must be the sums of those of the inputs, and of other
+    objects there must be the same versions. With a ``tree`` only that is compared.
 
     Raises what opening and reading raise; what differs is in the answer.
     """

@@ -60,7 +60,7 @@ impl Objects {
                     sum.add(*addend);
                     return None;
                 }
-                Err(error) => self.reason = self.reason.take().or_else(|| Some(error.message)),
+                Err(error) => self.reason = self.reason.take().or(Some(error.message)),
             }
         }
         Some(addend)
