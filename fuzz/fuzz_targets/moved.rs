@@ -79,7 +79,7 @@ fn taken_apart(record: &[u8], kind: &Kind, tools: &mut BasketTools) -> Option<Ta
         }
     }
     let basket = BasketRecord::parse(record, count).ok()?;
-    let entries = Entries::of(&basket.plain(tools.decompress(&basket).ok()?), kind, 0).ok()?;
+    let entries = Entries::of(&basket.plain(tools.decompress(&basket).ok()?), kind, None, 0).ok()?;
     Some(((entries, head.entries_count as usize), before))
 }
 
