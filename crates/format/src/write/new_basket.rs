@@ -297,7 +297,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     fn entries(bounds: Bounds, references: References) -> Entries {
-        Entries { data: vec![0; 24], bounds, references, key_size: 70, process_ids_before: 0 }
+        Entries { data: vec![0; 24], bounds, references, displaced: None, key_size: 70, process_ids_before: 0 }
     }
 
     #[test]
