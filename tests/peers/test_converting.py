@@ -239,21 +239,92 @@ def test_streamer_infos_are_those_of_root(root: Any, back: Path, ntuple: Path) -
             )
 
 
-def test_what_a_tree_cannot_hold_is_refused_by_name(root: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def special(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An RNTuple of what TTrees and Parquet files have no types for."""
     root.gInterpreter.Declare(
         """
         #include <ROOT/RNTupleWriter.hxx>
         #include <optional>
-        void branchline_write_optional(const char *path) {
+        #include <variant>
+        void branchline_write_special(const char *path) {
            auto model = ROOT::RNTupleModel::Create();
-           model->MakeField<std::optional<float>>("maybe");
-           *model->MakeField<int>("number") = 7;
-           ROOT::RNTupleWriter::Recreate(std::move(model), "events", path)->Fill();
+           auto maybe = model->MakeField<std::optional<float>>("maybe");
+           auto either = model->MakeField<std::variant<int, std::string>>("either");
+           auto many = model->MakeField<std::vector<std::variant<double, std::vector<int>>>>("many");
+           auto deep = model->MakeField<std::vector<std::vector<std::vector<int>>>>("deep");
+           auto number = model->MakeField<int>("number");
+           auto writer = ROOT::RNTupleWriter::Recreate(std::move(model), "events", path);
+           for (int i = 0; i < 30; ++i) {
+              *maybe = i % 3 ? std::optional<float>(0.5f * i) : std::nullopt;
+              if (i % 2) *either = i; else *either = std::string(i, 'e');
+              many->clear();
+              for (int k = 0; k < i % 4; ++k) {
+                 if (k % 2) many->push_back(0.5 * k); else many->push_back(std::vector<int>(k, i));
+              }
+              deep->assign(i % 2, std::vector<std::vector<int>>(1, {i}));
+              *number = i;
+              writer->Fill();
+           }
         }
         """
     )
-    root.branchline_write_optional(str(tmp_path / "ntuple.root"))
-    with pytest.raises(UnsupportedBranchError, match="maybe: no branch of a TTree can hold values that may be missing"):
-        convert(tmp_path / "ntuple.root", tmp_path / "tree.root")
-    convert(tmp_path / "ntuple.root", tmp_path / "tree.root", drop=["maybe"])
+    path = tmp_path_factory.mktemp("special") / "ntuple.root"
+    root.branchline_write_special(str(path))
+    return path
+
+
+def test_variants_and_what_may_be_missing_are_converted(root: Any, special: Path, tmp_path: Path) -> None:
+    expected = branchline.open(special)["events"].arrays().to_list()
+    convert(special, tmp_path / "ntuple.root", to="rntuple", cluster_entries=7, page_bytes=100)
+    assert branchline.open(tmp_path / "ntuple.root")["events"].arrays().to_list() == expected
+    reader = root.RNTupleReader.Open("events", str(tmp_path / "ntuple.root"))
+    types = {name: str(reader.GetModel().GetConstField(name).GetTypeName()) for name in ("maybe", "either", "many")}
+    assert types == {
+        "maybe": "std::optional<float>",
+        "either": "std::variant<std::int32_t,std::string>",
+        "many": "std::vector<std::variant<double,std::vector<std::int32_t>>>",
+    }
+    frame = root.RDataFrame("events", str(tmp_path / "ntuple.root"))
+    sizes = frame.Define("size", "either.index() ? std::get<std::string>(either).size() : std::get<int>(either)")
+    assert sizes.AsNumpy(["size"])["size"].tolist() == list(range(30))
+    convert(special, tmp_path / "all.parquet")
+    rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    assert [row["either"] for row in rows[2:4]] == [{"_0": None, "_1": "ee"}, {"_0": 3, "_1": None}]
+    assert rows[3]["many"] == [{"_0": None, "_1": []}, {"_0": 0.5, "_1": None}, {"_0": None, "_1": [3, 3]}]
+    assert [row["maybe"] for row in rows] == [row["maybe"] for row in expected]
+
+
+def test_all_that_a_tree_cannot_hold_is_refused_at_once_with_the_way_out(special: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedBranchError) as refused:
+        convert(special, tmp_path / "tree.root")
+    for told in (
+        "maybe: no branch of a TTree can hold values that may be missing",
+        "either: no branch of a TTree can hold values of several types",
+        "deep: no branch of a TTree can hold lists of this kind in lists",
+    ):
+        assert told in refused.value.what
+    assert "--drop 'maybe,either,many,deep'" in str(refused.value)
+    convert(special, tmp_path / "tree.root", drop=["maybe", "either", "many", "deep"])
     assert branchline.open(tmp_path / "tree.root")["events"].keys() == ["number"]
+
+
+def test_names_that_fields_cannot_have_are_changed_and_stay_different(root: Any, tmp_path: Path) -> None:
+    root.gInterpreter.Declare(
+        """
+        void branchline_write_names(const char *path) {
+           TFile file(path, "RECREATE");
+           TTree tree("events", "");
+           int values[4] = {1, 2, 3, 4};
+           const char *names[4] = {"a.b", "a_b", "a b", "plain"};
+           for (int i = 0; i < 4; ++i) tree.Branch(names[i], &values[i], "v/I");
+           tree.Fill(); tree.Write();
+        }
+        """
+    )
+    root.branchline_write_names(str(tmp_path / "tree.root"))
+    made = convert(tmp_path / "tree.root", tmp_path / "ntuple.root")
+    fields = ["a_b_2", "a_b", "a_b_3", "plain"]
+    assert made.renamed == (("a.b", "a_b_2"), ("a b", "a_b_3"))
+    columns = root.RDataFrame("events", str(tmp_path / "ntuple.root")).AsNumpy(fields)
+    assert [int(columns[name][0]) for name in fields] == [1, 2, 3, 4]

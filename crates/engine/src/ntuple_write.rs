@@ -8,6 +8,7 @@ mod input;
 mod merge;
 pub(crate) mod parallel;
 mod prune;
+mod reading;
 mod rewrite;
 mod schema;
 mod sink;

@@ -18,6 +18,8 @@ def column_of(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
         return column_of(layout.project(), name)
     if layout.is_unknown:
         return ("flat", "unknown", b"")
+    if layout.is_option and _is_list(layout.content) and _holds_records(layout.content.content):
+        return column_of(_without_missing(layout), name)
     if layout.is_option:
         return ("option", _bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
@@ -36,6 +38,24 @@ def column_of(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
     if layout.is_union:
         return _union(layout, name)
     return _numbers(layout, name)
+
+
+def _is_list(layout: ak.contents.Content) -> bool:
+    return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
+
+
+def _holds_records(layout: ak.contents.Content) -> bool:
+    return bool(layout.is_record or ((layout.is_option or layout.is_list) and _holds_records(layout.content)))
+
+
+def _without_missing(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
+    """Lists of objects, empty where there is none: a pointer to a collection that is not there."""
+    there = np.asarray(layout.mask_as_bool(valid_when=True))
+    given = layout.project().to_ListOffsetArray64(True)
+    counts = np.zeros(len(there), dtype="i8")
+    counts[there] = np.diff(given.offsets.data)
+    offsets = ak.index.Index64(np.concatenate([np.zeros(1, dtype="i8"), np.cumsum(counts)]))
+    return ak.contents.ListOffsetArray(offsets, given.content[: given.offsets[-1]])
 
 
 def _union(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:

@@ -156,7 +156,9 @@ class _Maker:
     def __init__(self, outline: Outline, kept: set[int]) -> None:
         self._outline = outline
         self._kept = kept
+        # By whose they are: names of fields, and those that branches have.
         self._taken: dict[int | None, set[str]] = {}
+        self._reserved: dict[int | None, set[str]] = {}
         self.renamed: list[tuple[str, str]] = []
 
     def field(self, index: int, prefix: str, owner: int | None) -> Field | None:
@@ -176,14 +178,20 @@ class _Maker:
             return None
         return Members(name, tuple(members), is_list=outline.kinds[index] == "data")
 
+    def _own(self, index: int, prefix: str) -> str:
+        return DIMENSIONS.sub("", self._outline.names[index].removeprefix(prefix)).rstrip(".")
+
     def _name(self, index: int, prefix: str, owner: int | None) -> str:
         """The name of a field, which has no dots, spaces or dimensions, and is another than those of its fellows."""
-        own = self._outline.names[index]
-        name = DIMENSIONS.sub("", own.removeprefix(prefix)).rstrip(".")
+        name = self._own(index, prefix)
         clean = free = NOT_IN_NAMES.sub("_", name) or "_"
-        taken = self._taken.setdefault(owner, set())
+        if owner not in self._taken:
+            self._taken[owner] = set()
+            fellows = self._outline.children(None) if owner is None else self._outline.below(owner)
+            self._reserved[owner] = {self._own(one, prefix) for one in fellows}
+        taken, reserved = self._taken[owner], self._reserved[owner]
         number = 2
-        while free in taken:
+        while free in taken or (free != name and free in reserved):
             free = f"{clean}_{number}"
             number += 1
         taken.add(free)

@@ -90,7 +90,8 @@ def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None
     """What stands in a Parquet file for values that it has no type for: None for records without members, and for one
     of several types a record with one member for each, of which one is there.
     """
-    if layout.is_record and not layout.fields and not layout.is_tuple:
+    record = layout.content if layout.is_option else layout
+    if record.is_record and not record.fields and not record.is_tuple:
         nothing = ak.index.Index64(np.full(len(layout), -1))
         return ak.contents.IndexedOptionArray(nothing, ak.contents.EmptyArray())
     if layout.is_union:
@@ -101,7 +102,7 @@ def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None
     if layout.is_option and len(layout) and not layout.mask_as_bool(valid_when=True).any():
         # Elements that nobody asks for must be there nevertheless.
         filler = ak.transform(_stored, layout.content.form.length_one_array(highlevel=False), highlevel=False)
-        return ak.contents.IndexedOptionArray(ak.index.Index64(np.full(len(layout), -1)), filler)
+        return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(np.full(len(layout), -1)), filler)
     return None
 
 

@@ -264,7 +264,8 @@ impl Maker {
             Number::U32 => (0x08, 0x14),
             Number::I64 => (0x09, 0x15),
             Number::U64 => (0x0a, 0x16),
-            Number::F16 => (0x0b, 0x17),
+            // ROOT never splits them.
+            Number::F16 => (0x0b, 0x0b),
             Number::F32 => (0x0c, 0x18),
             Number::F64 => (0x0d, 0x19),
         };

@@ -180,7 +180,16 @@ impl NtupleInput {
             filling.columns.extend(&schema);
             let Layout { cluster_entries, cluster_bytes, .. } = layout;
             let selection = how.selection.as_deref();
-            let refilling = Refilling { input, map: &map, schema: &schema, cluster_entries, cluster_bytes, selection };
+            let bundle_bytes = how.bundle_bytes;
+            let refilling = Refilling {
+                input,
+                map: &map,
+                schema: &schema,
+                cluster_entries,
+                cluster_bytes,
+                selection,
+                bundle_bytes,
+            };
             let made = refilling.run(&mut filling, output, date, copied)?;
             return Ok(NtupleCopy { schema, made, entries_count, filling: Some(filling) });
         }

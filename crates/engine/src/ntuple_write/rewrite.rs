@@ -1,17 +1,14 @@
 //! Slow merge: the elements of an RNTuple's columns are taken out of their pages and put into others, so that clusters and
 //! pages have the wanted sizes. Fields and the ways in which they are stored stay as they are.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
-use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
+use branchline_format::ntuple::page_list::Cluster;
 use branchline_format::ntuple::schema::Schema;
 use branchline_format::ntuple::write::elements::{
     decode, element_size, encoded_anew, push_switches, switches as switches_of,
 };
-use branchline_format::ntuple::write::page::{checked, unpacked};
 use branchline_format::ntuple::write::walk::{element_ranges, Elements};
 
 use crate::error::{ReadError, Result};
@@ -19,7 +16,8 @@ use crate::output::Output;
 use crate::rewrite::Selection;
 
 use super::cluster::Columns;
-use super::input::{fixed_counts, Input};
+use super::input::Input;
+use super::reading::Reading;
 use super::schema::ColumnMap;
 use super::sink::Made;
 
@@ -60,6 +58,8 @@ pub(super) struct Refilling<'a> {
     pub(super) cluster_bytes: u64,
     /// Which entries are kept; all if it is not given.
     pub(super) selection: Option<&'a Selection>,
+    /// Bytes of pages that are read at a time.
+    pub(super) bundle_bytes: u64,
 }
 
 impl Refilling<'_> {
@@ -74,7 +74,7 @@ impl Refilling<'_> {
     ) -> Result<Vec<Made>> {
         let mut made = Vec::new();
         for cluster in self.input.clusters()? {
-            let mut reading = Reading::new(self.input, cluster)?;
+            let mut reading = Reading::new(self.input, cluster, self.selection.is_none(), self.bundle_bytes)?;
             let active: Vec<usize> = reading.active.values().flatten().map(|column| self.map[*column]).collect();
             let active = sorted(active);
             if active != filling.active {
@@ -244,130 +244,4 @@ impl Refilling<'_> {
 fn sorted(mut columns: Vec<usize>) -> Vec<usize> {
     columns.sort_unstable();
     columns
-}
-
-/// The elements of a cluster of an input.
-struct Reading<'a> {
-    input: &'a Input,
-    pages: Vec<Option<ColumnPages>>,
-    /// The columns that a field has here.
-    active: HashMap<usize, Vec<usize>>,
-    /// Zeros in front of the elements of a column, from before it was added.
-    zeros: Vec<u64>,
-    /// Elements of pages, by column and number.
-    kept: HashMap<(usize, usize), Vec<u8>>,
-    decompressor: Decompressor,
-    read_bytes: u64,
-}
-
-impl<'a> Reading<'a> {
-    fn new(input: &'a Input, cluster: &Cluster) -> Result<Self> {
-        let pages = input.pages(cluster)?;
-        let schema = &input.schema;
-        let fixed = fixed_counts(&input.schema, cluster.entries_count());
-        let (mut active, mut zeros) = (HashMap::new(), vec![0; schema.columns.len()]);
-        for (number, field) in schema.fields.iter().enumerate() {
-            if field.source.is_some() || field.columns.is_empty() {
-                continue;
-            }
-            let Some(columns) = input.active(&field.columns, &pages) else {
-                return Err(input.damaged(format!("field {} has no columns in a cluster", field.name)));
-            };
-            if let Some((first, expected)) = columns.first().and_then(|first| Some((*first, *fixed.get(first)?))) {
-                let there = pages[first].as_ref().map_or(0, ColumnPages::elements_count);
-                zeros[first] = input.missing_before(first, there, expected)?;
-            }
-            active.insert(number, columns.clone());
-        }
-        let (kept, decompressor) = (HashMap::new(), Decompressor::new());
-        Ok(Self { input, pages, active, zeros, kept, decompressor, read_bytes: 0 })
-    }
-
-    /// Bytes of all pages before compression.
-    fn plain_bytes(&self) -> u64 {
-        let of = |(number, pages): (usize, &Option<ColumnPages>)| {
-            let encoding = self.input.schema.columns[number].encoding.as_ref().ok()?;
-            Some(encoding.page_size(pages.as_ref()?.elements_count()))
-        };
-        self.pages.iter().enumerate().filter_map(of).sum()
-    }
-
-    fn take_read_bytes(&mut self) -> u64 {
-        std::mem::take(&mut self.read_bytes)
-    }
-
-    /// Forgets the pages of which no more is wanted when these elements were taken.
-    fn forget(&mut self, taken: &[Option<Range<u64>>]) {
-        let (pages, zeros) = (&self.pages, &self.zeros);
-        self.kept.retain(|(column, number), _| {
-            let page = pages[*column].as_ref().and_then(|pages| pages.pages.get(*number));
-            let end = page.map_or(0, |page| zeros[*column] + page.first_element + page.elements_count);
-            taken[*column].as_ref().is_none_or(|taken| end >= taken.end)
-        });
-    }
-
-    /// Elements of a column.
-    fn elements(&mut self, column: usize, wanted: Range<u64>) -> std::result::Result<Vec<u8>, FormatError> {
-        let encoding = self.input.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
-        let size = element_size(&encoding);
-        let zeros = self.zeros[column];
-        let there = self.pages[column].as_ref().map_or(0, ColumnPages::elements_count);
-        if wanted.start > wanted.end || wanted.end > zeros + there {
-            let message = format!("elements {wanted:?} are wanted, {} are there", zeros + there);
-            return Err(FormatError::damaged(0, message));
-        }
-        let mut out = vec![0; size * (wanted.end.min(zeros).saturating_sub(wanted.start)) as usize];
-        let (start, end) = (wanted.start.saturating_sub(zeros), wanted.end.saturating_sub(zeros));
-        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
-        let first = pages.partition_point(|page| page.first_element + page.elements_count <= start);
-        let last = pages.partition_point(|page| page.first_element < end).max(first);
-        self.fetch(column, first..last)?;
-        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
-        for (number, page) in pages.iter().enumerate().take(last).skip(first) {
-            let from = start.max(page.first_element) - page.first_element;
-            let to = end.min(page.first_element + page.elements_count) - page.first_element;
-            let kept = &self.kept[&(column, number)];
-            out.extend_from_slice(&kept[size * from as usize..size * to as usize]);
-        }
-        Ok(out)
-    }
-
-    /// Sees to it that these pages of a column are decoded.
-    fn fetch(&mut self, column: usize, wanted: Range<usize>) -> std::result::Result<(), FormatError> {
-        let missing: Vec<usize> = wanted.filter(|number| !self.kept.contains_key(&(column, *number))).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let encoding = self.input.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
-        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
-        let stored = self
-            .input
-            .read_pages(&missing.iter().map(|number| pages[*number]).collect::<Vec<Page>>())
-            .map_err(|error| FormatError::damaged(0, error.message))?;
-        for (number, stored) in missing.into_iter().zip(stored) {
-            let page = &pages[number];
-            self.read_bytes += stored.len() as u64;
-            let plain = unpacked(checked(&stored, page)?, page, &encoding, &mut self.decompressor)?;
-            let (mut elements, count) = (Vec::new(), page.elements_count as usize);
-            decode(&encoding, &plain, count, 0..count, &mut elements)?;
-            self.kept.insert((column, number), elements);
-        }
-        Ok(())
-    }
-}
-
-impl Elements for Reading<'_> {
-    fn active(&self, field: usize) -> Option<&[usize]> {
-        self.active.get(&field).map(Vec::as_slice)
-    }
-
-    fn end(&mut self, column: usize, element: u64) -> std::result::Result<u64, FormatError> {
-        let raw = self.elements(column, element..element + 1)?;
-        Ok(raw.first_chunk().map_or(0, |raw| u64::from_ne_bytes(*raw)))
-    }
-
-    fn switches(&mut self, column: usize, elements: Range<u64>) -> std::result::Result<Vec<(u64, u32)>, FormatError> {
-        let raw = self.elements(column, elements)?;
-        Ok(switches_of(&raw).collect())
-    }
 }
