@@ -91,7 +91,7 @@ def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None
     of several types a record with one member for each, of which one is there.
     """
     record = layout.content if layout.is_option else layout
-    if record.is_record and not record.fields and not record.is_tuple:
+    if record.is_record and not record.fields:
         nothing = ak.index.Index64(np.full(len(layout), -1))
         return ak.contents.IndexedOptionArray(nothing, ak.contents.EmptyArray())
     if layout.is_union:
