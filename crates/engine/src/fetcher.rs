@@ -1,6 +1,6 @@
 //! The thread that runs ahead of the decoders: opens files, cuts them into chunks, fetches and hands out baskets.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -47,6 +47,8 @@ pub(crate) struct Fetcher {
     pub(crate) ahead: Arc<Ahead>,
     /// Where the last file was, and the gap there.
     pub(crate) last_store: RefCell<Option<(String, u64)>>,
+    /// The bytes of the last file that was opened, if it is in memory as a whole, or 0.
+    pub(crate) last_whole_bytes: Cell<Option<u64>>,
     pub(crate) items: Sender<Item>,
     pub(crate) tasks: Sender<Vec<Task>>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -135,7 +137,7 @@ impl Fetcher {
         let is_first = self.last_store.borrow().is_none() && self.opening.options.access.mode == AccessMode::Planned;
         *next = (*next).max(if is_first { current } else { current + 1 });
         let Some(choice) = self.choice() else { return };
-        while *next < self.sources.len() && *next - current <= choice.requests_in_flight {
+        while *next < self.sources.len() && *next - current <= choice.requests_in_flight.min(self.files_ahead_max()) {
             let source = self.sources[*next].clone();
             if matches!(source.tree, SourceTree::Path(..)) {
                 let (slot, filler) = Slot::new();
@@ -151,6 +153,15 @@ impl Fetcher {
                 self.ahead.run(choice, 0, Box::new(open));
             }
             *next += 1;
+        }
+    }
+
+    /// How many files there is room for ahead, if they are like the last one.
+    fn files_ahead_max(&self) -> usize {
+        match self.last_whole_bytes.get() {
+            None => limits::UNKNOWN_FILES_AHEAD,
+            Some(0) => usize::MAX,
+            Some(bytes) => (self.opening.shares.ahead / bytes).max(1) as usize,
         }
     }
 
@@ -184,6 +195,7 @@ impl Fetcher {
         };
         if let Some(file) = &opened.file {
             self.records.add_file(source_index, file);
+            self.last_whole_bytes.set(Some(file.whole_bytes()));
             *self.last_store.borrow_mut() = Some((file.store_name().to_owned(), file.gap_bytes()));
         }
         let Prepared { tree, file_lease, columns, mut plan, entries, asked } = opened.prepared?;

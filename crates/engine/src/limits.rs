@@ -97,6 +97,8 @@ pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
 /// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its
 /// bytes are there twice for a moment.
 pub const BUNDLE_MEMORY_SHARE: u64 = 8;
+/// Files that are opened ahead before the first one tells how much memory each of them takes.
+pub const UNKNOWN_FILES_AHEAD: usize = 32;
 /// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another.
 pub const NEAR_INPUTS_AHEAD: usize = 2;
 /// The same where each request to a server has to be waited for.

@@ -1,7 +1,7 @@
 //! A stream of chunks over many files: one thread opens, plans and fetches ahead, others decode, the consumer takes
 //! the chunks in order.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -163,6 +163,7 @@ impl Stream {
             opening: Opening { options: Arc::new(options), memory_limit, shares, ends: Arc::default() },
             ahead: Arc::clone(&ahead),
             last_store: RefCell::default(),
+            last_whole_bytes: Cell::default(),
             items: items_in,
             tasks: tasks_in,
             stop: Arc::clone(&stop),
