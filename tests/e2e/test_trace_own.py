@@ -58,12 +58,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.root"))
 
 
-def reads_in(folder: Path, files: list[Path], until_s: float) -> list[tuple[str, int, int]]:
-    """File, offset and bytes of every read of these files that strace saw until then, in order of these."""
+def reads_in(folder: Path, files: list[Path], until_s: float, since_s: float = 0.0) -> list[tuple[str, int, int]]:
+    """File, offset and bytes of every read of these files that strace saw in this time, in order of these."""
     found = []
     for part in folder.glob("calls.*"):
         for line in part.read_text().splitlines():
-            if float(line.split(" ", 1)[0]) > until_s:
+            if not since_s <= float(line.split(" ", 1)[0]) <= until_s:
                 continue
             one = re.search(r"(?:pread64|preadv2)\(\d+<([^>]*)>, .*, (\d+)(?:, RWF_NOWAIT)?\) = (\d+|-1 EAGAIN)", line)
             if one is not None and Path(one[1]) in files:
@@ -77,10 +77,14 @@ def told(trace: Trace) -> list[tuple[str, int, int]]:
     return sorted((row["file"], row["offset"], row["got_bytes"]) for row in trace.rows_of(REQUEST).to_pylist())
 
 
-def under_strace(folder: Path, *command: Any) -> subprocess.CompletedProcess[str]:
+def strace_line(folder: Path) -> list[str]:
     strace = shutil.which("strace") or missing("strace")
     calls = "trace=read,pread64,readv,preadv,preadv2,mmap"
-    line = [strace, "-ff", "-y", "-s", "0", "-ttt", "-e", calls, "-e", "signal=none", "-o", str(folder / "calls")]
+    return [strace, "-ff", "-y", "-s", "0", "-ttt", "-e", calls, "-e", "signal=none", "-o", str(folder / "calls")]
+
+
+def under_strace(folder: Path, *command: Any) -> subprocess.CompletedProcess[str]:
+    line = strace_line(folder)
     ended = subprocess.run([*line, *map(str, command)], capture_output=True, text=True, timeout=110, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended
@@ -133,7 +137,7 @@ def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: P
     (tmp_path / "wagons.py").write_text(SLOW)
     line = [sys.executable, "-m", "branchline", "run", tmp_path / "wagons.py", files[0], "-o", tmp_path / "out"]
     job = subprocess.Popen(
-        [*map(str, line), "-j", "1", "--trace", str(tmp_path / "t.parquet")],
+        [*strace_line(tmp_path), *map(str, line), "-j", "1", "--trace", str(tmp_path / "t.parquet")],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -142,20 +146,22 @@ def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: P
     end = time.monotonic() + 60
     while time.monotonic() < end and not any(b"U\0\0\0" in one.read_bytes() for one in folder.glob("*.journal")):
         time.sleep(0.05)
-    kill_tree(job.pid)
+    # All is read, and what was told of it is written.
+    time.sleep(1.0)
+    kill_children(job.pid)
     job.wait()
     trace = recover(tmp_path / "t.parquet")
     assert told(read_trace(tmp_path / "t.parquet")) == told(trace)
+    assert told(trace) == reads_in(tmp_path, files, time.time())
     assert {path for path, _, _ in told(trace)} == {str(files[0])}
     assert trace.rows_of(EXTENT).num_rows >= 3
     assert any("did not end" in note for note in trace.notes)
     assert not folder.exists()
 
 
-def kill_tree(process: int) -> None:
-    """Kills a process and its children, which are in groups of their own."""
-    family = [psutil.Process(process), *psutil.Process(process).children(recursive=True)]
-    for one in family:
+def kill_children(process: int) -> None:
+    """Kills the children of a process, which are in groups of their own; it ends when they are gone."""
+    for one in psutil.Process(process).children(recursive=True):
         one.send_signal(signal.SIGKILL)
 
 
@@ -206,6 +212,47 @@ def test_forked_processes_tell_what_they_read_and_nothing_of_the_parent(files: l
     processes = {path: {row["process"] for row in rows if row["file"] == str(path)} for path in files[1:]}
     assert [len(processes[path]) for path in files[1:]] == [1, 3]
     assert not processes[files[1]] & processes[files[2]]
+
+
+def test_what_slows_a_storage_is_in_the_times_of_its_requests(files: list[Path], tmp_path: Path) -> None:
+    from branchline import Access
+    from branchline.tree import File
+
+    with recording(tmp_path / "t.parquet", "a test"):
+        File(files[1], access=Access(throttle="latency=20ms")).tree().arrays(["branch_1"])
+    rows = read_trace(tmp_path / "t.parquet").rows_of(REQUEST).to_pylist()
+    assert rows
+    # The link is a clock of its own: nothing comes sooner than it says.
+    assert all(row["last_byte_ns"] - row["sent_ns"] >= 20e6 for row in rows if row["got_bytes"])
+
+
+READ_IN_ALL_MODES = """
+import sys
+from pathlib import Path
+from branchline import Access
+from branchline.tracing.recording import recording
+from branchline.tree import ChunkStream, Source
+
+folder, *files = sys.argv[1:]
+for mode in ("plain", "cache", "planned", "prefetch"):
+    with recording(Path(folder) / f"{mode}.parquet", mode):
+        sources = [Source(path, "events") for path in files]
+        with ChunkStream(sources, ["branch_3", "branch_17"], step_size=4000, access=Access(mode=mode)) as stream:
+            for chunk in stream:
+                del chunk
+"""
+
+
+def test_all_ways_of_reading_tell_what_the_kernel_sees(files: list[Path], tmp_path: Path) -> None:
+    under_strace(tmp_path, sys.executable, "-c", READ_IN_ALL_MODES, tmp_path, *files)
+    counts = {}
+    for mode in ("plain", "cache", "planned", "prefetch"):
+        trace = read_trace(tmp_path / f"{mode}.parquet")
+        since_s = trace.about["started_unix_ns"] / 1e9
+        seen = reads_in(tmp_path, files, since_s + trace.about["wall_ns"] / 1e9, since_s)
+        assert told(trace) == seen, mode
+        counts[mode] = len(seen)
+    assert counts["plain"] > counts["cache"] > counts["prefetch"] == len(files)
 
 
 def test_one_trace_is_recorded_at_a_time(tmp_path: Path) -> None:

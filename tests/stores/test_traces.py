@@ -90,6 +90,9 @@ def test_every_request_is_in_the_access_log_of_nginx(
         lines = [line.split(" ", 2) for line in nginx.ranges]
     finally:
         nginx.kill()
+    # A connection has a number of its own, and is used again.
+    assert all(row["connection"] > 0 for row in rows)
+    assert len({row["connection"] for row in rows}) <= len(rows)
     logged = [joined([(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", ranges)]) for _, _, ranges in lines]
     assert len(rows) == len(lines) >= 3
     assert Counter(told(trace).values()) == Counter(logged)

@@ -40,7 +40,16 @@ thread_local! {
     static ATTEMPT: Cell<u32> = const { Cell::new(0) };
     static QUEUED: Cell<Option<Instant>> = const { Cell::new(None) };
     static WAGON: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Requests of this thread that are not told yet, each with its journal and ranges, while something slows it.
+    static HELD: RefCell<Option<Vec<Held>>> = const { RefCell::new(None) };
     static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
+}
+
+struct Held {
+    journal: u64,
+    told: records::Request,
+    span: Span,
+    more: Vec<Span>,
 }
 
 struct Journal {
@@ -346,7 +355,52 @@ impl Drop for Request {
                     .map(|at| journal.ns(at)),
                 has_first: self.first_byte.is_some(),
             };
-            own.tell(|buffer| buffer.put_request(&told, self.span, &self.more));
+            let held = Held { journal: self.journal, told, span: self.span, more: std::mem::take(&mut self.more) };
+            if let Some(held) = hold(held) {
+                own.tell(|buffer| buffer.put_request(&held.told, held.span, &held.more));
+            }
+        });
+    }
+}
+
+/// Keeps a request until what slows this thread is over; gives it back where nothing does.
+fn hold(one: Held) -> Option<Held> {
+    let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
+        Some(several) => {
+            several.push(one);
+            None
+        }
+        None => Some(one),
+    });
+    kept.ok().flatten()
+}
+
+/// What makes a storage slower than it is: requests of this thread begin with it and take until it is dropped.
+pub struct Slowed {
+    since: Instant,
+}
+
+/// From now on; None where nothing is told, or where it is slowed already.
+pub fn slowed() -> Option<Slowed> {
+    let is_first = is_on() && HELD.with(|held| held.borrow().is_none());
+    is_first.then(|| {
+        HELD.with(|held| *held.borrow_mut() = Some(Vec::new()));
+        Slowed { since: Instant::now() }
+    })
+}
+
+impl Drop for Slowed {
+    fn drop(&mut self) {
+        let last = Instant::now();
+        let held = HELD.try_with(|held| held.borrow_mut().take()).ok().flatten().unwrap_or_default();
+        with_own(|own| {
+            let (since, last) = (own.journal.ns(self.since), own.journal.ns(last));
+            let journal = own.journal.number;
+            for mut one in held.into_iter().filter(|one| one.journal == journal) {
+                let [queued, sent, first, _] = one.told.times;
+                one.told.times = [queued.min(since), sent.min(since), first, last];
+                own.tell(|buffer| buffer.put_request(&one.told, one.span, &one.more));
+            }
         });
     }
 }

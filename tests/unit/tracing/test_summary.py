@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from branchline.cli.app import app
 from branchline.tracing import FileMap, Trace
-from branchline.tracing.form import REQUEST
+from branchline.tracing.form import REQUEST, SCHEMA
 from branchline.tracing.mapping import with_parts
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.summary import summarise
@@ -95,5 +97,45 @@ def test_the_commands_show_and_export_what_is_there(tmp_path: Path) -> None:
     slices = [one for one in events if one["ph"] == "X"]
     assert [one["name"] for one in slices] == ["header", "x basket 0, y basket 0"]
     assert [(one["ts"], one["dur"]) for one in slices] == [(0, 1), (2, 1)]
+    check_events(events)
     write_perfetto(Trace.of([], {}), tmp_path / "empty.json")
     assert json.loads((tmp_path / "empty.json").read_text())["traceEvents"] == []
+
+
+def check_events(events: list[dict[str, Any]]) -> None:
+    """That they are as the description of the format wants them, and slices of a thread in each other or apart."""
+    kinds = {"X": {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args"}, "M": {"ph", "name", "pid", "tid", "args"}}
+    open_ends: dict[tuple[int, int], list[int]] = {}
+    named = set()
+    for one in events:
+        assert set(one) == kinds[one["ph"]]
+        assert type(one["pid"]) is int
+        assert 0 <= one["tid"] < 1 << 31
+        where = (one["pid"], one["tid"])
+        if one["ph"] == "M":
+            assert one["name"] in ("process_name", "thread_name")
+            assert isinstance(one["args"]["name"], str)
+            named |= {where} if one["name"] == "thread_name" else set()
+            continue
+        assert where in named
+        assert one["ts"] >= 0
+        assert one["dur"] >= 0
+        ends = open_ends.setdefault(where, [])
+        # Microseconds with nanoseconds behind the point.
+        begin, end = round(one["ts"] * 1000), round((one["ts"] + one["dur"]) * 1000)
+        while ends and ends[-1] <= begin:
+            ends.pop()
+        assert not ends or end <= ends[-1]
+        ends.append(end)
+
+
+def test_requests_that_are_on_their_way_together_have_lanes_of_their_own(tmp_path: Path) -> None:
+    trace = made((0, 10), (10, 10), (20, 10), (30, 10))
+    rows = trace.rows.to_pydict()
+    rows["sent_ns"][:4], rows["last_byte_ns"][:4] = [0, 500, 800, 3000], [1000, 2000, 900, 4000]
+    write_perfetto(Trace(pa.table(rows, schema=SCHEMA), {}), tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    check_events(events)
+    slices = [one for one in events if one["ph"] == "X"]
+    assert [one["tid"] - slices[0]["tid"] for one in slices] == [0, 1 << 23, 0, 0]
+    assert len([one for one in events if one["name"] == "thread_name"]) == 2

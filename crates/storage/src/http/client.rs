@@ -10,10 +10,13 @@ use ureq::http::request::Builder;
 use ureq::http::{Request, Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::typestate::HttpCrateScope;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, DefaultConnector};
 use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
 use ureq_proto::client::header_raw;
 
 use super::leave::Leave;
+use super::numbered::{self, Numbering};
 use crate::fault::{Fault, Result};
 use crate::settings::Settings;
 use crate::url::{quoted, Url};
@@ -80,7 +83,8 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
         .accept_encoding("identity")
         .user_agent(concat!("branchline/", env!("CARGO_PKG_VERSION")))
         .build();
-    Ok(Agent::new_with_config(config))
+    let connector = DefaultConnector::default().chain(Numbering);
+    Ok(Agent::with_parts(config, connector, DefaultResolver::default()))
 }
 
 /// What a request asks for.
@@ -130,14 +134,9 @@ impl Client {
         for (name, value) in leave.headers(method, ask.url)? {
             request = request.header_raw(name, value.as_bytes());
         }
-        let response = request.call().map_err(|error| from_ureq(&server, error))?;
-        let mut told = ask.told;
-        if let Some(told) = &mut told {
-            told.first_byte();
-            let status = response.status();
-            told.ended(if status.is_success() { "ok" } else { status.as_str() });
-        }
-        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), told })
+        numbered::forget();
+        let response = request.call();
+        self.answered(server, response, ask.told)
     }
 
     /// Asks by a method that neither GET nor HEAD need, with these header lines and no body.
@@ -167,6 +166,7 @@ impl Client {
     }
 
     fn request(&self, method: &'static str, url: &str, headers: &[(&str, &str)], leave: &Leave) -> Result<Builder> {
+        numbered::forget();
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
             // As they are written, for the same servers as above.
@@ -184,6 +184,9 @@ impl Client {
         response: std::result::Result<Response<Body>, ureq::Error>,
         mut told: Option<journal::Request>,
     ) -> Result<Answer> {
+        if let Some(told) = &mut told {
+            told.over(numbered::last());
+        }
         let response = response.map_err(|error| from_ureq(&server, error))?;
         if let Some(told) = &mut told {
             told.first_byte();

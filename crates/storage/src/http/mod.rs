@@ -6,6 +6,7 @@ mod file;
 mod folder;
 mod leave;
 mod multipart;
+mod numbered;
 
 pub(crate) use client::{client, Ask, Client};
 pub use file::HttpFile;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use branchline_trace::journal;
+
 use super::link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, Store};
@@ -32,6 +34,8 @@ impl Around for Throttled {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
+        // Dropped when the bytes have passed the link: what it takes is told of the requests.
+        let _slowed = journal::slowed();
         let taken = self.link.take_request(Instant::now() + self.link.one_way() + self.link.jitter());
         let started = Instant::now();
         let effort = self.inner.read_ranges(reads)?;

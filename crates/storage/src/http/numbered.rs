@@ -1,0 +1,64 @@
+//! Connections with numbers, by which a trace tells which of them carried a request.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
+use ureq::Error;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static LAST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The connection over which this thread sent something last since it forgot; 0 for none.
+pub(super) fn last() -> u64 {
+    LAST.with(Cell::get)
+}
+
+/// What is sent next begins anew.
+pub(super) fn forget() {
+    LAST.with(|last| last.set(0));
+}
+
+/// Gives each connection that is made a number, from 1.
+#[derive(Debug)]
+pub(super) struct Numbering;
+
+#[derive(Debug)]
+pub(super) struct Numbered<T> {
+    inner: T,
+    number: u64,
+}
+
+impl<T: Transport> Connector<T> for Numbering {
+    type Out = Numbered<T>;
+
+    fn connect(&self, _: &ConnectionDetails<'_>, chained: Option<T>) -> Result<Option<Self::Out>, Error> {
+        Ok(chained.map(|inner| Numbered { inner, number: NEXT.fetch_add(1, Ordering::Relaxed) }))
+    }
+}
+
+impl<T: Transport> Transport for Numbered<T> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        LAST.with(|last| last.set(self.number));
+        self.inner.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.inner.await_input(timeout)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.inner.is_tls()
+    }
+}
