@@ -60,7 +60,7 @@ KILL_GRACE_S = 2.0
 
 # A worker that comes no step further and does not compute for so long is taken for stuck. Reading ends earlier by its
 # own deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.
-WORKER_TIMEOUT_S = 600.0
+WORKER_TIMEOUT_S = 600
 # What a chunk reads at a time has seldom more bytes; its storage's deadlines are for so many.
 LARGE_READ_BYTES = 256 * MB
 # One that computes may be at a long step: it has so many times as long.

@@ -49,7 +49,7 @@ def run(
         bool, Option("--skip-bad-files", help="Go on without files that cannot be read, and list them.")
     ] = False,
     worker_timeout: Annotated[
-        float, Option("--worker-timeout", min=0, help="Seconds after which a silent worker is ended; 0: never.")
+        int, Option("--worker-timeout", min=0, help="Seconds after which a silent worker is ended; 0: never.")
     ] = WORKER_TIMEOUT_S,
     force: Annotated[bool, Option("--force", help="Replace the results of an earlier run in the directory.")] = False,
     debug: Debug = False,
