@@ -1,0 +1,238 @@
+"""One file merged with itself in every way, and what of it is read again; each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uproot
+from tests.peers.rewritten.root_reader import numbers_of
+
+import branchline
+from branchline.errors import BranchlineError
+from branchline.layout import merge, skim, slim, verify
+from branchline.layout.digests import BranchDigest, branch_digests
+
+#: What a process may take: it is killed by what takes more.
+ADDRESS_SPACE_BYTES = 8 << 30
+#: What a merge is told to take.
+MEMORY_BYTES = 256 << 20
+DEADLINE_S = 400
+SHOWN_MAX = 4
+#: Of so many entries a skim keeps one.
+KEPT_STEP = 3
+
+
+@dataclass
+class Outcome:
+    """What became of one way to write a file: ``fine``, ``refused``, ``wrong``, ``failed``, ``died`` or ``no tree``."""
+
+    file: str
+    way: str
+    outcome: str
+    message: str = ""
+    seconds: float = 0.0
+    resident_bytes: int = 0
+
+
+def every_third(events: Any) -> Any:
+    return np.arange(len(events)) % KEPT_STEP == 0
+
+
+def trees_of(path: str) -> list[str]:
+    """The TTrees of a file, of each name the newest."""
+    with branchline.open(path) as file:
+        names = [
+            name.partition(";")[0]
+            for name, kind in file.classnames().items()
+            if kind in ("TTree", "TNtuple", "TNtupleD", "TChain")
+        ]
+    return sorted(set(names))
+
+
+Way = Callable[[list[str], str], Any]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "offset": {"order": "offset"},
+    "branch": {"order": "branch"},
+    "recompress": {"codec": "zstd:1"},
+    "baskets": {"basket_size": 2000},
+    "clusters": {"cluster_events": 7, "codec": "lz4:1"},
+}
+WAYS = (*OPTIONS, "slim", "skim")
+
+
+def write(way: str, inputs: list[str], output: str, trees: list[str]) -> list[str]:
+    """Writes a file; answers with the trees that are in it."""
+    if way in OPTIONS:
+        merge(inputs, output, verify=True, force=True, memory_limit=MEMORY_BYTES, **OPTIONS[way])
+        return trees
+    with branchline.open(inputs[0]) as file:
+        tree = max(trees, key=lambda name: file[name].num_entries)
+        names = file[tree].outline.paths
+    if way == "slim":
+        top = [name for name in names if "/" not in name]
+        slim(inputs, output, drop=top[: len(top) // 2], tree=tree, verify=True, force=True, memory_limit=MEMORY_BYTES)
+        return [tree]
+    skim(inputs, output, where=every_third, tree=tree, verify=True, force=True, memory_limit=MEMORY_BYTES)
+    return [tree]
+
+
+def compare_with_ours(way: str, inputs: list[str], output: str, trees: list[str]) -> Iterator[str]:
+    """In what the output differs from its inputs for our own reader."""
+    if way in OPTIONS:
+        found = verify(output, inputs)
+        yield from found.differences
+        for tree in found.trees:
+            yield from (f"{tree.path}: {what}" for what in tree.differences)
+        return
+    (tree,) = trees
+    with branchline.open(output) as file:
+        names = [name for name, branch in file[tree].items() if not list(branch)]
+    for name in names:
+        made = branch_digests([output], tree, [name])[name]
+        given = BranchDigest()
+        for path in inputs:
+            with branchline.open(path) as file:
+                values = file[tree].arrays([name])[name]
+            given.add(values[::KEPT_STEP] if way == "skim" else values)
+        if made != (given.entries, given.value()):
+            yield f"{tree}: {name} has other values for us"
+
+
+def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[str]) -> Iterator[str]:
+    step = KEPT_STEP if way == "skim" else 1
+    with uproot.open(inputs[0]) as given, uproot.open(output) as made:
+        for tree in trees:
+            try:
+                one = given[tree]
+            except Exception:  # noqa: BLE001 - as below
+                continue
+            two = made[tree]
+            for name, branch in two.iteritems(recursive=True):
+                if (branch.num_baskets == 0 and not branch.num_entries) or len(branch.branches) > 0:
+                    continue
+                try:
+                    values = one[name].array()
+                except Exception:  # noqa: BLE001 - what uproot does not read of the input needs no comparing
+                    continue
+                expected, found = BranchDigest(), BranchDigest()
+                for _ in inputs:
+                    expected.add(values[::step])
+                found.add(two[name].array())
+                if expected.value() != found.value():
+                    yield f"{tree}: {name} has other values for uproot"
+
+
+def read_by_root(root: Any, files: list[str], tree: str, step: int) -> dict[str, int] | None:
+    """What ROOT reads of a tree, in a process of its own; None where it cannot."""
+    for objects_too in (True, False):
+        numbers = apart(lambda objects=objects_too: numbers_of(root, files, tree, step, objects))
+        if isinstance(numbers, dict):
+            return numbers
+    return None
+
+
+def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees: list[str]) -> Iterator[str]:
+    """In what the output differs from its inputs for ROOT, as far as ROOT reads these twice alike."""
+    step = KEPT_STEP if way == "skim" else 1
+    for tree in trees:
+        expected, again = (read_by_root(root, inputs, tree, step) for _ in range(2))
+        if expected is None or again is None:
+            continue
+        made = read_by_root(root, [output], tree, 1)
+        if made is None:
+            yield f"{tree}: ROOT does not read it"
+            continue
+        if way == "slim":
+            made.pop("GetEntry")
+        for name in sorted(made):
+            if expected.get(name) == again.get(name) != made[name]:
+                yield f"{tree}: {name} has other values for ROOT"
+        lost = [name for name in expected if name not in made and not name.startswith("object ")]
+        if way != "slim" and lost:
+            yield f"{tree}: ROOT does not find {', '.join(sorted(lost)[:5])}"
+
+
+def check(path: str, way: str, twin: str, output: str, readers: set[str]) -> dict[str, Any]:
+    """Writes a file in one way from two of it, and reads it with uproot and with us."""
+    inputs = [path, twin]
+    outcome: dict[str, Any] = {"outcome": "fine", "trees": []}
+    try:
+        trees = trees_of(path)
+        if not trees and way in ("slim", "skim"):
+            return {"outcome": "no tree", "trees": []}
+        outcome["trees"] = trees = write(way, inputs, output, trees)
+        outcome["resident_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        wrong = []
+        if "ours" in readers:
+            wrong += list(compare_with_ours(way, inputs, output, trees))
+        if "uproot" in readers:
+            wrong += list(compare_with_uproot(way, inputs, output, trees))
+        if wrong:
+            outcome |= {"outcome": "wrong", "message": "; ".join(wrong[:SHOWN_MAX])}
+    except BranchlineError as error:
+        outcome |= {"outcome": "refused", "message": str(error)}
+    except Exception as error:  # noqa: BLE001 - told with all others
+        outcome |= {"outcome": "failed", "message": f"{type(error).__name__}: {error}"}
+    return outcome
+
+
+def check_file(root: Any, path: str, way: str, folder: Path, readers: set[str]) -> Outcome:
+    """What becomes of one file that is written in one way."""
+    name = Path(path).name
+    output, twin = folder / f"{Path(path).stem}.{way}.root", folder / f"twin-{name}"
+    started = time.monotonic()
+    try:
+        shutil.copyfile(path, twin)
+        found = apart(lambda: check(path, way, str(twin), str(output), readers))
+        if not isinstance(found, dict):
+            return Outcome(name, way, "died", found)
+        trees = found.pop("trees")
+        if found["outcome"] == "fine" and root is not None:
+            wrong = list(compare_with_root(root, way, [path, str(twin)], str(output), trees))
+            if wrong:
+                found |= {"outcome": "wrong", "message": "; ".join(wrong[:SHOWN_MAX])}
+    finally:
+        output.unlink(missing_ok=True)
+        twin.unlink(missing_ok=True)
+    return Outcome(name, way, **found, seconds=time.monotonic() - started)
+
+
+def apart(work: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
+    """What comes of work in a process of its own, with a limit of memory and of time; or what this died of."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            signal.alarm(DEADLINE_S)
+            for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE):
+                signal.signal(number, signal.SIG_DFL)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(json.dumps(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    _, status, usage = os.wait4(child, 0)
+    if answer:
+        done: dict[str, Any] = json.loads(answer)
+        return done
+    what = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "an exception"
+    return f"{what}, {usage.ru_maxrss >> 10} MiB"
