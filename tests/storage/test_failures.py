@@ -12,6 +12,7 @@ from tests.storage.glusterfs import GlusterFs
 from tests.storage.hdfs import Hdfs
 from tests.storage.machine import Room, wait_until
 from tests.storage.moosefs import MooseFs
+from tests.storage.xrootdfs import PATIENT, mounted_from
 from tests.stores.conftest import write_files
 
 from branchline._core import Store
@@ -50,6 +51,28 @@ def test_a_chunk_server_is_killed(room: Room, tmp_path: Path) -> None:
     mount.chunk_servers[0].kill()
     read_and_compare(store, content, range(half, end, PIECE))
     read_and_compare(Store(store.path), content, range(0, end, PIECE))
+
+
+def test_a_mount_whose_server_stops_is_given_up_or_left_for_a_replica(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "2")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    mount, server = mounted_from(room, PATIENT)
+    alone, content = copied(tmp_path, mount)
+    replicated = Store(f"{mount / 'random.bin'} | {tmp_path / 'random.bin'}")
+    for store in (alone, replicated):
+        read_and_compare(store, content, range(0, PIECE * 3, PIECE))
+    server.pause()
+    try:
+        started_s = time.monotonic()
+        # Not in the cache of the kernel, which has read ahead.
+        with pytest.raises(StorageError, match=r"random\.bin: .*4000000"):
+            alone.read([(4_000_000, PIECE)])
+        assert replicated.read([(4_000_000, PIECE)])[0] == [content[4_000_000 : 4_000_000 + PIECE]]
+        assert time.monotonic() - started_s < 60
+    finally:
+        server.go_on()
 
 
 def test_servers_of_hdfs_stop_and_are_killed(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

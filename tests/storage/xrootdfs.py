@@ -18,8 +18,17 @@ IMPATIENT = {
 }
 
 
+# This one waits for longer than any test.
+PATIENT = {"XRD_REQUESTTIMEOUT": "1800", "XRD_STREAMTIMEOUT": "1800"}
+
+
 def mounted(room: Room) -> Path:
     """An empty mount of an XRootD server's files."""
+    return mounted_from(room, IMPATIENT)[0]
+
+
+def mounted_from(room: Room, patience: dict[str, str]) -> tuple[Path, Xrootd]:
+    """The same, and the server."""
     needs_fuse()
     program = needed("xrootdfs")
     needed("xrootd")
@@ -30,5 +39,5 @@ def mounted(room: Room) -> Path:
     place = room.below("mount")
     # Attributes are kept for 10 s otherwise, and a file that has changed meanwhile seems to be the same.
     options = f"rdr=root://127.0.0.1:{server.port}//,uid=nobody,fsname=xrootdfs,attr_timeout=0,entry_timeout=0"
-    room.mount([program, place, "-f", "-o", options], place, IMPATIENT)
-    return place
+    room.mount([program, place, "-f", "-o", options], place, patience)
+    return place, server
