@@ -456,7 +456,7 @@ mod tests {
             count_name: None,
             count_branch: None,
         };
-        TBranch {
+        let about = BranchAbout {
             object_id: 0,
             path: "x".to_string(),
             name: "x".to_string(),
@@ -465,13 +465,11 @@ mod tests {
             parent: None,
             has_children: false,
             leaves: vec![leaf],
-            entries_count: 1,
-            plain_bytes: 8,
-            compressed_bytes: 8,
             compress: 0,
             file_name: String::new(),
-            baskets: Vec::new(),
             element: None,
-        }
+        };
+        let about = Arc::new(about);
+        TBranch { about, entries_count: 1, plain_bytes: 8, compressed_bytes: 8, baskets: Vec::new() }
     }
 }

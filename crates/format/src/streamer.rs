@@ -149,6 +149,11 @@ impl ClassInfos {
         self.by_name.get(name).or_else(|| self.by_name.get(self.by_squeezed_name.get(&squeezed(name))?))
     }
 
+    /// Whether any class has an array that this member counts.
+    pub fn counts_by(&self, member: &str) -> bool {
+        self.by_name.values().flatten().any(|info| info.elements.iter().any(|element| element.count_name == member))
+    }
+
     /// Whether `name` is `base` or inherits from it.
     pub fn inherits(&self, name: &str, base: &str) -> bool {
         self.lineage(name).contains(&base)

@@ -4,10 +4,10 @@ pub(crate) mod builtin;
 pub mod embedded;
 mod late;
 mod legacy;
-mod members;
+pub(crate) mod members;
 pub mod meta;
 mod program;
 mod walk;
 
-pub use meta::{read_tree, Basket, ElementBranch, Place, TBranch, TLeaf, TTree};
+pub use meta::{read_tree, Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
 pub use program::Basic;

@@ -1,5 +1,6 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
+mod alike;
 mod basket;
 mod basket_record;
 mod bounds;
@@ -20,6 +21,7 @@ mod slim;
 mod sum;
 pub mod tree_record;
 
+pub use alike::TreeForm;
 pub use basket::BasketTools;
 pub use basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
 pub use datime::datime;

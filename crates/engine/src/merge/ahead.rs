@@ -8,6 +8,7 @@ use crate::guard::{guarded, MISTAKE};
 use crate::limits;
 
 use super::input::Input;
+use super::tree_input::KnownTrees;
 use super::MergeOptions;
 
 /// Inputs that are opened, in any order, and taken in theirs.
@@ -15,6 +16,7 @@ pub(super) struct Ahead<'a> {
     options: &'a MergeOptions,
     state: Mutex<State>,
     changed: Condvar,
+    known: KnownTrees,
 }
 
 #[derive(Default)]
@@ -36,7 +38,7 @@ struct State {
 impl<'a> Ahead<'a> {
     /// None is opened yet.
     pub(super) fn new(options: &'a MergeOptions) -> Self {
-        Self { options, state: Mutex::default(), changed: Condvar::new() }
+        Self { options, state: Mutex::default(), changed: Condvar::new(), known: KnownTrees::default() }
     }
 
     /// Gives all inputs to a consumer, which ends it with an error.
@@ -64,7 +66,8 @@ impl<'a> Ahead<'a> {
         while let Some(index) = self.next() {
             let path = &self.options.inputs[index];
             let mistake = || Err(ReadError::new(ReadErrorKind::Internal, path, MISTAKE));
-            let open = || Input::open(path, self.options.tree.as_deref(), &self.options.branches, &self.options.access);
+            let MergeOptions { tree, branches, access, .. } = self.options;
+            let open = || Input::open(path, tree.as_deref(), (branches, &self.known), access);
             let input = guarded(open).unwrap_or_else(mistake);
             let bytes = input.as_ref().map_or(0, Input::memory_bytes);
             let mut state = self.lock();

@@ -20,7 +20,7 @@ use crate::file::{File, MetadataReader};
 use crate::new_file::{mark_uuid, ObjectName};
 use crate::ntuple_write::NtupleInput;
 
-use super::tree_input::TreeInput;
+use super::tree_input::{KnownTrees, TreeInput};
 use super::Branches;
 
 /// The class by which objects know others (TRef).
@@ -97,7 +97,12 @@ impl Item {
 
 impl Input {
     /// Opens a file and reads all of it but baskets: everything, or only the tree with this path.
-    pub(super) fn open(path: &str, tree: Option<&str>, branches: &Branches, access: &Access) -> Result<Self> {
+    pub(super) fn open(
+        path: &str,
+        tree: Option<&str>,
+        (branches, known): (&Branches, &KnownTrees),
+        access: &Access,
+    ) -> Result<Self> {
         let file = File::open(path, access)?;
         if file.recovered_count() > 0 {
             let message = "the file was never closed: what was written to it last is missing";
@@ -115,7 +120,7 @@ impl Input {
                 input.add_process_id(&entry, &mut reader)?;
                 continue;
             }
-            let content = content_of(&file, &entry, branches, &mut reader)?;
+            let content = content_of(&file, &entry, (branches, known), &mut reader)?;
             if let Content::Ntuple(ntuple) = &content {
                 input.left_out.extend(ntuple.left_out());
             }
@@ -275,7 +280,7 @@ impl Input {
 fn content_of(
     file: &Arc<File>,
     entry: &Entry,
-    branches: &Branches,
+    (branches, known): (&Branches, &KnownTrees),
     reader: &mut MetadataReader<'_>,
 ) -> Result<Content> {
     let key = &entry.key;
@@ -297,7 +302,7 @@ fn content_of(
     let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
     if is_tree {
         let wanted = branches.get(&entry.path);
-        return TreeInput::new(file, &entry.path, key, plain, wanted).map(|tree| Content::Tree(Box::new(tree)));
+        return TreeInput::new(file, &entry.path, key, plain, (wanted, known)).map(|tree| Content::Tree(Box::new(tree)));
     }
     match Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()) {
         Ok(addend) => Ok(Content::Sum { plain, addend: Box::new(addend) }),

@@ -13,7 +13,7 @@ use crate::error::{ReadError, Result};
 use crate::rewrite::Laid;
 
 use super::copy::{Copied, Places};
-use super::tree_input::{TreeInput, TREE};
+use super::tree_input::{Maximum, TreeInput, TREE};
 
 /// A branch has room for at least so many baskets (TBranch::Streamer).
 const BASKETS_MIN: usize = 10;
@@ -36,7 +36,7 @@ pub(super) struct Totals {
     clusters: Vec<ClusterRange>,
     auto_flush: i64,
     /// Of branches and leaves by their number among the objects of the record.
-    maxima: HashMap<(usize, &'static str), i64>,
+    maxima: Vec<Maximum>,
     index: Index,
 }
 
@@ -88,7 +88,7 @@ impl Totals {
             branches: vec![BranchTotals::default(); first.tree.branches.len()],
             clusters: Vec::new(),
             auto_flush: 0,
-            maxima: HashMap::new(),
+            maxima: Vec::new(),
             index: Index::Unknown,
             first,
             first_path: first_path.to_string(),
@@ -128,15 +128,28 @@ impl Totals {
             }
             totals.entries += branch.entries_count;
         }
-        for (place, value) in &input.facts.maxima {
-            let largest = self.maxima.entry(*place).or_insert(*value);
-            *largest = (*value).max(*largest);
-        }
+        self.add_maxima(&input.facts.maxima);
         if input.tree.entries_count > 0 {
             self.add_index(input);
             self.add_clusters(input);
         }
         self.entries += input.tree.entries_count;
+    }
+
+    /// Members that one of two trees does not have, of an older class, count where they are.
+    fn add_maxima(&mut self, maxima: &[Maximum]) {
+        let are_same = self.maxima.len() == maxima.len() && self.maxima.iter().zip(maxima).all(|(one, two)| one.0 == two.0);
+        if are_same {
+            self.maxima.iter_mut().zip(maxima).for_each(|(largest, other)| largest.1 = largest.1.max(other.1));
+            return;
+        }
+        let mut largest: HashMap<(usize, &'static str), i64> = self.maxima.drain(..).collect();
+        for (place, value) in maxima {
+            let known = largest.entry(*place).or_insert(*value);
+            *known = (*value).max(*known);
+        }
+        self.maxima = largest.into_iter().collect();
+        self.maxima.sort_unstable();
     }
 
     /// Takes the baskets of all trees whose entries came to new ones.

@@ -1,11 +1,13 @@
 //! A tree of a file that is merged, and the facts of its record that add up.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
+use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{slim, OwnerKind, Recording, TreeIndex};
+use branchline_format::write::{slim, OwnerKind, Recording, TreeForm, TreeIndex};
 
 use crate::error::{ReadError, Result};
 use crate::file::File;
@@ -23,26 +25,69 @@ pub(super) struct TreeInput {
     pub(super) tree: TTree,
     pub(super) facts: TreeFacts,
     /// Branches of its record that are left out of it, as objects.
-    pub(super) dropped: HashSet<u64>,
+    pub(super) dropped: Arc<HashSet<u64>>,
     /// Its record, not compressed, and the size of the key in front.
     pub(super) plain: Vec<u8>,
     pub(super) key_size: u64,
 }
 
 /// What its record says beside its branches and baskets.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct TreeFacts {
     /// The objects in it, as all others must have them.
-    pub(super) owners: Vec<OwnerKind>,
+    pub(super) owners: Arc<Vec<OwnerKind>>,
     /// The largest values of branches and leaves that count others, and the room that texts take, by their number among
-    /// the objects.
-    pub(super) maxima: HashMap<(usize, &'static str), i64>,
+    /// the objects and in their order.
+    pub(super) maxima: Vec<Maximum>,
     pub(super) auto_flush: i64,
     /// Clusters: up to which entry, and of how many entries.
     pub(super) clusters: Vec<(i64, i64)>,
     /// Its index, or whether it has one that cannot be merged.
     pub(super) index: Option<TreeIndex>,
     pub(super) has_index: bool,
+}
+
+/// A member of an object of a tree's record, and its value.
+pub(super) type Maximum = ((usize, &'static str), i64);
+
+/// What is known of the trees of a merge by their paths: the first of each, with which others are compared before they
+/// are taken apart. The same branches of all are wanted.
+#[derive(Default)]
+pub(super) struct KnownTrees(Mutex<HashMap<String, Arc<KnownTree>>>);
+
+struct KnownTree {
+    infos: Arc<ClassInfos>,
+    class_name: String,
+    form: TreeForm,
+    facts: TreeFacts,
+    dropped: Arc<HashSet<u64>>,
+}
+
+impl KnownTrees {
+    fn get(&self, path: &str) -> Option<Arc<KnownTree>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
+    }
+
+    fn keep(&self, path: &str, known: KnownTree) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(path.to_string()).or_insert_with(|| Arc::new(known));
+    }
+}
+
+impl KnownTree {
+    /// What a record says that differs from that of this tree in its numbers alone; None if it differs in more.
+    fn read(&self, plain: &[u8], key: &TKey, infos: &Arc<ClassInfos>) -> Option<(TTree, TreeFacts)> {
+        if !Arc::ptr_eq(&self.infos, infos) || self.class_name != key.class_name {
+            return None;
+        }
+        // What cannot be read is read again as others are, which says where it is wrong.
+        let tree = self.form.read(plain, key.key_size)?.ok()?;
+        let value = |(owner, name): (usize, &'static str)| self.form.value(plain, owner, name);
+        let mut facts = self.facts.clone();
+        facts.auto_flush = value((TREE, "fAutoFlush")).unwrap_or(facts.auto_flush);
+        facts.maxima = facts.maxima.into_iter().map(|(place, first)| (place, value(place).unwrap_or(first))).collect();
+        Some((tree, facts))
+    }
 }
 
 impl TreeInput {
@@ -52,17 +97,28 @@ impl TreeInput {
         path: &str,
         key: &TKey,
         plain: Vec<u8>,
-        branches: Option<&HashSet<String>>,
+        (branches, known): (Option<&HashSet<String>>, &KnownTrees),
     ) -> Result<Self> {
         let infos = file.class_infos();
+        let key_size = key.key_size;
+        if let Some(first) = known.get(path) {
+            if let Some((tree, facts)) = first.read(&plain, key, infos) {
+                check_baskets(file, &tree)?;
+                return Ok(Self { tree, facts, dropped: Arc::clone(&first.dropped), plain, key_size });
+            }
+        }
         let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
-        let mut tree = read_tree(&plain, key.key_size, &key.class_name, infos).map_err(named)?;
+        let mut tree = read_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
         let dropped = branches.map(|branches| slim(&mut tree, &|path| branches.contains(path))).unwrap_or_default();
         check_baskets(file, &tree)?;
-        let facts = Recording::of_tree(&plain, key.key_size, &key.class_name, infos)
-            .and_then(|recording| TreeFacts::of(&recording))
-            .map_err(named)?;
-        Ok(Self { tree, facts, dropped, plain, key_size: key.key_size })
+        let recording = Recording::of_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
+        let (facts, dropped) = (TreeFacts::of(&recording).map_err(named)?, Arc::new(dropped));
+        if let Some(form) = TreeForm::new(&recording, &tree, infos) {
+            let (infos, class_name) = (Arc::clone(infos), key.class_name.clone());
+            let (facts, dropped) = (facts.clone(), Arc::clone(&dropped));
+            known.keep(path, KnownTree { infos, class_name, form, facts, dropped });
+        }
+        Ok(Self { tree, facts, dropped, plain, key_size })
     }
 
     /// A tree without anything, which stands for one that is elsewhere for a moment.
@@ -74,7 +130,7 @@ impl TreeInput {
             has_relatives: false,
             branches: Vec::new(),
         };
-        Self { tree, facts: TreeFacts::default(), dropped: HashSet::new(), plain: Vec::new(), key_size: 0 }
+        Self { tree, facts: TreeFacts::default(), dropped: Arc::default(), plain: Vec::new(), key_size: 0 }
     }
 
     fn baskets_count(&self) -> u64 {
@@ -96,7 +152,7 @@ impl TreeInput {
 
 impl TreeFacts {
     fn of(recording: &Recording<'_>) -> std::result::Result<Self, FormatError> {
-        let mut maxima = HashMap::new();
+        let mut maxima = Vec::new();
         for (owner, about) in recording.owners.iter().enumerate() {
             let names: &[&'static str] = match (about.kind, &*about.class_name) {
                 (OwnerKind::Tree, _) => &[],
@@ -104,13 +160,13 @@ impl TreeFacts {
                 _ => &["fMaximum"],
             };
             for name in names.iter().filter(|name| recording.find(owner, name).is_some()) {
-                maxima.insert((owner, *name), recording.value(owner, name));
+                maxima.push(((owner, *name), recording.value(owner, name)));
             }
         }
         let ends = recording.values(TREE, "fClusterRangeEnd")?;
         let sizes = recording.values(TREE, "fClusterSize")?;
         Ok(Self {
-            owners: recording.owners.iter().map(|owner| owner.kind).collect(),
+            owners: Arc::new(recording.owners.iter().map(|owner| owner.kind).collect()),
             maxima,
             auto_flush: recording.value(TREE, "fAutoFlush"),
             clusters: ends.into_iter().zip(sizes).collect(),

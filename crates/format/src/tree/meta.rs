@@ -1,6 +1,7 @@
 //! A TTree's metadata: its branches as a flat list in the order of the tree, each with its leaves and baskets.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
@@ -34,6 +35,21 @@ pub struct TTree {
 /// A TBranch or one of its kinds.
 #[derive(Debug, Clone)]
 pub struct TBranch {
+    /// What it is, whatever was filled into it: shared by trees of several files that are alike.
+    pub about: Arc<BranchAbout>,
+    /// Entries in it.
+    pub entries_count: u64,
+    /// Bytes before compression, keys included (TBranch::fTotBytes).
+    pub plain_bytes: u64,
+    /// Bytes in the file (TBranch::fZipBytes).
+    pub compressed_bytes: u64,
+    /// Its baskets in the order of entries.
+    pub baskets: Vec<Basket>,
+}
+
+/// What a branch is.
+#[derive(Debug, Clone)]
+pub struct BranchAbout {
     /// By what it is referred to in the record of the tree.
     pub object_id: u64,
     /// Names of the branches that lead here and its own, joined with `/`; repeated ones end in `#2`, `#3`.
@@ -50,20 +66,26 @@ pub struct TBranch {
     pub has_children: bool,
     /// Its leaves.
     pub leaves: Vec<TLeaf>,
-    /// Entries in it.
-    pub entries_count: u64,
-    /// Bytes before compression, keys included (TBranch::fTotBytes).
-    pub plain_bytes: u64,
-    /// Bytes in the file (TBranch::fZipBytes).
-    pub compressed_bytes: u64,
     /// Compression setting, 100 * algorithm + level; negative for the file's.
     pub compress: i64,
     /// The file that holds its baskets, when it is another one.
     pub file_name: String,
-    /// Its baskets in the order of entries.
-    pub baskets: Vec<Basket>,
     /// What a TBranchElement or TBranchObject adds.
     pub element: Option<ElementBranch>,
+}
+
+impl Deref for TBranch {
+    type Target = BranchAbout;
+
+    fn deref(&self) -> &BranchAbout {
+        &self.about
+    }
+}
+
+impl DerefMut for TBranch {
+    fn deref_mut(&mut self) -> &mut BranchAbout {
+        Arc::make_mut(&mut self.about)
+    }
 }
 
 /// A TLeaf.
@@ -246,7 +268,6 @@ fn new_leaf(members: &Members<'_>) -> TLeaf {
 }
 
 fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
-    let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
     let has_class = matches!(&*members.class_name, "TBranchElement" | "TBranchObject" | "TBranchSTL");
     let element = has_class.then(|| ElementBranch {
         class_name: members.text(Text::ClassName),
@@ -259,7 +280,7 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         count: None,
         count2: None,
     });
-    let mut branch = TBranch {
+    let about = BranchAbout {
         object_id: 0,
         path: String::new(),
         name: members.text(Text::Name),
@@ -268,16 +289,30 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         parent: None,
         has_children: false,
         leaves: Vec::new(),
-        entries_count: size(Number::Entries),
-        plain_bytes: size(Number::TotBytes),
-        compressed_bytes: size(Number::ZipBytes),
         compress: members.number(Number::Compress),
         file_name: members.text(Text::FileName),
-        baskets: Vec::new(),
         element,
     };
-    branch.baskets = new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
+    let mut branch = TBranch {
+        about: Arc::new(about),
+        entries_count: 0,
+        plain_bytes: 0,
+        compressed_bytes: 0,
+        baskets: Vec::new(),
+    };
+    fill(&mut branch, members)?;
     Ok(branch)
+}
+
+/// Notes what was filled into a branch, and where it lies.
+pub(crate) fn fill(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
+    let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
+    branch.entries_count = size(Number::Entries);
+    branch.plain_bytes = size(Number::TotBytes);
+    branch.compressed_bytes = size(Number::ZipBytes);
+    branch.baskets =
+        new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
+    Ok(())
 }
 
 /// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.

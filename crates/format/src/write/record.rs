@@ -155,9 +155,14 @@ impl<'a> Recording<'a> {
 
     /// The bytes of a member that has no references in it.
     pub(super) fn stored(&self, kept: &Kept) -> &'a [u8] {
+        self.place(kept).map_or(&[], |range| &self.bytes[range])
+    }
+
+    /// Where the bytes of a member stand that has no references in it.
+    pub(super) fn place(&self, kept: &Kept) -> Option<Range<usize>> {
         match self.tokens.get(kept.tokens.end.wrapping_sub(1)) {
-            Some(Token::Bytes(range)) if kept.tokens.len() == 2 => &self.bytes[range.clone()],
-            _ => &[],
+            Some(Token::Bytes(range)) if kept.tokens.len() == 2 => Some(range.clone()),
+            _ => None,
         }
     }
 
