@@ -149,9 +149,11 @@ impl ClassInfos {
         self.by_name.get(name).or_else(|| self.by_name.get(self.by_squeezed_name.get(&squeezed(name))?))
     }
 
-    /// Whether any class has an array that this member counts.
-    pub fn counts_by(&self, member: &str) -> bool {
-        self.by_name.values().flatten().any(|info| info.elements.iter().any(|element| element.count_name == member))
+    /// All arrays that a member counts, of any class: their names and its.
+    pub fn counted_arrays(&self) -> impl Iterator<Item = (&str, &str)> {
+        let elements = self.by_name.values().flatten().flat_map(|info| &info.elements);
+        let counted = elements.filter(|element| !element.count_name.is_empty());
+        counted.map(|element| (element.name.as_str(), element.count_name.as_str()))
     }
 
     /// Whether `name` is `base` or inherits from it.

@@ -15,13 +15,14 @@ mod infos;
 pub mod key;
 mod new_basket;
 mod numbers;
+mod pieces;
 pub mod record;
 mod record_class;
 mod slim;
 mod sum;
 pub mod tree_record;
 
-pub use alike::TreeForm;
+pub use alike::{Alike, TreeForm};
 pub use basket::BasketTools;
 pub use basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
 pub use datime::datime;

@@ -2,62 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::{Path, PathBuf};
+mod records;
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::Directories;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::file::{read_header, read_key_at, read_object};
-use branchline_format::held::{Held, Need};
+use branchline_format::held::Held;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
 use branchline_format::write::{join_infos, Addend, Changes, Recording, Sum};
-
-fn files() -> Vec<PathBuf> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let shared = std::env::var_os("BRANCHLINE_SHARED").map_or_else(|| sources.join("../shared"), PathBuf::from);
-    let mut files = Vec::new();
-    for folder in [sources.join("fuzz/corpus/file"), shared.join("data/root")] {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        files.extend(entries.filter(|path| path.is_file()));
-    }
-    files.sort();
-    assert!(!files.is_empty(), "the files in fuzz/corpus/file come with the sources");
-    files
-}
-
-struct TreeRecord {
-    name: String,
-    class_name: String,
-    key_size: u64,
-    plain: Vec<u8>,
-}
-
-/// The records of all trees of a file, and its streamer infos; none for files that are damaged on purpose.
-fn trees_in(path: &Path) -> Result<(ClassInfos, Vec<TreeRecord>), Need> {
-    let held = Held::whole(std::fs::read(path).unwrap().into());
-    let header = read_header(&held)?;
-    let mut decompressor = Decompressor::new();
-    let mut infos = ClassInfos::default();
-    if header.seek_info > 0 {
-        let key = read_key_at(&held, header.seek_info)?;
-        infos = ClassInfos::read(&read_object(&held, &key, &mut decompressor)?, key.key_size)?;
-    }
-    let mut directories = Directories::new(&header, held.file_size());
-    directories.read_below("", &held)?;
-    let mut trees = Vec::new();
-    for entry in directories.entries_below("", &held)? {
-        let key = entry.key;
-        if !(matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD")
-            || infos.inherits(&key.class_name, "TTree"))
-        {
-            continue;
-        }
-        let plain = read_object(&held, &key, &mut decompressor)?;
-        trees.push(TreeRecord { name: entry.path, class_name: key.class_name, key_size: key.key_size, plain });
-    }
-    Ok((infos, trees))
-}
+use records::{files, trees_in, TreeRecord};
 
 fn rewritten(tree: &TreeRecord, infos: &ClassInfos, key_size: u64) -> Result<Vec<u8>, FormatError> {
     Recording::of_tree(&tree.plain, tree.key_size, &tree.class_name, infos)?.emit(key_size, &Changes::new())

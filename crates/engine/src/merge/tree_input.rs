@@ -81,12 +81,12 @@ impl KnownTree {
             return None;
         }
         // What cannot be read is read again as others are, which says where it is wrong.
-        let tree = self.form.read(plain, key.key_size)?.ok()?;
-        let value = |(owner, name): (usize, &'static str)| self.form.value(plain, owner, name);
+        let alike = self.form.read(plain, key.key_size)?.ok()?;
+        let value = |(owner, name): (usize, &'static str)| self.form.value(&alike, owner, name);
         let mut facts = self.facts.clone();
         facts.auto_flush = value((TREE, "fAutoFlush")).unwrap_or(facts.auto_flush);
         facts.maxima = facts.maxima.into_iter().map(|(place, first)| (place, value(place).unwrap_or(first))).collect();
-        Some((tree, facts))
+        Some((alike.tree, facts))
     }
 }
 

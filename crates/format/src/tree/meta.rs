@@ -293,13 +293,8 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         file_name: members.text(Text::FileName),
         element,
     };
-    let mut branch = TBranch {
-        about: Arc::new(about),
-        entries_count: 0,
-        plain_bytes: 0,
-        compressed_bytes: 0,
-        baskets: Vec::new(),
-    };
+    let mut branch =
+        TBranch { about: Arc::new(about), entries_count: 0, plain_bytes: 0, compressed_bytes: 0, baskets: Vec::new() };
     fill(&mut branch, members)?;
     Ok(branch)
 }
@@ -310,8 +305,7 @@ pub(crate) fn fill(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()
     branch.entries_count = size(Number::Entries);
     branch.plain_bytes = size(Number::TotBytes);
     branch.compressed_bytes = size(Number::ZipBytes);
-    branch.baskets =
-        new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
+    branch.baskets = new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
     Ok(())
 }
 

@@ -10,13 +10,13 @@ use crate::tree::Basic;
 use super::record::{KeptKind, Recording, Token};
 
 /// Set in a byte count (TBufferFile's kByteCountMask); a count must be smaller.
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+pub(super) const BYTE_COUNT_MASK: u32 = 0x4000_0000;
 /// A class name follows (kNewClassTag).
-const NEW_CLASS_TAG: u32 = 0xffff_ffff;
+pub(super) const NEW_CLASS_TAG: u32 = 0xffff_ffff;
 /// The tag refers to a class that was named before (kClassMask).
-const CLASS_MASK: u32 = 0x8000_0000;
+pub(super) const CLASS_MASK: u32 = 0x8000_0000;
 /// Added to offsets that are used as references (kMapOffset).
-const MAP_OFFSET: u64 = 2;
+pub(super) const MAP_OFFSET: u64 = 2;
 /// By which an object refers to the outermost one, whatever the size of its key.
 const OUTERMOST: u64 = 1;
 

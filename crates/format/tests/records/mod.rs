@@ -1,0 +1,57 @@
+//! The records of the trees of all files that are there.
+
+use std::path::{Path, PathBuf};
+
+use branchline_format::compress::Decompressor;
+use branchline_format::directory::Directories;
+use branchline_format::file::{read_header, read_key_at, read_object};
+use branchline_format::held::{Held, Need};
+use branchline_format::streamer::ClassInfos;
+
+/// Files of all kinds.
+pub fn files() -> Vec<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shared = std::env::var_os("BRANCHLINE_SHARED").map_or_else(|| sources.join("../shared"), PathBuf::from);
+    let mut files = Vec::new();
+    for folder in [sources.join("fuzz/corpus/file"), shared.join("data/root")] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        files.extend(entries.filter(|path| path.is_file()));
+    }
+    files.sort();
+    assert!(!files.is_empty(), "the files in fuzz/corpus/file come with the sources");
+    files
+}
+
+/// The record of a tree.
+pub struct TreeRecord {
+    pub name: String,
+    pub class_name: String,
+    pub key_size: u64,
+    pub plain: Vec<u8>,
+}
+
+/// The records of all trees of a file, and its streamer infos; none for files that are damaged on purpose.
+pub fn trees_in(path: &Path) -> Result<(ClassInfos, Vec<TreeRecord>), Need> {
+    let held = Held::whole(std::fs::read(path).unwrap().into());
+    let header = read_header(&held)?;
+    let mut decompressor = Decompressor::new();
+    let mut infos = ClassInfos::default();
+    if header.seek_info > 0 {
+        let key = read_key_at(&held, header.seek_info)?;
+        infos = ClassInfos::read(&read_object(&held, &key, &mut decompressor)?, key.key_size)?;
+    }
+    let mut directories = Directories::new(&header, held.file_size());
+    directories.read_below("", &held)?;
+    let mut trees = Vec::new();
+    for entry in directories.entries_below("", &held)? {
+        let key = entry.key;
+        if !(matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD")
+            || infos.inherits(&key.class_name, "TTree"))
+        {
+            continue;
+        }
+        let plain = read_object(&held, &key, &mut decompressor)?;
+        trees.push(TreeRecord { name: entry.path, class_name: key.class_name, key_size: key.key_size, plain });
+    }
+    Ok((infos, trees))
+}
