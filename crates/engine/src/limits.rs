@@ -81,6 +81,8 @@ pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
+/// After so many bytes the disk is told to begin with them: some requests of its largest size.
+pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 /// Baskets that are made anew have at most so many bytes before compression, if nobody says otherwise: a few hundred
 /// requests of such a size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
 pub const BASKET_BYTES: usize = 1 << 20;

@@ -79,6 +79,8 @@ pub struct MergeOptions {
     pub skips_bad_files: bool,
     /// Whether what was written is read again and compared, before it has its name.
     pub proves: bool,
+    /// Whether outputs have their names as soon as they are written, not when they are on the disk.
+    pub skips_sync: bool,
     /// Whether it goes on with what a merge that was killed left.
     pub resumes: bool,
     /// After so many bytes it is noted how far the merge is, if not after [`limits::JOURNAL_BYTES`]. So tests have it
@@ -367,7 +369,10 @@ impl Volumes<'_> {
             let (number, outputs_count) = self.place;
             let is_there = self.finished.len() < outputs_count;
             let begin = if is_there { Output::go_over } else { Output::create_as };
-            let output = begin(number, &path, self.options.replace, &self.options.inputs)?;
+            let mut output = begin(number, &path, self.options.replace, &self.options.inputs)?;
+            if self.options.skips_sync {
+                output.wait_for_nothing();
+            }
             self.current = Some(Volume::begin(output, input, self.options)?);
         }
         Ok(())

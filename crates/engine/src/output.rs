@@ -1,9 +1,12 @@
 //! A file that is made: under another name until it is whole.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::Advice;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
@@ -19,6 +22,10 @@ pub struct Output {
     replaces: bool,
     /// Whether it stays under the name that it has.
     is_kept: bool,
+    /// Up to where the kernel was told to bring it to the disk.
+    begun: u64,
+    /// Whether one waits until it is on the disk before it has its name.
+    waits: bool,
 }
 
 impl Output {
@@ -34,7 +41,16 @@ impl Output {
         clean_up(path)?;
         let temporary = temporary_of(path, number);
         let file = begin(path, &temporary)?;
-        Ok(Self { path: path.to_owned(), temporary, file, end: 0, replaces: replace, is_kept: false })
+        Ok(Self {
+            path: path.to_owned(),
+            temporary,
+            file,
+            end: 0,
+            replaces: replace,
+            is_kept: false,
+            begun: 0,
+            waits: true,
+        })
     }
 
     /// Begins a file over what somebody who was killed left of it, which stays if it is not published.
@@ -45,7 +61,16 @@ impl Output {
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(taken(path));
         }
-        Ok(Self { path: path.to_owned(), temporary, file, end: 0, replaces: replace, is_kept: true })
+        Ok(Self {
+            path: path.to_owned(),
+            temporary,
+            file,
+            end: 0,
+            replaces: replace,
+            is_kept: true,
+            begun: 0,
+            waits: true,
+        })
     }
 
     /// Where it is to be.
@@ -63,11 +88,46 @@ impl Output {
         self.end
     }
 
+    /// Has it its name as soon as it is written: what becomes of it when the machine stops is left to luck.
+    pub(crate) fn wait_for_nothing(&mut self) {
+        self.waits = false;
+    }
+
     /// Adds bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| told(&self.path, &error))?;
         self.end += bytes.len() as u64;
+        self.begin_writing_back();
         Ok(())
+    }
+
+    /// Adds bytes that lie in several places.
+    pub(crate) fn write_all_of(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
+        let mut rest = parts;
+        IoSlice::advance_slices(&mut rest, 0); // without those in front that are empty
+        while !rest.is_empty() {
+            let count = match self.file.write_vectored(rest) {
+                Ok(0) => Err(io::Error::from(io::ErrorKind::WriteZero)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                written => written,
+            };
+            let count = count.map_err(|error| told(&self.path, &error))?;
+            IoSlice::advance_slices(&mut rest, count);
+            self.end += count as u64;
+        }
+        self.begin_writing_back();
+        Ok(())
+    }
+
+    /// Has the disk written while there is more to come, so that the last wait for it is short. To say that the pages are
+    /// not needed is how Linux is told to begin with those that it has to write first; these stay in its cache.
+    fn begin_writing_back(&mut self) {
+        let length = self.end.saturating_sub(self.begun);
+        if self.waits && length >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
+            // It may refuse: then all is waited for in the end.
+            rustix::fs::fadvise(&self.file, self.begun, NonZeroU64::new(length), Advice::DontNeed).ok();
+            self.begun = self.end;
+        }
     }
 
     /// Leaves bytes that are there as they are.
@@ -93,8 +153,11 @@ impl Output {
         Ok(())
     }
 
-    /// Returns when all of it is on the disk.
+    /// Returns when all of it is on the disk, if that is waited for.
     pub fn sync(&self) -> Result<()> {
+        if !self.waits {
+            return Ok(());
+        }
         self.file.sync_all().map_err(|error| told(&self.path, &error))
     }
 
@@ -111,6 +174,9 @@ impl Output {
             self.publish_beside()?;
         }
         self.is_kept = true;
+        if !self.waits {
+            return Ok(());
+        }
         // So that the name is on the disk, too.
         let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
         synced.map_err(|error| told(&self.path, &error))

@@ -61,6 +61,7 @@ fn filled_anew(tree: &TreeRecord, infos: &ClassInfos, random: &mut impl FnMut(u6
         for name in ["fEntries", "fEntryNumber"] {
             changes.number(&recording, owner, name, entries).unwrap();
         }
+        changes.number(&recording, owner, "fBasketSize", random(1 << 20) as i64).unwrap();
         changes.number(&recording, owner, "fTotBytes", random(1 << 30) as i64).unwrap();
         changes.number(&recording, owner, "fZipBytes", random(1 << 30) as i64).unwrap();
         if about.kind != OwnerKind::Branch || recording.value(owner, "fWriteBasket") == 0 {

@@ -4,6 +4,8 @@
 
 mod records;
 
+use std::path::Path;
+
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::file::{read_header, read_key_at, read_object};

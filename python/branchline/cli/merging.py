@@ -58,6 +58,10 @@ def merge(
     resume: Annotated[
         bool, Option("--resume", help="Go on with what a merge of the same files left when it was killed.")
     ] = False,
+    no_sync: Annotated[
+        bool,
+        Option("--no-sync", help="Do not wait until the disk has the output: a kill does no harm, a power cut may."),
+    ] = False,
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Merges files: trees by copying baskets or making new ones, histograms and the like by adding them up."""
@@ -80,6 +84,7 @@ def merge(
                 access=access(),
                 force=force,
                 resume=resume,
+                sync=not no_sync,
             )
         )
 

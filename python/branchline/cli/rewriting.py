@@ -37,7 +37,7 @@ def _with_merge_options(*without: str) -> Callable[[Callable[..., Any]], Callabl
             debug, access = given.pop("debug"), given.pop("access")
             with told(debug=debug):
                 make, options = choose(**{name: given.pop(name) for name in own})
-                given["memory_limit"] = given.pop("memory")
+                given["memory_limit"], given["sync"] = given.pop("memory"), not given.pop("no_sync")
                 inputs, output = given.pop("inputs"), given.pop("output")
                 tell_of(functools.partial(make, inputs, output, access=access(), **given, **options))
 

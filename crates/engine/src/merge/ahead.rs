@@ -67,7 +67,11 @@ impl<'a> Ahead<'a> {
             let path = &self.options.inputs[index];
             let mistake = || Err(ReadError::new(ReadErrorKind::Internal, path, MISTAKE));
             let MergeOptions { tree, branches, access, .. } = self.options;
-            let open = || Input::open(path, tree.as_deref(), (branches, &self.known), access);
+            let open = || {
+                let mut input = Input::open(path, tree.as_deref(), (branches, &self.known), access)?;
+                input.identify();
+                Ok(input)
+            };
             let input = guarded(open).unwrap_or_else(mistake);
             let bytes = input.as_ref().map_or(0, Input::memory_bytes);
             let mut state = self.lock();

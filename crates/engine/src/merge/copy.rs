@@ -1,5 +1,6 @@
 //! Copies the baskets of a tree behind what was written already.
 
+use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(crate) struct Copying<'a> {
     pub(super) process_ids_before: u16,
     /// What is read at a time.
     pub(super) bundle_bytes: u64,
+    /// Whether it is noted what tells baskets from others.
+    pub(super) tells_apart: bool,
 }
 
 /// Where a basket or a page lies in the output.
@@ -72,14 +75,25 @@ impl Copying<'_> {
     pub(super) fn run(&self, output: &mut Output, copied: &mut dyn FnMut(u64) -> Result<()>) -> Result<Places> {
         let mut places = self.no_places();
         self.for_bundles(|bundle, records| {
-            let mut joined = Vec::with_capacity(records.iter().map(Bytes::len).sum());
-            for (basket, record) in bundle.iter().zip(records) {
-                let start = joined.len();
-                joined.extend_from_slice(&record);
-                self.place(basket, &mut joined[start..], output.end() + start as u64, &mut places)?;
+            // Only the heads of records are written anew; all else goes from where it was read to the output.
+            let mut heads = Vec::with_capacity(HEAD_BYTES * records.len());
+            let mut seek = output.end();
+            for (basket, record) in bundle.iter().zip(&records) {
+                let start = heads.len();
+                heads.extend_from_slice(record.get(..HEAD_BYTES).unwrap_or(record));
+                let told = |error| self.told(basket, error);
+                places[basket.branch][basket.basket] =
+                    self.moved(basket, (record, &mut heads[start..]), seek).map_err(told)?;
+                seek += record.len() as u64;
             }
-            output.write(&joined)?;
-            copied(joined.len() as u64)
+            let bytes = seek - output.end();
+            let mut parts = Vec::with_capacity(2 * records.len());
+            for (head, record) in heads.chunks(HEAD_BYTES).zip(&records) {
+                parts.push(IoSlice::new(head));
+                parts.push(IoSlice::new(record.get(HEAD_BYTES..).unwrap_or_default()));
+            }
+            output.write_all_of(&mut parts)?;
+            copied(bytes)
         })?;
         Ok(places)
     }
@@ -200,13 +214,20 @@ impl Copying<'_> {
 
     /// Says in the record of a basket where it lies now, and notes it.
     pub(crate) fn place(&self, basket: &Wanted, record: &mut [u8], seek: u64, places: &mut Places) -> Result<()> {
-        let copied = self.moved(basket, record, seek).map_err(|error| self.told(basket, error))?;
+        let mut head = record.get(..HEAD_BYTES).unwrap_or(record).to_vec();
+        let copied = self.moved(basket, (record, &mut head), seek).map_err(|error| self.told(basket, error))?;
+        record[..head.len()].copy_from_slice(&head);
         places[basket.branch][basket.basket] = copied;
         Ok(())
     }
 
-    /// Checks that a record is the basket that the tree says, and says in it where it lies now.
-    fn moved(&self, basket: &Wanted, record: &mut [u8], seek: u64) -> std::result::Result<Copied, FormatError> {
+    /// Checks that a record is the basket that the tree says, and says in a copy of its head where it lies now.
+    fn moved(
+        &self,
+        basket: &Wanted,
+        (record, new_head): (&[u8], &mut [u8]),
+        seek: u64,
+    ) -> std::result::Result<Copied, FormatError> {
         let (key, head) = read_basket_head(&mut Cursor::new(record))?;
         let size = record.len() as u64;
         if key.size != size || head.entries_count as u64 != basket.entries_count {
@@ -216,9 +237,9 @@ impl Copying<'_> {
             );
             return Err(FormatError::damaged(basket.seek, message));
         }
-        let digest = digest_of(record);
+        let digest = if self.tells_apart { digest_of(record) } else { 0 };
         let (seek_directory, process_ids_before) = (self.seek_directory, self.process_ids_before);
-        move_record(record, NewPlace { seek, seek_directory, process_ids_before })?;
+        move_record(new_head, NewPlace { seek, seek_directory, process_ids_before })?;
         Ok(Copied { seek, size, plain_size: key.key_size + key.object_size, digest })
     }
 
@@ -230,6 +251,8 @@ impl Copying<'_> {
     }
 }
 
+/// Bytes of a record in which it says where it lies.
+const HEAD_BYTES: usize = 34;
 /// Bytes of a key in front of what says where it lies.
 const PLACE_AT: usize = 18;
 

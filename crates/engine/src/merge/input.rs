@@ -35,6 +35,8 @@ pub(super) struct Input {
     pub(super) process_ids: Vec<ProcessId>,
     /// What of it is not merged.
     pub(super) left_out: Vec<String>,
+    /// Tells it from other files, and from itself when it was changed; 0 where nobody asks.
+    pub(super) identity: u128,
 }
 
 /// By whom objects are known that others refer to (TProcessID): the title of the key tells it from others.
@@ -109,7 +111,7 @@ impl Input {
             return Err(ReadError::new(ReadErrorKind::BadFile, file.path(), message)
                 .with_hint("leave it out with --skip-bad-files, or have ROOT recover it first"));
         }
-        let mut input = Self { file, items: Vec::new(), process_ids: Vec::new(), left_out: Vec::new() };
+        let mut input = Self { file, items: Vec::new(), process_ids: Vec::new(), left_out: Vec::new(), identity: 0 };
         let entries = input.newest(tree)?;
         let file = Arc::clone(&input.file);
         let mut reader = file.metadata_reader();
@@ -209,8 +211,8 @@ impl Input {
         FileFrame { name, date, uuid, root_version: header.version, compress: header.compress }
     }
 
-    /// Tells it from other files, and from itself when it was changed; never 0.
-    pub(super) fn identity(&self) -> u128 {
+    /// Notes what tells it from other files, and from itself when it was changed; never 0.
+    pub(super) fn identify(&mut self) {
         let mut all = Xxh3::new();
         // A device may have another number tomorrow, a file that is near is told by its time.
         let changed = std::fs::metadata(self.file.path()).and_then(|about| about.modified());
@@ -227,7 +229,7 @@ impl Input {
                 Content::Directory => {}
             }
         }
-        all.digest128().max(1)
+        self.identity = all.digest128().max(1);
     }
 
     /// Refuses what was written to since it was opened: a part of what was copied may be from before, and a part not.
@@ -302,7 +304,8 @@ fn content_of(
     let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
     if is_tree {
         let wanted = branches.get(&entry.path);
-        return TreeInput::new(file, &entry.path, key, plain, (wanted, known)).map(|tree| Content::Tree(Box::new(tree)));
+        return TreeInput::new(file, &entry.path, key, plain, (wanted, known))
+            .map(|tree| Content::Tree(Box::new(tree)));
     }
     match Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()) {
         Ok(addend) => Ok(Content::Sum { plain, addend: Box::new(addend) }),

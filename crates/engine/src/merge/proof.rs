@@ -22,7 +22,8 @@ pub(super) fn check(finished: &mut Finished, mut go_on: impl FnMut() -> Result<(
         error.path.clone_from(&path);
         error
     };
-    let written = Input::open(&temporary, None, (&Branches::new(), &KnownTrees::default()), &Access::default()).map_err(renamed)?;
+    let written = Input::open(&temporary, None, (&Branches::new(), &KnownTrees::default()), &Access::default())
+        .map_err(renamed)?;
     for (name, totals) in finished.trees() {
         let item = written.items.iter().find(|item| item.path == name);
         let Some(Content::Tree(tree)) = item.map(|item| &item.content) else {
@@ -69,6 +70,7 @@ fn check_tree(file: &Input, written: &TreeInput, totals: &Totals, go_on: &mut dy
         seek_directory: 0,
         process_ids_before: 0,
         bundle_bytes: limits::COPIED_AT_ONCE_BYTES,
+        tells_apart: false,
     };
     reading.for_bundles(|bundle, records| {
         for (basket, record) in bundle.iter().zip(records) {

@@ -138,7 +138,8 @@ impl Totals {
 
     /// Members that one of two trees does not have, of an older class, count where they are.
     fn add_maxima(&mut self, maxima: &[Maximum]) {
-        let are_same = self.maxima.len() == maxima.len() && self.maxima.iter().zip(maxima).all(|(one, two)| one.0 == two.0);
+        let are_same =
+            self.maxima.len() == maxima.len() && self.maxima.iter().zip(maxima).all(|(one, two)| one.0 == two.0);
         if are_same {
             self.maxima.iter_mut().zip(maxima).for_each(|(largest, other)| largest.1 = largest.1.max(other.1));
             return;

@@ -155,7 +155,7 @@ impl<'a> Keeping<'a> {
 
     /// What tells an input from others, if anybody wants to know.
     pub(super) fn identity_of(&self, input: &Result<Input>) -> u128 {
-        input.as_ref().map_or(0, |input| if self.is_on { input.identity() } else { 0 })
+        input.as_ref().map_or(0, |input| if self.is_on { input.identity } else { 0 })
     }
 
     /// What became of the next input before, and whether it is the last of which this is known. An input that has

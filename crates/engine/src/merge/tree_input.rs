@@ -29,6 +29,8 @@ pub(super) struct TreeInput {
     /// Its record, not compressed, and the size of the key in front.
     pub(super) plain: Vec<u8>,
     pub(super) key_size: u64,
+    /// Whether it was read as one that is like another, by whose objects its branches are called.
+    is_alike: bool,
 }
 
 /// What its record says beside its branches and baskets.
@@ -104,7 +106,7 @@ impl TreeInput {
         if let Some(first) = known.get(path) {
             if let Some((tree, facts)) = first.read(&plain, key, infos) {
                 check_baskets(file, &tree)?;
-                return Ok(Self { tree, facts, dropped: Arc::clone(&first.dropped), plain, key_size });
+                return Ok(Self { tree, facts, dropped: Arc::clone(&first.dropped), plain, key_size, is_alike: true });
             }
         }
         let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
@@ -118,7 +120,22 @@ impl TreeInput {
             let (facts, dropped) = (facts.clone(), Arc::clone(&dropped));
             known.keep(path, KnownTree { infos, class_name, form, facts, dropped });
         }
-        Ok(Self { tree, facts, dropped, plain, key_size })
+        Ok(Self { tree, facts, dropped, plain, key_size, is_alike: false })
+    }
+
+    /// Takes it apart, if that was not needed before: its record is to be put together again.
+    pub(super) fn take_apart(
+        &mut self,
+        file: &File,
+        path: &str,
+        key: &TKey,
+        branches: Option<&HashSet<String>>,
+    ) -> Result<()> {
+        if self.is_alike {
+            let plain = std::mem::take(&mut self.plain);
+            *self = Self::new(file, path, key, plain, (branches, &KnownTrees::default()))?;
+        }
+        Ok(())
     }
 
     /// A tree without anything, which stands for one that is elsewhere for a moment.
@@ -130,7 +147,14 @@ impl TreeInput {
             has_relatives: false,
             branches: Vec::new(),
         };
-        Self { tree, facts: TreeFacts::default(), dropped: Arc::default(), plain: Vec::new(), key_size: 0 }
+        Self {
+            tree,
+            facts: TreeFacts::default(),
+            dropped: Arc::default(),
+            plain: Vec::new(),
+            key_size: 0,
+            is_alike: false,
+        }
     }
 
     fn baskets_count(&self) -> u64 {

@@ -24,7 +24,7 @@ use super::record::Totals;
 use super::resume::Keeping;
 use super::schema::{check_same, Place};
 use super::tree_input::TreeInput;
-use super::{MergeOptions, Merged};
+use super::{Branches, MergeOptions, Merged};
 
 /// How baskets are copied.
 pub(super) struct Copier<'a, 'b> {
@@ -162,6 +162,7 @@ impl Volume {
     /// Adds all of an input, or nothing of it.
     pub(super) fn add(&mut self, input: Input, copier: &mut Copier<'_, '_>) -> Result<()> {
         self.check(&input)?;
+        self.take_new_apart(&mut input, &copier.options.branches)?;
         let mark = self.file.mark();
         let process_ids_count = self.process_ids.len();
         let written = self.write(&input, copier).and_then(|copies| {
@@ -220,6 +221,16 @@ impl Volume {
         Ok(())
     }
 
+    /// Takes those trees of an input apart that are the first of their paths: their records are written in the end.
+    fn take_new_apart(&self, input: &mut Input, branches: &Branches) -> Result<()> {
+        for item in &mut input.items {
+            if let (None, Content::Tree(tree)) = (self.thing(&item.path), &mut item.content) {
+                tree.take_apart(&input.file, &item.path, &item.key, branches.get(&item.path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what of an input lies in the file as it is. Answers with where it lies.
     fn write(&mut self, input: &Input, copier: &mut Copier<'_, '_>) -> Result<Vec<Copied>> {
         let process_ids_before = self.write_process_ids(&input.process_ids)?;
@@ -246,6 +257,7 @@ impl Volume {
                         seek_directory: self.file.seek_of(directory),
                         process_ids_before,
                         bundle_bytes: copier.bundle_bytes,
+                        tells_apart: copier.options.proves,
                     };
                     copy = Copied::Baskets(copier.copy(&copying, self.file.output())?);
                 }

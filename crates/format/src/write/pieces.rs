@@ -11,7 +11,7 @@ use super::emit::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 use super::record::{Kept, KeptKind, Recording, Token};
 
 /// Numbers that may differ; nothing in a record is counted by them,
-const FREE: [&str; 10] = [
+const FREE: [&str; 12] = [
     "fEntries",
     "fTotBytes",
     "fZipBytes",
@@ -22,6 +22,8 @@ const FREE: [&str; 10] = [
     "fEntryNumber",
     "fFirstEntry",
     "fMaximum",
+    "fBasketSize",
+    "fEntryOffsetLen",
 ];
 /// but these arrays by this one.
 const COUNTER: &str = "fMaxBaskets";
