@@ -432,6 +432,7 @@ pub(crate) const ENTRY_SIZE_MAX: usize = 1 << 30;
 mod tests {
     use super::*;
     use crate::streamer::ClassInfos;
+    use crate::tree::BranchAbout;
 
     #[test]
     fn arrays_longer_than_any_entry_are_refused() {

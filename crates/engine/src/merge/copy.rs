@@ -33,8 +33,6 @@ pub(crate) struct Copying<'a> {
     pub(super) process_ids_before: u16,
     /// What is read at a time.
     pub(super) bundle_bytes: u64,
-    /// Whether it is noted what tells baskets from others.
-    pub(super) tells_apart: bool,
 }
 
 /// Where a basket or a page lies in the output.
@@ -237,7 +235,7 @@ impl Copying<'_> {
             );
             return Err(FormatError::damaged(basket.seek, message));
         }
-        let digest = if self.tells_apart { digest_of(record) } else { 0 };
+        let digest = digest_of(record);
         let (seek_directory, process_ids_before) = (self.seek_directory, self.process_ids_before);
         move_record(new_head, NewPlace { seek, seek_directory, process_ids_before })?;
         Ok(Copied { seek, size, plain_size: key.key_size + key.object_size, digest })

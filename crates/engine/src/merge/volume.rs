@@ -160,7 +160,7 @@ impl Volume {
     }
 
     /// Adds all of an input, or nothing of it.
-    pub(super) fn add(&mut self, input: Input, copier: &mut Copier<'_, '_>) -> Result<()> {
+    pub(super) fn add(&mut self, mut input: Input, copier: &mut Copier<'_, '_>) -> Result<()> {
         self.check(&input)?;
         self.take_new_apart(&mut input, &copier.options.branches)?;
         let mark = self.file.mark();
@@ -257,7 +257,6 @@ impl Volume {
                         seek_directory: self.file.seek_of(directory),
                         process_ids_before,
                         bundle_bytes: copier.bundle_bytes,
-                        tells_apart: copier.options.proves,
                     };
                     copy = Copied::Baskets(copier.copy(&copying, self.file.output())?);
                 }
