@@ -17,7 +17,7 @@ class Option:
         self,
         *flags: str,
         help: str,  # noqa: A002 - as typer calls it
-        min: int | None = None,  # noqa: A002 - as typer calls it
+        min: float | None = None,  # noqa: A002 - as typer calls it
         metavar: str | None = None,
         panel: str | None = None,
     ) -> None:

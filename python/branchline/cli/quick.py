@@ -68,8 +68,8 @@ def _converter(wanted: Any, about: Argument | Option) -> Callable[[str], Any] | 
         return str
     if wanted is Path:
         return _path
-    if wanted is int:
-        return lambda word: _whole(word, getattr(about, "min", None))
+    if wanted in (int, float):
+        return lambda word: _number(word, wanted, getattr(about, "min", None))
     if get_origin(wanted) is Literal:
         return lambda word: _one_of(word, get_args(wanted))
     raise NotSure
@@ -81,10 +81,11 @@ def _path(word: str) -> Path:
     return Path(word)
 
 
-def _whole(word: str, least: int | None) -> int:
-    if not (word.isascii() and word.isdigit()) or (least is not None and int(word) < least):
+def _number(word: str, kind: type[int] | type[float], least: float | None) -> float:
+    digits = word if kind is int else word.replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit()) or (least is not None and kind(word) < least):
         raise NotSure
-    return int(word)
+    return kind(word)
 
 
 def _one_of(word: str, choices: tuple[Any, ...]) -> str:
