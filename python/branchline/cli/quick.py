@@ -81,7 +81,7 @@ def _path(word: str) -> Path:
     return Path(word)
 
 
-def _number(word: str, kind: type[int] | type[float], least: float | None) -> float:
+def _number(word: str, kind: type[int | float], least: float | None) -> float:
     digits = word if kind is int else word.replace(".", "", 1)
     if not (digits.isascii() and digits.isdigit()) or (least is not None and kind(word) < least):
         raise NotSure

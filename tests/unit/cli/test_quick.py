@@ -20,7 +20,8 @@ SEED = 20261121
 LINES = 60
 #: What may stand for anything: good and bad values of all types, flags, and what looks like them.
 WORDS = (
-    "a.root", "b.root", "x", "3", "0", "-1", "512", "99999", "2.5", "1e3", "nan", "1 MB", "zstd:5", "entry", "branch", "zlib", "rntuple",
+    "a.root", "b.root", "x", "3", "0", "-1", "512", "99999", "2.5", "1e3",
+    "nan", "1 MB", "zstd:5", "entry", "branch", "zlib", "rntuple",
     "-", "--", "", "a=b", "--nothing", "-q", "-j4", "--help", "+1", " 3", "1_0", "\u0663",
 )  # fmt: skip
 
