@@ -36,6 +36,9 @@ const WORD: usize = 4;
 const ARRAY_HEAD: usize = 25;
 const ARRAY_COUNT: Range<usize> = 17..21;
 
+/// A member: whose it is, and its name.
+type Member = (usize, &'static str);
+
 /// A record in pieces.
 #[derive(Debug)]
 pub(super) struct Pieces {
@@ -43,9 +46,9 @@ pub(super) struct Pieces {
     key_size: u64,
     pieces: Vec<Piece>,
     /// Whose the numbers are, and their names: sorted, with their own number.
-    numbers: Vec<((usize, &'static str), usize)>,
+    numbers: Vec<(Member, usize)>,
     /// The same of arrays.
-    arrays: Vec<((usize, &'static str), (usize, Basic))>,
+    arrays: Vec<(Member, (usize, Basic))>,
     numbers_count: usize,
 }
 
@@ -129,7 +132,7 @@ impl Pieces {
     }
 }
 
-fn last_of<T: Copy>(sorted: &[((usize, &'static str), T)], owner: usize, name: &str) -> Option<T> {
+fn last_of<T: Copy>(sorted: &[(Member, T)], owner: usize, name: &str) -> Option<T> {
     let behind = sorted.partition_point(|(place, _)| *place <= (owner, name));
     let (place, found) = sorted.get(behind.checked_sub(1)?)?;
     (*place == (owner, name)).then_some(*found)
@@ -187,7 +190,7 @@ impl Cutter<'_, '_> {
                 self.made.pieces.push(Piece::Number(place.clone(), basic));
             }
             KeptKind::Array(basic) if ARRAYS.contains(&kept.name) && place.len() > 1 => {
-                let is_counter = |(place, _): &&((usize, &'static str), usize)| *place == (kept.owner, COUNTER);
+                let is_counter = |(place, _): &&(Member, usize)| *place == (kept.owner, COUNTER);
                 let (_, counter) = *self.made.numbers.iter().rev().find(is_counter)?;
                 let at = place.start + 1..place.end;
                 let count = self.made.arrays.len();
