@@ -176,7 +176,7 @@ impl Input {
         }
         for entry in self.file.entries_below("")? {
             if is_object(&entry.path).is_some_and(|newest| newest.key.cycle != entry.key.cycle) {
-                let content = content_of(&self.file, &entry, &Branches::new(), &mut reader)?;
+                let content = content_of(&self.file, &entry, (&Branches::new(), &KnownTrees::default()), &mut reader)?;
                 found.push(Item { path: entry.path, key: entry.key, content });
             }
         }
