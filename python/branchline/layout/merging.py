@@ -110,7 +110,7 @@ def merge(
     the tables of the output; ``access`` says how inputs are read. The outputs appear under their names when all of
     them are whole; ``force`` replaces files that are there. ``resume`` goes on with what a merge of the same inputs and
     options left that was killed, behind the last input that is surely on the disk; an input that has changed since is
-    refused, and what cannot be trusted is made anew. Without ``sync`` outputs have their names before the disk has them.
+    refused, and what cannot be trusted is made anew. Without ``sync`` outputs have names before the disk has them.
     ``progress`` is called a few times a second; `skim` and `slim` say what is ``kept``.
 
     Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
