@@ -71,11 +71,7 @@ struct About<'a> {
 impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
-        let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access);
-        let mut extent = |_: &str, size: u64| {
-            Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) })
-        };
-        Self::open_as(path, access, &mut extent).map(|(file, _)| file)
+        Self::open_as(path, access, &mut |_, size| Ok(usual_extent(access, size))).map(|(file, _)| file)
     }
 
     /// Opens a file, of which `extent` says how much is read at once, asked with the name of the storage element and the
@@ -109,11 +105,7 @@ impl File {
         let (anew, watch) = (Anew::new(&self.store), Stopwatch::start());
         let remarks = self.remarks.clone();
         let about = About { remarks, access: &self.access, counters: &self.counters, watch: &watch };
-        let is_small = |size| size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(&self.access);
-        let mut extent = |_: &str, size: u64| {
-            Ok(if is_small(size) { Extent::Whole(None) } else { Extent::Ends(limits::TAIL_BYTES) })
-        };
-        let (mut file, _) = Self::over(anew.clone(), &about, &mut extent)?;
+        let (mut file, _) = Self::over(anew.clone(), &about, &mut |_, size| Ok(usual_extent(&self.access, size)))?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.anew = Some(anew);
         }
@@ -335,6 +327,10 @@ impl File {
             add_open_time(&self.counters, &watch, before);
             return Ok(Arc::new(tree));
         }
+        if reads_baskets_alone(&self.access) {
+            // As others read it: nothing beside it.
+            reader.fetch([Locator { offset: key.seek, size: key.size.into() }])?;
+        }
         let mut decompressor = Decompressor::new();
         let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
         let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
@@ -428,6 +424,14 @@ pub(crate) type ExtentOf<'a> = dyn FnMut(&str, u64) -> Result<Extent> + 'a;
 /// Whether baskets are to be read by themselves, in the manner of others.
 fn reads_baskets_alone(access: &Access) -> bool {
     matches!(access.mode, AccessMode::Plain | AccessMode::Cache)
+}
+
+/// What is read of a file that is opened by itself.
+fn usual_extent(access: &Access, size: u64) -> Extent {
+    match size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access) {
+        true => Extent::Whole(None),
+        false => Extent::Ends(limits::TAIL_BYTES),
+    }
 }
 
 /// The first of many names, and how many there are more.
