@@ -36,8 +36,6 @@ STORES: dict[str, Url] = {
 S3 = {"s3": True, "s3-anonymous": False}
 LOCAL_WAYS = {"local-threads": "threads", "local-direct": "direct", "local-uring": "uring"}
 LOCAL = {"local", "file-url", "fsspec-one-by-one", *LOCAL_WAYS}
-# XRootD 5.5 gives neither an entity tag nor a time with a range.
-SAYS_NO_VERSION = {"http-xrootd"}
 
 
 @pytest.fixture(params=[*STORES, *LOCAL_WAYS, *S3, "root-gsi"])
@@ -58,5 +56,4 @@ def place(request: pytest.FixtureRequest, served: Served, monkeypatch: pytest.Mo
     place = Place(name, lambda file: url(served, file), served.data, served.content, closes_nothing)
     if name in LOCAL_WAYS:
         place.access = Access(local=LOCAL_WAYS[name])
-    place.tells_versions = name not in SAYS_NO_VERSION
     return place

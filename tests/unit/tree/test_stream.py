@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,25 @@ import branchline
 from branchline.tree import ChunkStream, Source
 
 PATIENCE_S = 10.0
-LEFT_BEHIND = "branchline-watc"  # as much of branchline-watched as Linux keeps of a thread's name
 
 
-def own_threads() -> int:
-    """Threads of streams that live in this process; not those of earlier tests that wait for what never answers."""
-    names = []
+def engine_threads() -> set[str]:
+    """Threads of the engine that live in this process."""
+    found = set()
     for thread in os.listdir("/proc/self/task"):
         try:
-            names.append(Path(f"/proc/self/task/{thread}/comm").read_text())
+            if Path(f"/proc/self/task/{thread}/comm").read_text().startswith("branchline"):
+                found.add(thread)
         except FileNotFoundError:
             continue  # it ended meanwhile
-    return sum(name.startswith("branchline") and not name.startswith(LEFT_BEHIND) for name in names)
+    return found
+
+
+@pytest.fixture
+def own_threads() -> Callable[[], int]:
+    """Counts the engine's threads that a test has started, whatever earlier ones left behind."""
+    before = engine_threads()
+    return lambda: len(engine_threads() - before)
 
 
 def wait_until(is_so: Any) -> bool:
@@ -107,8 +115,9 @@ def test_no_more_is_read_ahead_than_memory_allows(long: Path) -> None:
 
 @pytest.mark.parametrize("end", ["close", "with", "del", "error"])
 @pytest.mark.parametrize("threads", [1, 4])
-def test_the_end_of_a_stream_ends_its_threads_at_once(long: Path, end: str, threads: int) -> None:
-    assert own_threads() == 0
+def test_the_end_of_a_stream_ends_its_threads_at_once(
+    long: Path, end: str, threads: int, own_threads: Callable[[], int]
+) -> None:
     stream = ChunkStream([Source(str(long))] * 30, None, threads=threads)
     assert wait_until(lambda: own_threads() == threads + 1)
     assert len(next(stream)) > 0
@@ -127,14 +136,16 @@ def test_the_end_of_a_stream_ends_its_threads_at_once(long: Path, end: str, thre
     assert own_threads() == 0
 
 
-def test_leaving_a_loop_over_steps_ends_the_threads(long: Path) -> None:
+def test_leaving_a_loop_over_steps_ends_the_threads(long: Path, own_threads: Callable[[], int]) -> None:
     for _ in branchline.iterate([f"{long}:events"] * 20, workers=3):
         break
     gc.collect()
     assert wait_until(lambda: own_threads() == 0)
 
 
-def test_a_finished_stream_keeps_no_threads_and_stays_at_its_end(sample: Sample) -> None:
+def test_a_finished_stream_keeps_no_threads_and_stays_at_its_end(
+    sample: Sample, own_threads: Callable[[], int]
+) -> None:
     stream = ChunkStream([Source(str(sample.path))], None, threads=2)
     assert sum(len(chunk) for chunk in stream) == 100
     assert next(stream, None) is None
@@ -177,7 +188,9 @@ def test_a_stream_of_nothing_ends(sample: Sample) -> None:
     assert list(ChunkStream([Source(str(sample.path), "events", 5000)], None)) == []
 
 
-def test_errors_come_after_the_chunks_before_them(samples: list[Sample], tmp_path: Path) -> None:
+def test_errors_come_after_the_chunks_before_them(
+    samples: list[Sample], tmp_path: Path, own_threads: Callable[[], int]
+) -> None:
     paths = [str(samples[0].path), str(tmp_path / "missing.root"), str(samples[2].path)]
     stream = ChunkStream([Source(path) for path in paths], ["number"], step_size=20, threads=2)
     assert [len(next(stream)) for _ in range(3)] == [20, 20, 10]
