@@ -329,7 +329,7 @@ impl File {
         }
         if reads_baskets_alone(&self.access) {
             // As others read it: nothing beside it.
-            reader.fetch([Locator { offset: key.seek, size: key.size.into() }])?;
+            reader.fetch([Locator { offset: key.seek, size: key.size }])?;
         }
         let mut decompressor = Decompressor::new();
         let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
