@@ -230,7 +230,7 @@ def real_file(cache: Path, progress: Callable[[str], None]) -> list[str]:
     said = difference(found["ROOT, no cache"], found["Branchline, plain"])
     lines = ["## The file of the study", "", *REAL, "", table(head, rows), ""]
     lines += ["Basket by basket, plain reads of Branchline beside ROOT without a cache:", ""]
-    return [*lines, *(f"- {one}" for one in said), "", *WHY, ""]
+    return [*lines, *(f"- {one}" for one in said), ""]
 
 
 INTRODUCTION = (
@@ -243,21 +243,14 @@ INTRODUCTION = (
 )
 READING = (
     "ROOT's caches are told to learn from one entry, the study's setting; it had none for the trees of single",
-    "events. Branchline's `plain` and `cache` read 64 KiB where the record of such a tree begins, which is more",
-    "than ROOT reads to find it: that is the difference in bytes. `planned` takes small files whole, as nearly",
-    "all of them is wanted; `prefetch` and `stage` always do. The first file of a dataset is opened by the",
-    "process that plans the train, too, and a small one comes whole then: that is its second call. What is on a",
-    "local disk `stage` does not copy; it is shown for a storage that is taken for a far one, where a file is",
-    "read from it once and then its copy, which counts here.",
+    "events. `planned` takes small files whole, as nearly all of them is wanted; `prefetch` and `stage` always",
+    "do. The first file of a dataset is opened by the process that plans the train, too, and a small one comes",
+    "whole then: that is its second call. What is on a local disk `stage` does not copy; it is shown for a",
+    "storage that is taken for a far one, where a file is read from it once and then its copy, which counts here.",
 )
 REAL = (
     f"`AliESDs-0.root`, of real collisions, has 2 866 469 bytes. The study counted {STUDY_CALLS} calls for",
     f"{number(STUDY_BYTES)} bytes from the first event on; opening the file comes before that.",
-)
-WHY = (
-    "ROOT keeps a basket of each branch; Branchline the baskets of a chunk. A basket with the numbers of elements",
-    "of a variable array is needed by each of the branches that it counts for, and is read again where these are",
-    "read later.",
 )
 PICTURES = (
     "On the left each read call, from left to right in their order, and the bytes that it got; on the right how",

@@ -12,7 +12,10 @@ import uproot
 from tests.stores.conftest import Served
 from tests.stores.scripted_xrootd import OPEN, PGREAD, READ, READV, xrootd_script
 
+from branchline._core import Proxy, Store
 from branchline.layout import merge
+from branchline.tracing import read_trace
+from branchline.tracing.recording import recording
 from branchline.tree import ChunkStream, Source
 
 FILES = 6
@@ -72,3 +75,18 @@ def test_of_small_files_far_away_what_is_wanted_is_read_in_few_requests(
     assert [one["read_calls"] for one in files] == [requests] * FILES
     assert len([code for code in script.requests if code in READS]) == requests * FILES
     assert all(one["bytes_read"] <= share * len(wide_file) for one in files)
+
+
+def test_of_many_ranges_of_a_far_file_all_are_asked_for_at_once(served: Served, tmp_path: Path) -> None:
+    (served.data / "far.bin").write_bytes(bytes(10_000_000))
+    ranges = [(offset, 160_000) for offset in range(0, 9_600_000, 160_000)]
+    proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{served.xrootd.port}", "latency=200ms", None)
+    try:
+        with recording(tmp_path / "trace.parquet", "a test"):
+            Store(f"root://127.0.0.1:{proxy.port}//far.bin").read(ranges)
+    finally:
+        proxy.close()
+    requests = read_trace(tmp_path / "trace.parquet").rows_of("request").to_pylist()
+    first_byte_ns = min(one["first_byte_ns"] for one in requests)
+    assert len(requests) >= len(ranges)
+    assert all(one["sent_ns"] < first_byte_ns for one in requests)

@@ -236,7 +236,13 @@ impl Ahead {
         }
         let due = Due { pieces: pieces.clone(), lease };
         let bytes = ranges.iter().map(|range| range.length).sum();
-        self.run(choice, bytes, Box::new(move || due.read()));
+        let (own, from) = (Arc::clone(self), Arc::clone(file));
+        let read = move || {
+            due.read();
+            // More is known of the way now.
+            lock(&own.lanes).bytes_max = from.choice().bytes_in_flight;
+        };
+        self.run(choice, bytes, Box::new(read));
         pieces
     }
 

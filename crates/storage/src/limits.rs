@@ -24,6 +24,8 @@ pub const TREE_CACHE_BYTES: u64 = 30_000_000;
 /// Calls of which the shortest is taken for the round trip: enough to have a small one among them, few enough to see
 /// within seconds that a way has become longer.
 pub(crate) const LINK_SAMPLES: usize = 32;
+/// What takes less than a large request took the round trip, whatever the bandwidth.
+pub(crate) const LINK_BYTES_MIN: u64 = 2 << 20;
 /// What was longer ago says little about the bandwidth of now.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
 /// A shorter round trip is hidden behind decoding by one thread that runs ahead.
@@ -92,6 +94,8 @@ pub(crate) const READV_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
 /// A single read is at most so long, and ends where so many bytes of the file do; a multiple of the page of 4 KiB.
 pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Requests that may be due over one connection, where they are small: each costs the server some bytes.
+pub(crate) const REQUESTS_DUE_MAX: usize = 1024;
 /// Bytes of the requests that an XRootD server has to answer at a time. They have to fit into what the connection holds for a server that is busy answering.
 pub(crate) const REQUESTS_BYTES_MAX: usize = 48 * 1024;
 /// Connections over which one XRootD server may be told to send, beside that on which it is asked: it takes no more.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::{LINK_MEMORY, LINK_SAMPLES};
+use crate::limits::{LINK_BYTES_MIN, LINK_MEMORY, LINK_SAMPLES};
 use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
 /// A way to a storage element.
@@ -13,7 +13,7 @@ use crate::{Around, RangeRead, ReadEffort, Result, Store};
 pub struct Link {
     /// The shortest time that a request has taken lately.
     pub round_trip: Duration,
-    /// Bytes that come in a second while some are due.
+    /// Bytes that come in a second while some are due; 0 while too few have come to tell.
     pub bytes_per_second: f64,
 }
 
@@ -31,6 +31,8 @@ struct State {
     /// Of the last while: bytes, and the time in which some were due. Both fade.
     bytes: f64,
     seconds: f64,
+    /// Bytes that came in all.
+    moved_bytes: u64,
 }
 
 static METERS: Mutex<Option<HashMap<String, Arc<Meter>>>> = Mutex::new(None);
@@ -85,13 +87,15 @@ impl Meter {
         state.pass(now);
         state.due_count = state.due_count.saturating_sub(1);
         state.bytes += bytes as f64;
+        state.moved_bytes += bytes;
         state.took(now - began);
     }
 
     pub(crate) fn link(&self) -> Option<Link> {
         let state = self.lock();
         let round_trip = *state.took.iter().min()?;
-        let bytes_per_second = if state.seconds > 0.0 { state.bytes / state.seconds } else { 0.0 };
+        let is_known = state.seconds > 0.0 && state.moved_bytes >= LINK_BYTES_MIN;
+        let bytes_per_second = if is_known { state.bytes / state.seconds } else { 0.0 };
         Some(Link { round_trip, bytes_per_second })
     }
 }
@@ -164,6 +168,18 @@ mod tests {
         assert_eq!(meter.link().map(|link| link.round_trip), Some(Duration::from_millis(1)));
         (0..LINK_SAMPLES).for_each(|_| meter.took(Duration::from_millis(70)));
         assert_eq!(meter.link().map(|link| link.round_trip), Some(Duration::from_millis(70)));
+    }
+
+    #[test]
+    fn a_few_bytes_tell_nothing_of_the_bandwidth() {
+        let meter = Meter::default();
+        let bandwidth = || meter.link().map(|link| link.bytes_per_second);
+        meter.end(meter.begin(), LINK_BYTES_MIN - 1);
+        assert_eq!(bandwidth(), Some(0.0));
+        let began = meter.begin();
+        std::thread::sleep(Duration::from_millis(2));
+        meter.end(began, 1);
+        assert!(bandwidth() > Some(0.0));
     }
 
     #[test]

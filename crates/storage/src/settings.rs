@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::{AHEAD_REQUESTS_MAX, BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
+use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX, WAIT_MAX};
 use crate::links::link_to;
 use crate::{Access, Choice};
@@ -93,11 +93,11 @@ impl Settings {
     }
 
     /// How many requests of so many bytes are due at a time within one read of this storage element: as many as fill the
-    /// way there.
-    pub(crate) fn requests_within(&self, element: &str, bytes: u64) -> usize {
+    /// way there, and no more than `most`.
+    pub(crate) fn requests_within(&self, element: &str, bytes: u64, most: usize) -> usize {
         let access = Access { bytes_in_flight: self.bytes_in_flight, ..Access::default() };
         let by_bytes = Choice::of(&access, link_to(element), 0).bytes_in_flight / bytes.max(1);
-        let most = self.requests_in_flight.unwrap_or(AHEAD_REQUESTS_MAX).min(AHEAD_REQUESTS_MAX);
+        let most = self.requests_in_flight.unwrap_or(most).min(most);
         (by_bytes.max(2) as usize).min(most).max(1)
     }
 
@@ -128,12 +128,14 @@ mod tests {
     #[test]
     fn a_read_asks_for_as_much_at_a_time_as_is_chosen() {
         const MIB: u64 = 1 << 20;
-        let within = |access: Access, bytes| Settings::default().chosen(&access).requests_within("none", bytes);
+        let within = |access: Access, bytes| Settings::default().chosen(&access).requests_within("none", bytes, 64);
         assert_eq!(within(Access::default(), 4 * MIB), 4);
         assert_eq!(within(Access { requests_in_flight: Some(1), ..Access::default() }, 4 * MIB), 1);
         assert_eq!(within(Access { bytes_in_flight: Some(100 * MIB), ..Access::default() }, 4 * MIB), 25);
         // While one comes the next is on its way.
         assert_eq!(within(Access { bytes_in_flight: Some(1), ..Access::default() }, 4 * MIB), 2);
-        assert_eq!(within(Access { bytes_in_flight: Some(u64::MAX), ..Access::default() }, 1), AHEAD_REQUESTS_MAX);
+        // Small ones fill it, too.
+        assert_eq!(within(Access::default(), MIB / 2), 32);
+        assert_eq!(within(Access { bytes_in_flight: Some(u64::MAX), ..Access::default() }, 1), 64);
     }
 }

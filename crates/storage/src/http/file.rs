@@ -13,7 +13,9 @@ use super::folder::{digest, last_modified};
 use super::leave::Leave;
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
-use crate::limits::{HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, PART_LINE_BYTES_MAX, REMOTE_GAP_BYTES};
+use crate::limits::{
+    AHEAD_REQUESTS_MAX, HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, PART_LINE_BYTES_MAX, REMOTE_GAP_BYTES,
+};
 use crate::retry::with_retries;
 use crate::settings::Settings;
 use crate::url::{without_secrets, Url};
@@ -366,8 +368,11 @@ impl Store for HttpFile {
                 read.room_for(0);
             }
         }
+        let bytes: u64 = wanted.iter().map(|read| read.range.length).sum();
         let groups = groups(wanted, self.takes_one_range_only());
-        let lanes = groups.len().min(self.settings.requests_within(&self.place.name, HTTP_REQUEST_BYTES));
+        let mean_bytes = bytes / groups.len().max(1) as u64;
+        let within = self.settings.requests_within(&self.place.name, mean_bytes, AHEAD_REQUESTS_MAX);
+        let lanes = groups.len().min(within);
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
         std::thread::scope(|scope| {
             // The calling thread is one of the lanes.

@@ -11,7 +11,7 @@ use super::session::Answer;
 use super::transfer::{About, Transfer};
 use super::wire::{Handle, Opened, Request, Target, PORT};
 use crate::fault::{Fault, Result};
-use crate::limits::{READ_BYTES_MAX, REDIRECTS_MAX, REMOTE_GAP_BYTES, STREAMS_BYTES_MIN};
+use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES, REQUESTS_DUE_MAX, STREAMS_BYTES_MIN};
 use crate::retry::with_retries;
 use crate::settings::Settings;
 use crate::url::{without_secrets, Url};
@@ -136,8 +136,9 @@ impl XrootdFile {
         if self.settings.streams > 1 && bytes >= STREAMS_BYTES_MIN {
             session.bind_streams(&server, &self.settings);
         }
-        let requests_max = self.settings.requests_within(&self.name, READ_BYTES_MAX);
         let requests = requests(&ranges, &session.takes);
+        let mean_bytes = bytes / requests.len().max(1) as u64;
+        let requests_max = self.settings.requests_within(&self.name, mean_bytes, REQUESTS_DUE_MAX);
         let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
         let about = About { path: &self.path, name: &self.name };
         let patience = self.settings.patience(bytes);
