@@ -89,7 +89,6 @@ def _root(hadd: str) -> list[Merger]:
     return [
         Merger(HADD, command("-fk")),
         Merger("hadd -ff", command("-ff")),
-        Merger("hadd -f505", command("-f505")),
         *(Merger(f"TFileMerger, by {order.lower()}", ordered(order)) for order in ("Entry", "Branch", "Offset")),
     ]
 
@@ -190,7 +189,7 @@ def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], repeats:
         "Whole processes, median (lowest-highest); `x` are times as long as. Branchline returns when the output is on",
         "the disk, as `cat, synced` does; hadd and `cat` do not wait for that, nor does Branchline with `--no-sync`.",
         f"To be reached: hadd -fk takes {TIMES_HADD_MIN} times as long warm, and Branchline at most {OF_CAT_MAX} times",
-        "as long as cat where the disk decides. hadd -f505 compresses anew, to zstd 5, as `--codec zstd:5` does.",
+        "as long as cat where the disk decides.",
     ]
     for case in cases:
         size = case.compressed_bytes / MEGA
