@@ -73,6 +73,8 @@ check-rust: $(STAMPS)/extension
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	$(PYO3_AS_MATURIN) cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
+	# The fuzz targets are a workspace of their own, which needs a C++ compiler.
+	$(if $(CI),cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --quiet)
 
 check-python: build peer-packages
 	$(BIN)/ruff format --check

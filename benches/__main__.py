@@ -156,7 +156,8 @@ def main() -> None:
         page, cases, samples = storages(cache, results, size.storage_megabytes, names, storage_repeats, say)
         write_results(results, "storages", page, cases, samples)
     if "merging" in chosen:
-        page, cases, samples = merging_page(cache, size.split_files, size.events, size.split_repeats, say)
+        merging_repeats = arguments.repeats or size.split_repeats
+        page, cases, samples = merging_page(cache, size.split_files, size.events, merging_repeats, say)
         write_results(results, "merging", page, cases, samples)
     if "layouts" in chosen:
         layout_repeats = arguments.repeats or size.layout_repeats
@@ -164,7 +165,7 @@ def main() -> None:
         write_results(results, "layouts", page, cases, samples)
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
-    run_links(chosen, size, cache, results)
+    run_links(chosen, size, cache, results, arguments.repeats)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
 
 
@@ -179,7 +180,7 @@ def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> Non
     print(page)
 
 
-def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path) -> None:
+def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int | None) -> None:
     """The benchmarks over a real server, whose rows are of their own kind."""
     pages = {}
     if "access" in chosen:
@@ -193,7 +194,7 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path) -> 
     if "tracing" in chosen:
         from benches.tracing_cost import tracing_page
 
-        pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, 5 * size.split_repeats, say)
+        pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, repeats or 5 * size.split_repeats, say)
     for name, (page, rows) in pages.items():
         write_results(results, name, page, [], [])
         (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")

@@ -90,13 +90,19 @@ def flat_case(codec: str, files: list[Path], branches: list[str] | None) -> Case
     return Case(f"{codec}, {selection}", codec, selection, [str(p) for p in files], TREE, branches, **sizes)
 
 
-def split_object_files(cache: Path, count: int, progress: Progress) -> list[Path]:
-    """Files of 100 events with 484 branches of split objects; FileNotFoundError where their maker is missing."""
+def esd_maker() -> Path:
+    """The program that makes ESD-like files; FileNotFoundError where it is missing."""
     shared = shared_folder()
     maker = shared / "data" / "make_esd_like.py" if shared else None
     if maker is None or not maker.exists():
         msg = "make_esd_like.py is not there: set BRANCHLINE_SHARED to the folder whose data/ holds it"
         raise FileNotFoundError(msg)
+    return maker
+
+
+def split_object_files(cache: Path, count: int, progress: Progress) -> list[Path]:
+    """Files of 100 events with 484 branches of split objects; FileNotFoundError where their maker is missing."""
+    maker = esd_maker()
     folder = cache / "split-objects"
     files = [folder / f"{i:03}" / "AliESDs.root" for i in range(count)]
     missing = [i for i, path in enumerate(files) if not path.exists()]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benches.conditions import root_version
-from benches.data import shared_folder, split_object_files
+from benches.data import esd_maker, shared_folder, split_object_files
 from benches.tables import table
 from benches.worker import REPOSITORY
 from branchline.access import MODES
@@ -83,11 +83,7 @@ def traced(way: Way, files: list[Path], *, truth: bool, folder: Path) -> Trace:
 
 def make_set(cache: Path, progress: Callable[[str], None]) -> Path:
     """A folder with the four files of a hundred events, made once."""
-    shared = shared_folder()
-    maker = shared / "data" / "make_esd_like.py" if shared else None
-    if maker is None or not maker.exists():
-        msg = "make_esd_like.py is not there: set BRANCHLINE_SHARED to the folder whose data/ holds it"
-        raise FileNotFoundError(msg)
+    maker = esd_maker()
     folder = cache / "esd-set"
     if not all((folder / "000" / name).exists() for name in NAMES):
         progress("making a set of ESD-like files with their truth")

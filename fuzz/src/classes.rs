@@ -1,9 +1,10 @@
 //! Streamer infos of classes that the bytes of an input describe in short, and a branch that holds objects of them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use branchline_format::streamer::{ClassInfo, ClassInfos, Element};
-use branchline_format::tree::{ElementBranch, TBranch, TLeaf};
+use branchline_format::tree::{BranchAbout, ElementBranch, TBranch, TLeaf};
 
 use crate::input::Input;
 
@@ -117,7 +118,7 @@ pub fn read_branch(input: &mut Input<'_>) -> TBranch {
     let leaves_count = input.byte();
     let leaves = (0..leaves_count).map(|_| read_leaf(input)).collect();
     let element = (class_name != "TBranch").then(|| read_branch_element(input));
-    TBranch {
+    let about = BranchAbout {
         object_id: 0,
         path: name.clone(),
         name,
@@ -126,14 +127,11 @@ pub fn read_branch(input: &mut Input<'_>) -> TBranch {
         parent: None,
         has_children: false,
         leaves,
-        entries_count: 1,
-        plain_bytes: 1,
-        compressed_bytes: 1,
         compress: 0,
         file_name: String::new(),
-        baskets: Vec::new(),
         element,
-    }
+    };
+    TBranch { about: Arc::new(about), entries_count: 1, plain_bytes: 1, compressed_bytes: 1, baskets: Vec::new() }
 }
 
 fn read_leaf(input: &mut Input<'_>) -> TLeaf {

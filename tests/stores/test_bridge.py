@@ -153,7 +153,7 @@ def test_places_that_are_not_known_say_what_is_missing() -> None:
 
 
 def test_fsspec_that_is_not_there_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec.asyn", None)
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(StorageError, match=r"pip install 'branchline\[fsspec\]'"):
         Store("memory://data/f.root")
 

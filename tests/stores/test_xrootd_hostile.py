@@ -73,17 +73,28 @@ def test_a_connection_serves_file_after_file_and_closes_each() -> None:
         assert script.open_handles == 0
 
 
-def test_many_files_at_a_time_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_reads_at_a_time_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine none is given up meanwhile and made anew.
     monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "30")
-    with xrootd_script(CONTENT) as (url, _, server):
-        stores = [Store(url) for _ in range(100)]
+    # The first reads are answered when each has a connection to itself; the others wait for one of these.
+    all_are_busy = threading.Barrier(CONNECTIONS_MAX)
+    seen: set[int] = set()
+
+    def first_waits(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code in READS and number not in seen:
+            seen.add(number)
+            all_are_busy.wait(20)
+        return None
+
+    with xrootd_script(CONTENT, first_waits) as (url, _, server):
+        stores = [Store(url) for _ in range(CONNECTIONS_MAX + 36)]
         threads = [threading.Thread(target=store.read, args=(RANGES,)) for store in stores]
         for one in threads:
             one.start()
         for one in threads:
             one.join()
-        assert server.connections <= CONNECTIONS_MAX
+        assert not all_are_busy.broken
+        assert server.connections == len(seen) == CONNECTIONS_MAX
 
 
 def test_a_server_without_checksums_is_read_without() -> None:

@@ -41,16 +41,7 @@ impl Output {
         clean_up(path)?;
         let temporary = temporary_of(path, number);
         let file = begin(path, &temporary)?;
-        Ok(Self {
-            path: path.to_owned(),
-            temporary,
-            file,
-            end: 0,
-            replaces: replace,
-            is_kept: false,
-            begun: 0,
-            waits: true,
-        })
+        Ok(Self::over(file, path, temporary, replace, false))
     }
 
     /// Begins a file over what somebody who was killed left of it, which stays if it is not published.
@@ -61,16 +52,12 @@ impl Output {
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(taken(path));
         }
-        Ok(Self {
-            path: path.to_owned(),
-            temporary,
-            file,
-            end: 0,
-            replaces: replace,
-            is_kept: true,
-            begun: 0,
-            waits: true,
-        })
+        Ok(Self::over(file, path, temporary, replace, true))
+    }
+
+    fn over(file: File, path: &Path, temporary: PathBuf, replaces: bool, is_kept: bool) -> Self {
+        let (path, end, begun) = (path.to_owned(), 0, 0);
+        Self { path, temporary, file, end, replaces, is_kept, begun, waits: true }
     }
 
     /// Where it is to be.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from branchline.bridge.carried import CarriedFile, CarrierError
@@ -26,18 +26,9 @@ def open_by_fsspec(url: str, _patience_s: float) -> CarriedFile:
 
     Raises CarrierError.
     """
-    try:
-        from fsspec.asyn import AsyncFileSystem
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise CarrierError(
-            "unknown", f"{said(error)}; it is read by fsspec: pip install 'branchline[fsspec]'"
-        ) from error
-    try:
-        system, path = url_to_fs(url.removeprefix(PREFIX))
-        about = system.info(path)
-    except Exception as error:
-        raise as_carrier_error(error) from error
+    system, path, about = _asked(url, lambda system, path: system.info(path))
+    from fsspec.asyn import AsyncFileSystem  # fsspec is there
+
     if about.get("type") == "directory":
         raise CarrierError("not a file", "it is a directory, not a file")
     size = about.get("size")
@@ -47,22 +38,25 @@ def open_by_fsspec(url: str, _patience_s: float) -> CarriedFile:
     return kind(system, path, _element(url), size, _identity(about, size))
 
 
+def _asked(url: str, ask: Callable[[Any, str], Any]) -> tuple[Any, str, Any]:
+    """The file system of a URL, the path there, and what it answers. Raises CarrierError."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise CarrierError("unknown", f"{said(error)}; fsspec is asked: pip install 'branchline[fsspec]'") from error
+    try:
+        system, path = url_to_fs(url.removeprefix(PREFIX))
+        return system, path, ask(system, path)
+    except Exception as error:
+        raise as_carrier_error(error) from error
+
+
 def list_by_fsspec(url: str) -> list[tuple[str, bool, int | None]]:
     """Name, whether it is a folder, and size of all that is in the folder at ``url``.
 
     Raises CarrierError.
     """
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise CarrierError(
-            "unknown", f"{said(error)}; it is listed by fsspec: pip install 'branchline[fsspec]'"
-        ) from error
-    try:
-        system, path = url_to_fs(url.removeprefix(PREFIX))
-        found = system.ls(path, detail=True)
-    except Exception as error:
-        raise as_carrier_error(error) from error
+    _, path, found = _asked(url, lambda system, path: system.ls(path, detail=True))
     own = str(path).rstrip("/")
     inside = [(str(one["name"]).rstrip("/"), one) for one in found]
     return [

@@ -5,11 +5,9 @@ use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_trace::journal;
-use ureq::config::ConfigBuilder;
 use ureq::http::request::Builder;
 use ureq::http::{Request, Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
-use ureq::typestate::HttpCrateScope;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, DefaultConnector};
 use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
@@ -112,31 +110,10 @@ impl Client {
     /// Asks by the leave that the user has. A token goes to its own host, and not to where that redirects to; a request
     /// that is signed is for one host, and is not redirected.
     pub(crate) fn ask(&self, ask: Ask<'_>, leave: &Leave, settings: &Settings) -> Result<Answer> {
-        let server = Url::parse(ask.url)?.address();
-        let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
         let method = if ask.without_body { "HEAD" } else { "GET" };
-        let request = if ask.without_body { self.agent.head(ask.url) } else { self.agent.get(ask.url) };
-        let mut request = request
-            .config()
-            .max_redirects(redirects)
-            .max_redirects_will_error(redirects > 0)
-            .timeout_connect(Some(settings.connect_timeout))
-            .timeout_resolve(Some(settings.connect_timeout))
-            .timeout_recv_response(Some(settings.silence))
-            .timeout_per_read(Some(settings.silence))
-            .timeout_per_write(Some(settings.silence))
-            .timeout_global(Some(settings.patience(ask.bytes)))
-            .build();
-        if let Some(range) = ask.range {
-            // XRootD up to 5.5 at least knows the names of headers only as they are written here.
-            request = request.header_raw("Range", range.as_bytes());
-        }
-        for (name, value) in leave.headers(method, ask.url)? {
-            request = request.header_raw(name, value.as_bytes());
-        }
-        numbered::forget();
-        let response = request.call();
-        self.answered(server, response, ask.told)
+        let range = ask.range.map(|range| ("Range", range));
+        let request = self.request(method, ask.url, range.as_slice(), leave)?.body(()).map_err(|_| bad_url())?;
+        self.send(request, leave, ask.bytes, ask.told, settings)
     }
 
     /// Asks by a method that neither GET nor HEAD need, with these header lines and no body.
@@ -149,27 +126,21 @@ impl Client {
         told: Option<journal::Request>,
         settings: &Settings,
     ) -> Result<Answer> {
-        let server = Url::parse(url)?.address();
         let request = self.request(method, url, headers, leave)?.body(()).map_err(|_| bad_url())?;
-        let request = self.agent.configure_request(request).allow_non_standard_methods(true);
-        let response = self.agent.run(configured(request, leave, settings));
-        self.answered(server, response, told)
+        self.send(request, leave, limits::LISTING_BYTES_MAX, told, settings)
     }
 
     /// Sends a form, of which no trace is made.
     pub(crate) fn post(&self, url: &str, form: &str, leave: &Leave, settings: &Settings) -> Result<Answer> {
-        let server = Url::parse(url)?.address();
         let headers = [("Content-Type", "application/x-www-form-urlencoded")];
         let request = self.request("POST", url, &headers, leave)?.body(form).map_err(|_| bad_url())?;
-        let response = self.agent.run(configured(self.agent.configure_request(request), leave, settings));
-        self.answered(server, response, None)
+        self.send(request, leave, limits::LISTING_BYTES_MAX, None, settings)
     }
 
     fn request(&self, method: &'static str, url: &str, headers: &[(&str, &str)], leave: &Leave) -> Result<Builder> {
-        numbered::forget();
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
-            // As they are written, for the same servers as above.
+            // XRootD up to 5.5 at least knows the names of headers only as they are written here.
             request = header_raw(request, name, value.as_bytes());
         }
         for (name, value) in leave.headers(method, url)? {
@@ -178,12 +149,32 @@ impl Client {
         Ok(request)
     }
 
-    fn answered(
+    /// Sends a request whose answer may have so many bytes, with the deadlines of the settings.
+    fn send<S: AsSendBody>(
         &self,
-        server: String,
-        response: std::result::Result<Response<Body>, ureq::Error>,
+        request: Request<S>,
+        leave: &Leave,
+        bytes: u64,
         mut told: Option<journal::Request>,
+        settings: &Settings,
     ) -> Result<Answer> {
+        let server = Url::parse(&request.uri().to_string())?.address();
+        let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let request = self
+            .agent
+            .configure_request(request)
+            .allow_non_standard_methods(true)
+            .max_redirects(redirects)
+            .max_redirects_will_error(redirects > 0)
+            .timeout_connect(Some(settings.connect_timeout))
+            .timeout_resolve(Some(settings.connect_timeout))
+            .timeout_recv_response(Some(settings.silence))
+            .timeout_per_read(Some(settings.silence))
+            .timeout_per_write(Some(settings.silence))
+            .timeout_global(Some(settings.patience(bytes)))
+            .build();
+        numbered::forget();
+        let response = self.agent.run(request);
         if let Some(told) = &mut told {
             told.over(numbered::last());
         }
@@ -209,25 +200,6 @@ impl Client {
 
 fn bad_url() -> Fault {
     Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL")
-}
-
-/// With the deadlines of the settings.
-fn configured<S: AsSendBody>(
-    request: ConfigBuilder<HttpCrateScope<S>>,
-    leave: &Leave,
-    settings: &Settings,
-) -> Request<S> {
-    let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
-    request
-        .max_redirects(redirects)
-        .max_redirects_will_error(redirects > 0)
-        .timeout_connect(Some(settings.connect_timeout))
-        .timeout_resolve(Some(settings.connect_timeout))
-        .timeout_recv_response(Some(settings.silence))
-        .timeout_per_read(Some(settings.silence))
-        .timeout_per_write(Some(settings.silence))
-        .timeout_global(Some(settings.patience(limits::LISTING_BYTES_MAX)))
-        .build()
 }
 
 impl Answer {
