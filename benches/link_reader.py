@@ -76,7 +76,9 @@ def _is_plain(branch: Any) -> bool:
 
 
 def root(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
-    """A GetEntry loop; `cache` is the size of a TTreeCache that knows its branches, 0 for none."""
+    """A GetEntry loop; `cache` is the size of a TTreeCache, 0 for none. It knows its branches beforehand, but for
+    `learning`: then they are read one by one, as TTreeReader and RDataFrame do, and the cache sees which.
+    """
     warnings.simplefilter("ignore")
     import ROOT
 
@@ -86,18 +88,23 @@ def root(files: list[str], tree: str, branches: list[str] | None, how: dict[str,
     for one in files:
         file = ROOT.TFile.Open(one)
         events = file.Get(tree)
-        if branches is not None:
+        learning = how.get("learning", False)
+        if branches is not None and not learning:
             events.SetBranchStatus("*", False)
             for name in branches:
                 events.SetBranchStatus(name, True)
         events.SetCacheSize(how["cache"])
-        if how["cache"]:
+        if how["cache"] and not learning:
             for name in branches or ["*"]:
                 events.AddBranchToCache(name, True)
             events.StopCacheLearningPhase()
         count = events.GetEntries()
+        one_by_one = [events.GetBranch(name) for name in branches or ()] if learning else []
         for entry in range(count):
-            events.GetEntry(entry)
+            if one_by_one:
+                events.LoadTree(entry)
+            for part in one_by_one or [events]:
+                part.GetEntry(entry)
         entries += count
         calls += file.GetReadCalls()
         moved += file.GetBytesRead()
