@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import urllib.parse
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -20,6 +21,12 @@ SITE = """<?xml version="1.0"?>
 PROPERTY = "<property><name>{}</name><value>{}</value></property>"
 JAVA = ("--add-opens", "java.base/java.lang=ALL-UNNAMED", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 SERVERS = "org.apache.hadoop.hdfs.server"
+
+
+def write_settings(folder: Path, name: str, properties: Mapping[str, object]) -> None:
+    """Writes settings as Hadoop reads them."""
+    lines = "".join(PROPERTY.format(*one) for one in properties.items())
+    (folder / f"{name}.xml").write_text(SITE.format(lines))
 
 
 class Hdfs:
@@ -50,9 +57,8 @@ class Hdfs:
             "dfs.namenode.fs-limits.min-block-size": "4096",
         }
         core = {"fs.defaultFS": f"hdfs://127.0.0.1:{self.port}", "hadoop.tmp.dir": room.below("tmp")}
-        for name, properties in (("hdfs-site", site), ("core-site", core)):
-            lines = "".join(PROPERTY.format(*one) for one in properties.items())
-            (folder / f"{name}.xml").write_text(SITE.format(lines))
+        write_settings(folder, "hdfs-site", site)
+        write_settings(folder, "core-site", core)
         words = [java, *JAVA, "-cp", f"{folder}:{LIBRARIES}/*"]
         name_node = f"{SERVERS}.namenode.NameNode"
         run(*words, name_node, "-format", "-force", "-nonInteractive")

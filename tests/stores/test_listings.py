@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.stores.conftest import Served
+from tests.stores.scripted import scripted
 from tests.stores.servers import Folder, Nginx
 from tests.stores.servers_s3 import Moto, set_s3
 
@@ -97,6 +99,19 @@ def test_a_server_that_is_gone_costs_no_long_wait_and_is_left_to_reading(served:
     dataset = Dataset.of(["root://127.0.0.1:1//a.root", "root://127.0.0.1:1//b.root", "http://127.0.0.1:1/c.root"])
     assert [one.size_bytes for one in dataset] == [None, None, None]
     assert not dataset.missing
+
+
+def test_a_library_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.2")
+
+    def silence(_: int, connection: socket.socket) -> None:
+        while connection.recv(65536):
+            pass
+
+    with scripted(silence) as server:
+        with pytest.raises(StorageError, match=r"the library that lists it did not answer within 0\.4 s") as raised:
+            Dataset.of(f"fsspec+http://127.0.0.1:{server.port}/data/*.root")
+        assert raised.value.retry
 
 
 def test_names_are_written_as_urls_want_them(own_folder: Folder, served: Served) -> None:

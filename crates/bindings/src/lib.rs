@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::proxy::{check_trouble, Proxy};
     #[pymodule_export]
-    use super::store::{list_folder, longest_wait_s, size_of, take_troubles, without_secrets, Store};
+    use super::store::{list_folder, listing_wait_s, longest_wait_s, size_of, take_troubles, without_secrets, Store};
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Stream};
 

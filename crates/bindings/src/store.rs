@@ -47,6 +47,12 @@ pub fn longest_wait_s(size_bytes: u64) -> f64 {
     branchline_storage::longest_wait(size_bytes).as_secs_f64()
 }
 
+/// How long a library of Python's may take to list a folder.
+#[pyfunction]
+pub fn listing_wait_s(once: bool) -> f64 {
+    branchline_storage::listing_wait(once).as_secs_f64()
+}
+
 /// What went wrong at each storage element since this was asked last.
 #[pyfunction]
 pub fn take_troubles<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -47,7 +47,7 @@ pub use counted::{Counted, Remarks};
 pub use error::{Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
 pub use links::{link_to, links, Link};
-pub use listing::{list_folder, Listing, ListingForm};
+pub use listing::{list_folder, listing_wait, Listing, ListingForm};
 pub use local::{was_written_to, LocalFile, LocalWay};
 pub use memory::Memory;
 pub use open::{link_expected, open, size_of};

@@ -1,5 +1,7 @@
 //! What is in a folder at a server, as the server writes it down.
 
+use std::time::Duration;
+
 use crate::http::{list_http, FolderAnswer};
 use crate::s3::list_s3;
 use crate::settings::Settings;
@@ -31,15 +33,24 @@ pub struct Listing {
     pub pages: Vec<Vec<u8>>,
 }
 
+/// How long a library may take to list a folder.
+pub fn listing_wait(once: bool) -> Duration {
+    settings_for("", once).patience(0)
+}
+
+fn settings_for(url: &str, once: bool) -> Settings {
+    let settings = Settings::from_environment().at(&element_of(url));
+    if once {
+        Settings { tries_max: 1, ..settings.for_one_of_several() }
+    } else {
+        settings
+    }
+}
+
 /// Lists the folder at `url`, of a scheme that is read here without a library of Python's; tried `once` where it would
 /// only be good to know.
 pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
-    let mut settings = Settings::from_environment().at(&element_of(url));
-    if once {
-        settings = settings.for_one_of_several();
-        settings.tries_max = 1;
-    }
-    let settings = settings;
+    let settings = settings_for(url, once);
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     let listed = match scheme.as_str() {
         "root" | "roots" | "xroot" | "xroots" => {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Literal, Protocol, TypeVar
 
 Kind = Literal[
     "missing", "permission", "not a file", "unknown", "timeout", "unreachable", "changed", "refused", "failed"
 ]
+Answer = TypeVar("Answer")
 TRANSIENT = ("timeout", "unreachable", "failed")
 
 
@@ -44,3 +47,27 @@ class CarrierError(Exception):
         super().__init__(reason)
         self.kind = kind
         self.retry = kind in TRANSIENT
+
+
+def in_time(work: Callable[[], Answer], patience_s: float, who: str) -> Answer:
+    """What ``work`` answers or raises. A library may know no deadline: what takes longer is left behind with its
+    thread, which does not keep Python from ending.
+
+    Raises CarrierError after ``patience_s``, which names ``who`` did not answer.
+    """
+    answers: SimpleQueue[tuple[Answer | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((work(), None))
+        except BaseException as error:  # noqa: BLE001 - raised by who waits
+            answers.put((None, error))
+
+    threading.Thread(target=run, name="branchline-watched", daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=patience_s)
+    except Empty:
+        raise CarrierError("timeout", f"{who} did not answer within {patience_s:.3g} s") from None
+    if error is not None:
+        raise error
+    return answer  # type: ignore[return-value]  # None only if that is the answer

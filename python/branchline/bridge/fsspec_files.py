@@ -51,7 +51,7 @@ def _asked(url: str, ask: Callable[[Any, str], Any]) -> tuple[Any, str, Any]:
         raise as_carrier_error(error) from error
 
 
-def list_by_fsspec(url: str) -> list[tuple[str, bool, int | None]]:
+def list_by_fsspec(url: str, _patience_s: float) -> list[tuple[str, bool, int | None]]:
     """Name, whether it is a folder, and size of all that is in the folder at ``url``.
 
     Raises CarrierError.

@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
+from xml.etree import ElementTree
 
-from branchline.bridge.carried import CarriedFile, CarrierError, Kind
+from branchline.bridge.carried import Answer, CarriedFile, CarrierError, Kind, in_time
 
 # Ranges that are asked for at the same time: each is a request to a DataNode, and most of it is waiting.
 LANES = 8
@@ -42,9 +45,11 @@ HINTS: dict[Kind, str] = {
 
 _clients: dict[tuple[Any, ...], Any] = {}
 _clients_lock = threading.Lock()
+# Which of its orders each cluster answered last.
+_answering: dict[tuple[str | None, ...], int] = {}
 
 
-def open_by_hdfs(url: str, _patience_s: float) -> CarriedFile:
+def open_by_hdfs(url: str, patience_s: float) -> CarriedFile:
     """The file at ``url``, `hdfs://namenode:port/path`, the path as it stands.
 
     Raises CarrierError.
@@ -52,26 +57,23 @@ def open_by_hdfs(url: str, _patience_s: float) -> CarriedFile:
     package, place, path = _taken_apart(url)
     if not path.strip("/"):
         raise CarrierError("unknown", "it names no file, as hdfs://namenode:port/path does")
-    try:
-        client = _client(package, place)
+
+    def opened(client: Any) -> CarriedFile:
         about = client.get_file_info(path)
         if about.isdir:
             raise CarrierError("not a file", "it is a directory, not a file")
         return _HdfsFile(client.read(path), place or "hdfs://", about)
-    except BaseException as error:
-        raise as_carrier_error(error) from error
+
+    return _told(package, place, opened, patience_s)
 
 
-def list_by_hdfs(url: str) -> list[tuple[str, bool, int | None]]:
+def list_by_hdfs(url: str, patience_s: float) -> list[tuple[str, bool, int | None]]:
     """Name, whether it is a folder, and size of all that is in the folder at ``url``.
 
     Raises CarrierError.
     """
     package, place, path = _taken_apart(url)
-    try:
-        found = list(_client(package, place).list_status(path or "/"))
-    except BaseException as error:
-        raise as_carrier_error(error) from error
+    found = _told(package, place, lambda client: list(client.list_status(path or "/")), patience_s)
     return [(one.path.rstrip("/").rpartition("/")[2], one.isdir, None if one.isdir else one.length) for one in found]
 
 
@@ -90,13 +92,69 @@ def _taken_apart(url: str) -> tuple[Any, str | None, str]:
     return hdfs_native, f"hdfs://{authority}" if authority else None, slash + path
 
 
-def _client(package: Any, place: str | None) -> Any:
+def _told(package: Any, place: str | None, ask: Callable[[Any], Answer], patience_s: float) -> Answer:
+    """What a cluster answers. The package waits for ever for a NameNode that is silent, or whose machine is: then it is
+    asked to begin with another one, from now on.
+
+    Raises CarrierError.
+    """
+    cluster = (place, os.environ.get("HADOOP_CONF_DIR"), os.environ.get("HADOOP_HOME"))
+    orders = _orders(*cluster)
+    try:
+        if len(orders) < 2:  # who asks keeps the deadline
+            return ask(_client(package, place, SETTINGS))
+        known = _answering.get(cluster, 0)
+        for index in (*range(known, len(orders)), *range(known)):
+            client = _client(package, place, SETTINGS | orders[index])
+            with suppress(_SilenceError):
+                answer = _unless_silent(partial(ask, client), patience_s / (len(orders) + 1))
+                _answering[cluster] = index
+                return answer
+    except BaseException as error:
+        raise as_carrier_error(error) from error
+    raise CarrierError("timeout", f"none of its {len(orders)} NameNodes answered")
+
+
+class _SilenceError(Exception):
+    """Nobody answered in time."""
+
+
+def _unless_silent(ask: Callable[[], Answer], patience_s: float) -> Answer:
+    try:
+        return in_time(ask, patience_s, "a NameNode")
+    except CarrierError as error:
+        if error.kind == "timeout":
+            raise _SilenceError from error
+        raise
+
+
+def _client(package: Any, place: str | None, settings: dict[str, str]) -> Any:
     """The client of a cluster: one in each process, since its threads do not come along into another."""
-    key = (place, os.getpid(), *(os.environ.get(name) for name in VARIABLES))
+    key = (place, *settings.values(), os.getpid(), *(os.environ.get(name) for name in VARIABLES))
     with _clients_lock:
         if key not in _clients:
-            _clients[key] = package.Client(place, SETTINGS)
+            _clients[key] = package.Client(place, settings)
         return _clients[key]
+
+
+@cache  # as the package's clients are kept
+def _orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
+    """Settings by which the NameNodes of a cluster by name are asked in each order that begins with another one."""
+    known = _settings_in(settings or os.path.join(home or "", "etc/hadoop"))
+    name = (place or known.get("fs.defaultFS", "")).removeprefix("hdfs://").partition("/")[0]
+    key = f"dfs.ha.namenodes.{name}"
+    ids = [one.strip() for one in known.get(key, "").split(",") if one.strip()]
+    return [{key: ",".join(ids[first:] + ids[:first])} for first in range(len(ids))]
+
+
+def _settings_in(folder: str) -> dict[str, str]:
+    """What the files say in which the package looks; what cannot be read there is for it to say."""
+    found: dict[str, str] = {}
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        with suppress(OSError, ElementTree.ParseError):
+            root = ElementTree.parse(os.path.join(folder, name)).getroot()  # noqa: S314 - the user's own
+            found |= {one.findtext("name", ""): one.findtext("value", "").strip() for one in root.iter("property")}
+    return found
 
 
 class _HdfsFile:

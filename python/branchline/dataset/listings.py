@@ -46,19 +46,21 @@ def list_folder(url: str, *, once: bool = False) -> list[Entry]:
         form, pages = _core.list_folder(url, once)
         found = [entry for page in pages for entry in _read(form, page, url)]
     else:
-        found = _carried(url, scheme)
+        found = _carried(url, scheme, _core.listing_wait_s(once))
     # Several servers of a cluster may have the same.
     return sorted(
         {one.name: one for one in found if one.name not in ("", ".", "..")}.values(), key=lambda one: one.name
     )
 
 
-def _carried(url: str, scheme: str) -> list[Entry]:
+def _carried(url: str, scheme: str, patience_s: float) -> list[Entry]:
     # Only who needs these libraries waits for them to be imported.
-    from branchline.bridge import CarrierError, list_by_fsspec, list_by_hdfs
+    from branchline.bridge import CarrierError, in_time, list_by_fsspec, list_by_hdfs
 
+    listed = list_by_hdfs if scheme == "hdfs" else list_by_fsspec
     try:
-        return [Entry(*one) for one in (list_by_hdfs if scheme == "hdfs" else list_by_fsspec)(url)]
+        found = in_time(lambda: listed(url, patience_s), patience_s, "the library that lists it")
+        return [Entry(*one) for one in found]
     except CarrierError as error:
         shown = without_secrets(url)
         if error.kind == "missing":
