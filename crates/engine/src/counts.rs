@@ -14,7 +14,7 @@ use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Effort};
 use crate::error::{ReadError, Result};
 use crate::fetch::{Needed, Room};
-use crate::read_now::prepare;
+use crate::prepare::prepare;
 use crate::slab::Buffer;
 use crate::tree::Tree;
 use crate::worker::{Task, Worker};

@@ -25,7 +25,7 @@ use crate::opening::{FileRoom, Opened, Opening, Prepared, Slot};
 use crate::read_buffers::buffer_bytes;
 use crate::records::Records;
 use crate::slab::Pool;
-use crate::stream::{Options, Source, SourceTree};
+use crate::source::{Options, Source, SourceTree};
 use crate::tree::Tree;
 use crate::watch::{watched, Doing};
 use crate::worker::Task;

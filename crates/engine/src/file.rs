@@ -1,6 +1,5 @@
 //! An open file: its store, the bytes that are at hand, its keys, streamer infos and trees.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -10,28 +9,22 @@ use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::FormatError;
 use branchline_format::file::{read_header, read_key_at, read_object, FileHeader, TKey};
 use branchline_format::held::{Held, Need};
-use branchline_format::layout::kind_of;
-use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::objects::Classes;
 use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
-use branchline_format::tree::read_tree;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
     coalesce, link_to, note_wrong_bytes, Access, AccessMode, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
 };
 use branchline_trace::{Counter, Counters, Stopwatch};
 
+use crate::anew::Anew;
 use crate::budget::Lease;
-use crate::doubt::{doubted, Anew};
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::external::Externals;
 use crate::learned::Learned;
 use crate::limits;
-use crate::ntuple::Ntuple;
 use crate::read_buffers;
-use crate::tree::{Content, Tree};
 use crate::watch::{watched, Doing, Watched};
 
 /// A file whose header and keys were read.
@@ -287,61 +280,6 @@ impl File {
         self.header.compress
     }
 
-    /// Whether the object of a key is a TTree or an RNTuple.
-    pub fn is_tree(&self, key: &TKey) -> bool {
-        let class_name = key.class_name.as_str();
-        matches!(class_name, "TTree" | "TNtuple" | "TNtupleD" | anchor::CLASS_NAME)
-            || self.class_infos.inherits(class_name, "TTree")
-    }
-
-    /// Paths of its trees, each once.
-    fn tree_paths(&self) -> Result<Vec<String>> {
-        let mut seen = HashSet::new();
-        let mut is_tree: HashMap<String, bool> = HashMap::new();
-        let mut paths = Vec::new();
-        for entry in self.entries_below("")? {
-            let class_name = entry.key.class_name.clone();
-            let is_tree = *is_tree.entry(class_name).or_insert_with(|| self.is_tree(&entry.key));
-            if is_tree && seen.insert(entry.path.clone()) {
-                paths.push(entry.path);
-            }
-        }
-        Ok(paths)
-    }
-
-    /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
-    pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
-        doubted(self, |file| file.tree_once(path))
-    }
-
-    /// The same, whatever the bytes are like.
-    pub(crate) fn tree_once(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
-        let watch = Stopwatch::start();
-        let before = self.counters.snapshot().get(Counter::FetchNs);
-        let Entry { path, key } = self.find_tree(path)?;
-        let mut reader = self.metadata_reader();
-        if key.class_name == anchor::CLASS_NAME {
-            let entry = Entry { path, key };
-            let ntuple = Ntuple::open(&mut reader, &entry, &self.classes)?;
-            let tree = Tree::new(Arc::clone(self), entry, Content::Ntuple(Box::new(ntuple)));
-            add_open_time(&self.counters, &watch, before);
-            return Ok(Arc::new(tree));
-        }
-        if reads_baskets_alone(&self.access) {
-            // As others read it: nothing beside it.
-            reader.fetch([Locator { offset: key.seek, size: key.size }])?;
-        }
-        let mut decompressor = Decompressor::new();
-        let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
-        let named = |error: FormatError| ReadError::from_format(&self.path, &error.in_object(&path));
-        let meta = read_tree(&plain, key.key_size, &key.class_name, &self.class_infos).map_err(named)?;
-        let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, &self.classes)).collect();
-        let externals = Externals::open(self, &meta.branches, &mut kinds);
-        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds, externals });
-        add_open_time(&self.counters, &watch, before);
-        Ok(Arc::new(tree))
-    }
-
     /// The classes that it describes, for objects that are wanted with all that is stored of them.
     pub(crate) fn whole_classes(&self) -> &Arc<Classes> {
         self.whole_classes.get_or_init(|| Arc::new(Classes::whole(Arc::clone(&self.class_infos))))
@@ -350,31 +288,6 @@ impl File {
     /// A class, and behind it all that it inherits from, as the file says.
     pub fn lineage(&self, class_name: &str) -> Vec<String> {
         self.class_infos.lineage(class_name).into_iter().map(str::to_string).collect()
-    }
-
-    /// The key of the tree with this path, or of the only one.
-    pub(crate) fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
-        let Some(path) = path else {
-            return match self.tree_paths()?.as_slice() {
-                [only] => self.find_tree(Some(only)),
-                [] => Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.path, "the file has no tree")),
-                many => {
-                    let message = format!("the file has several trees: {}", some_of(many));
-                    let hint = format!("say which, e.g. {}:{}", self.path, many[0]);
-                    Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.path, message).with_hint(hint))
-                }
-            };
-        };
-        let (name, cycle) = match path.rsplit_once(';') {
-            Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
-            None => (path, None),
-        };
-        let keys = self.find(name)?.into_iter();
-        let found = keys
-            .filter(|key| self.is_tree(key) && cycle.is_none_or(|cycle| key.cycle == cycle))
-            .max_by_key(|key| key.cycle);
-        let missing = || ReadError::new(ReadErrorKind::NoSuchKey, &self.path, format!("there is no tree {path:?}"));
-        Ok(Entry { path: name.to_string(), key: found.ok_or_else(missing)? })
     }
 
     /// A decoder's way to the bytes of its metadata.
@@ -422,7 +335,7 @@ pub(crate) enum Extent {
 pub(crate) type ExtentOf<'a> = dyn FnMut(&str, u64) -> Result<Extent> + 'a;
 
 /// Whether baskets are to be read by themselves, in the manner of others.
-fn reads_baskets_alone(access: &Access) -> bool {
+pub(crate) fn reads_baskets_alone(access: &Access) -> bool {
     matches!(access.mode, AccessMode::Plain | AccessMode::Cache)
 }
 
@@ -444,7 +357,7 @@ pub(crate) fn some_of(names: &[String]) -> String {
 }
 
 /// Time of opening without the time in the store, which is counted there.
-fn add_open_time(counters: &Counters, watch: &Stopwatch, fetch_before: u64) {
+pub(crate) fn add_open_time(counters: &Counters, watch: &Stopwatch, fetch_before: u64) {
     let fetched = counters.snapshot().get(Counter::FetchNs) - fetch_before;
     counters.add(Counter::OpenNs, watch.elapsed_ns().saturating_sub(fetched));
 }

@@ -13,7 +13,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
 use crate::limits::TAIL_BYTES;
 use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
-use crate::stream::{Options, Selection, Source, SourceTree};
+use crate::source::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
 
 /// A source whose tree is open.

@@ -1,17 +1,16 @@
-//! Reads columns at once, in the calling thread: late reads, and what counts the elements of others.
+//! Reads columns at once, in the calling thread. Chunks whose bytes cannot be right are read once more, past all that keeps
+//! them: if they are the same again, the file is damaged.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::assemble::assemble;
-use crate::chunk::{Chunk, Reporter};
-use crate::counts::Baskets;
-use crate::doubt::read_anew;
-use crate::error::Result;
-use crate::fetch::{fetch, needed_baskets, Needed, Room};
+use branchline_storage::note_wrong_bytes;
+
+use crate::chunk::Chunk;
+use crate::error::{ReadErrorKind, Result};
+use crate::prepare::read_once;
 use crate::slab::Pool;
 use crate::tree::Tree;
-use crate::worker::{Task, Worker};
 
 /// Reads these branches for these entries and answers with the finished chunk.
 pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool: &Arc<Pool>) -> Result<Arc<Chunk>> {
@@ -19,45 +18,20 @@ pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool
     Ok(if chunk.failed() { read_anew(&chunk, pool).unwrap_or(chunk) } else { chunk })
 }
 
-/// The same, whatever the bytes are like.
-pub(crate) fn read_once(
-    tree: &Arc<Tree>,
-    columns: Vec<usize>,
-    entries: Range<u64>,
-    pool: &Arc<Pool>,
-    source_index: usize,
-) -> Result<Arc<Chunk>> {
-    let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, pool));
-    let tasks = prepare_chunk(&chunk, &mut Baskets::new(), Room::Free)?;
-    let mut worker = Worker::alone();
-    for task in tasks {
-        worker.run(task, |_, _| ());
+/// The chunk in the place of one that failed, if its bytes were wrong and are right when they are read anew.
+pub(crate) fn read_anew(failed: &Chunk, pool: &Arc<Pool>) -> Option<Arc<Chunk>> {
+    let error = failed.error().filter(|error| error.kind == ReadErrorKind::BadFile)?;
+    let file = failed.tree.file();
+    if error.path != file.path() || file.is_anew() {
+        return None;
     }
-    Ok(chunk)
-}
-
-/// A chunk of which the baskets that are not `there` yet are fetched, and are there then: it is finished when all the tasks
-/// are run.
-pub(crate) fn prepare(
-    tree: &Arc<Tree>,
-    columns: Vec<usize>,
-    entries: Range<u64>,
-    there: &mut Baskets,
-    room: Room<'_>,
-) -> Result<(Arc<Chunk>, Vec<Task>)> {
-    let chunk = Arc::new(Chunk::new(Arc::clone(tree), 0, entries, columns, &Pool::new(0)));
-    let tasks = prepare_chunk(&chunk, there, room)?;
-    Ok((chunk, tasks))
-}
-
-fn prepare_chunk(chunk: &Arc<Chunk>, there: &mut Baskets, room: Room<'_>) -> Result<Vec<Task>> {
-    let own = Reporter::new(chunk);
-    let needed = needed_baskets(chunk)?;
-    let place = |one: &Needed| (chunk.columns[one.column], one.basket);
-    let missing: Vec<Needed> = needed.iter().filter(|one| !there.contains_key(&place(one))).copied().collect();
-    there.extend(missing.iter().map(place).zip(fetch(chunk, &missing, room)?));
-    let sources = needed.iter().filter_map(|one| there.get(&place(one)).cloned()).collect();
-    let tasks = assemble(chunk, 0..chunk.columns.len(), &needed, sources, room)?;
-    own.done();
-    Ok(tasks)
+    let again = || -> Result<Arc<Chunk>> {
+        let tree = file.anew()?.tree_once(Some(&failed.tree.location()))?;
+        let names = failed.columns.iter().map(|column| failed.tree.branch_path(*column));
+        let columns = names.map(|name| tree.find(name)).collect::<Result<Vec<usize>>>()?;
+        read_once(&tree, columns, failed.entries.clone(), pool, failed.source_index)
+    };
+    let chunk = again().ok().filter(|chunk| !chunk.failed())?;
+    note_wrong_bytes(file.store_name());
+    Some(chunk)
 }

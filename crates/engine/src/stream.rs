@@ -2,7 +2,6 @@
 //! the chunks in order.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,86 +9,23 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 
-use branchline_storage::Access;
 use branchline_trace::journal;
 
 use crate::ahead::Ahead;
 use crate::budget::Budget;
 use crate::chunk::Chunk;
-use crate::doubt::read_anew;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::fetcher::{ChunkLease, Fetcher, Item};
 use crate::limits;
 use crate::memory_plan::MemoryLimit;
 use crate::opening::Opening;
 use crate::read_buffers;
+use crate::read_now::read_anew;
 use crate::records::{Busy, Records};
 use crate::slab::Pool;
-use crate::tree::Tree;
-use crate::watch::{end_by, watched, Doing, Seat, Watch};
+use crate::source::{Options, Source};
+use crate::watch::{end_by, watched, Doing, Named, Seat, Watch};
 use crate::worker::{Task, Worker};
-
-/// Where the tree of a source is.
-#[derive(Debug, Clone)]
-pub enum SourceTree {
-    /// To be opened: path or URL of the file, and path of the tree in it (none for the only one).
-    Path(String, Option<String>),
-    /// Open already.
-    Open(Arc<Tree>),
-}
-
-/// A range of entries of a tree.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// The tree.
-    pub tree: SourceTree,
-    /// First entry.
-    pub entry_start: u64,
-    /// Behind the last entry; none for the end of the tree.
-    pub entry_stop: Option<u64>,
-}
-
-impl Source {
-    /// Path or URL of its file.
-    pub(crate) fn path(&self) -> &str {
-        match &self.tree {
-            SourceTree::Path(path, _) => path,
-            SourceTree::Open(tree) => tree.file().path(),
-        }
-    }
-}
-
-/// Which branches to read.
-#[derive(Debug, Clone)]
-pub enum Selection {
-    /// All that can be read.
-    All,
-    /// Those with these names.
-    Named(Vec<String>),
-}
-
-/// How to read.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Branches.
-    pub selection: Selection,
-    /// Those of the named branches that trees may lack: they are left out of chunks of these.
-    pub optional: HashSet<String>,
-    /// Bytes after decompression in a chunk.
-    pub step_bytes: u64,
-    /// Entries in a chunk, instead of bytes.
-    pub step_entries: Option<u64>,
-    /// Decoding threads.
-    pub threads: usize,
-    /// What reading may take in memory, with the chunk in use and the one before.
-    pub memory_limit_bytes: u64,
-    /// How many streams share it: each has such a part.
-    pub memory_parts: u64,
-    /// How files are read that are not open yet.
-    pub access: Access,
-    /// Whether the values are kept by whoever asked for them, and do not count.
-    pub keeps_values: bool,
-}
 
 /// What comes next in a stream.
 #[derive(Debug)]
@@ -305,6 +241,17 @@ fn spawn(name: &str, seat: Arc<Seat>, work: impl FnOnce() + Send + 'static) -> R
     })
 }
 
+/// Names the basket of a task.
+fn naming(task: &Task) -> Named {
+    let (chunk, column, basket) = (Arc::clone(&task.chunk), task.column, task.basket);
+    Named(Box::new(move || {
+        let (tree, branch) = (&chunk.tree, chunk.columns[column]);
+        let name =
+            format!("tree {}, branch {}: {}", tree.path(), tree.branch_path(branch), tree.basket_name(branch, basket));
+        (tree.file().path().to_owned(), name)
+    }))
+}
+
 fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records, stop: &AtomicBool) {
     for bundle in tasks {
         let _at_work = records.decoder_at_work();
@@ -313,7 +260,7 @@ fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records
             if stop.load(Ordering::Acquire) {
                 return; // nobody waits for these any more
             }
-            let doing = Doing::Decoding { chunk: Arc::clone(&task.chunk), column: task.column, basket: task.basket };
+            let doing = Doing::Decoding(naming(&task));
             let spent = |decompress_ns, decode_ns| records.add_busy(decompress_ns, decode_ns);
             watched(doing, || worker.run(task, spent));
         }

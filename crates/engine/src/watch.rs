@@ -8,19 +8,27 @@ use std::time::{Duration, Instant};
 
 use branchline_storage::{longest_wait, Around, RangeRead, ReadEffort, Store};
 
-use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind};
 use crate::limits::decoder_stuck_after;
 
 /// Something that may take too long.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Doing {
     /// A file is opened.
     Opening { path: String },
     /// So many bytes are read from a store, the first of them there.
     Reading { path: String, store: String, bytes: u64, offset: u64 },
-    /// A basket of a column of a chunk is decoded.
-    Decoding { chunk: Arc<Chunk>, column: usize, basket: usize },
+    /// A basket is decoded.
+    Decoding(Named),
+}
+
+/// Says, when it is asked for, in which file a basket is, and which one.
+pub(crate) struct Named(pub(crate) Box<dyn Fn() -> (String, String) + Send>);
+
+impl std::fmt::Debug for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Named").field(&(self.0)()).finish()
+    }
 }
 
 impl Doing {
@@ -29,7 +37,7 @@ impl Doing {
         match self {
             Self::Opening { .. } => longest_wait(0),
             Self::Reading { bytes, .. } => longest_wait(*bytes),
-            Self::Decoding { .. } => decoder_stuck_after(),
+            Self::Decoding(_) => decoder_stuck_after(),
         }
     }
 
@@ -39,12 +47,9 @@ impl Doing {
             Self::Reading { path, store, bytes, offset } => {
                 (path.clone(), format!("reading {bytes} bytes at offset {offset} from {store}"))
             }
-            Self::Decoding { chunk, column, basket } => {
-                let tree = &chunk.tree;
-                let branch = chunk.columns[*column];
-                let basket = tree.basket_name(branch, *basket);
-                let what = format!("decoding tree {}, branch {}: {basket}", tree.path(), tree.branch_path(branch));
-                (tree.file().path().to_owned(), what)
+            Self::Decoding(Named(name)) => {
+                let (path, basket) = name();
+                (path, format!("decoding {basket}"))
             }
         };
         let path = branchline_storage::without_secrets(&path);
@@ -53,7 +58,7 @@ impl Doing {
             waited.as_secs_f64()
         );
         let mut error = ReadError::new(ReadErrorKind::Stuck, &path, message);
-        error.retry_may_help = !matches!(self, Self::Decoding { .. });
+        error.retry_may_help = !matches!(self, Self::Decoding(_));
         error
     }
 }

@@ -316,9 +316,3 @@ fn content_of(
         Err(error) => Err(named(&error)),
     }
 }
-
-/// An input that cannot be merged by copying.
-pub(super) fn refused(path: &str, message: String) -> ReadError {
-    ReadError::new(ReadErrorKind::Unsupported, path, message)
-        .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
-}

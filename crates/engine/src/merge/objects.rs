@@ -10,7 +10,8 @@ use branchline_format::write::{Addend, Sum};
 use crate::error::Result;
 use crate::new_file::{NewFile, ObjectName, SlotId};
 
-use super::input::{refused, Item};
+use super::input::Item;
+use super::tree_input::refused;
 
 /// Objects of one path.
 #[derive(Default)]

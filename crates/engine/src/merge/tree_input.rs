@@ -9,10 +9,8 @@ use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
 use branchline_format::write::{slim, OwnerKind, Recording, TreeForm, TreeIndex};
 
-use crate::error::{ReadError, Result};
+use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
-
-use super::input::refused;
 
 /// The tree among the objects of its record.
 pub(super) const TREE: usize = 0;
@@ -224,4 +222,10 @@ fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// An input that cannot be merged by copying.
+pub(super) fn refused(path: &str, message: String) -> ReadError {
+    ReadError::new(ReadErrorKind::Unsupported, path, message)
+        .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
 }

@@ -18,12 +18,12 @@ use crate::output::Output;
 use crate::rewrite::{forms, Recompressor, Rewriter, Rewritten};
 
 use super::copy::{Copied as Basket, Copying, Places};
-use super::input::{refused, Content, Input, Item, ProcessId};
+use super::input::{Content, Input, Item, ProcessId};
 use super::objects::Objects;
 use super::record::Totals;
 use super::resume::Keeping;
 use super::schema::{check_same, Place};
-use super::tree_input::TreeInput;
+use super::tree_input::{refused, TreeInput};
 use super::{Branches, MergeOptions, Merged};
 
 /// How baskets are copied.

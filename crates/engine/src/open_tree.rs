@@ -1,0 +1,122 @@
+//! From the path of a tree to the tree, a TTree or an RNTuple. If bytes of its metadata cannot be right, all is read once
+//! more; if they are the same again, the file is damaged.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use branchline_format::compress::Decompressor;
+use branchline_format::directory::Entry;
+use branchline_format::error::FormatError;
+use branchline_format::file::{read_object, TKey};
+use branchline_format::layout::kind_of;
+use branchline_format::ntuple::anchor;
+use branchline_format::ntuple::envelope::Locator;
+use branchline_format::tree::read_tree;
+use branchline_storage::note_wrong_bytes;
+use branchline_trace::{Counter, Stopwatch};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::external::Externals;
+use crate::file::{add_open_time, reads_baskets_alone, some_of, File};
+use crate::ntuple::Ntuple;
+use crate::tree::{Content, Tree};
+
+impl File {
+    /// Whether the object of a key is a TTree or an RNTuple.
+    pub fn is_tree(&self, key: &TKey) -> bool {
+        let class_name = key.class_name.as_str();
+        matches!(class_name, "TTree" | "TNtuple" | "TNtupleD" | anchor::CLASS_NAME)
+            || self.class_infos().inherits(class_name, "TTree")
+    }
+
+    /// Paths of its trees, each once.
+    fn tree_paths(&self) -> Result<Vec<String>> {
+        let mut seen = HashSet::new();
+        let mut is_tree: HashMap<String, bool> = HashMap::new();
+        let mut paths = Vec::new();
+        for entry in self.entries_below("")? {
+            let class_name = entry.key.class_name.clone();
+            let is_tree = *is_tree.entry(class_name).or_insert_with(|| self.is_tree(&entry.key));
+            if is_tree && seen.insert(entry.path.clone()) {
+                paths.push(entry.path);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
+    pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
+        doubted(self, |file| file.tree_once(path))
+    }
+
+    /// The same, whatever the bytes are like.
+    pub(crate) fn tree_once(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
+        let watch = Stopwatch::start();
+        let before = self.counters().snapshot().get(Counter::FetchNs);
+        let Entry { path, key } = self.find_tree(path)?;
+        let mut reader = self.metadata_reader();
+        if key.class_name == anchor::CLASS_NAME {
+            let entry = Entry { path, key };
+            let ntuple = Ntuple::open(&mut reader, &entry, self.classes())?;
+            let tree = Tree::new(Arc::clone(self), entry, Content::Ntuple(Box::new(ntuple)));
+            add_open_time(self.counters(), &watch, before);
+            return Ok(Arc::new(tree));
+        }
+        if reads_baskets_alone(self.access()) {
+            // As others read it: nothing beside it.
+            reader.fetch([Locator { offset: key.seek, size: key.size }])?;
+        }
+        let mut decompressor = Decompressor::new();
+        let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
+        let named = |error: FormatError| ReadError::from_format(self.path(), &error.in_object(&path));
+        let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
+        let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
+        let externals = Externals::open(self, &meta.branches, &mut kinds);
+        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds, externals });
+        add_open_time(self.counters(), &watch, before);
+        Ok(Arc::new(tree))
+    }
+
+    /// The key of the tree with this path, or of the only one.
+    pub(crate) fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
+        let Some(path) = path else {
+            return match self.tree_paths()?.as_slice() {
+                [only] => self.find_tree(Some(only)),
+                [] => Err(ReadError::new(ReadErrorKind::NoSuchKey, self.path(), "the file has no tree")),
+                many => {
+                    let message = format!("the file has several trees: {}", some_of(many));
+                    let hint = format!("say which, e.g. {}:{}", self.path(), many[0]);
+                    Err(ReadError::new(ReadErrorKind::NoSuchKey, self.path(), message).with_hint(hint))
+                }
+            };
+        };
+        let (name, cycle) = match path.rsplit_once(';') {
+            Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
+            None => (path, None),
+        };
+        let keys = self.find(name)?.into_iter();
+        let found = keys
+            .filter(|key| self.is_tree(key) && cycle.is_none_or(|cycle| key.cycle == cycle))
+            .max_by_key(|key| key.cycle);
+        let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no tree {path:?}"));
+        Ok(Entry { path: name.to_string(), key: found.ok_or_else(missing)? })
+    }
+}
+
+/// What `work` makes of a file, or if its bytes seem wrong of the same file read anew.
+fn doubted<T>(file: &Arc<File>, work: impl Fn(&Arc<File>) -> Result<T>) -> Result<T> {
+    let error = match work(file) {
+        Err(error) if error.kind == ReadErrorKind::BadFile && !file.is_anew() => error,
+        done => return done,
+    };
+    // What is told is what was met first: a replica that cannot be reached says nothing about the bytes.
+    let again = || {
+        let anew = file.anew()?;
+        let done = work(&anew)?;
+        anew.settle();
+        Ok(done)
+    };
+    let done = again().map_err(|_: crate::error::ReadError| error)?;
+    note_wrong_bytes(file.store_name());
+    Ok(done)
+}
