@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,3 +91,36 @@ def test_of_many_ranges_of_a_far_file_all_are_asked_for_at_once(served: Served, 
     first_byte_ns = min(one["first_byte_ns"] for one in requests)
     assert len(requests) >= len(ranges)
     assert all(one["sent_ns"] < first_byte_ns for one in requests)
+
+
+def round_trips(requests: list[dict[str, Any]]) -> int:
+    """How many requests one after the other had to wait for the one before."""
+    count, waited_until_ns = 0, -1
+    for one in sorted(requests, key=lambda one: one["sent_ns"]):
+        if one["sent_ns"] >= waited_until_ns:
+            count += 1
+            also = [other["last_byte_ns"] for other in requests if other["sent_ns"] >= one["sent_ns"]]
+            waited_until_ns = min(also)
+    return count
+
+
+def test_metadata_of_a_far_file_that_do_not_lie_at_its_ends_take_one_more_round_trip(
+    served: Served, tmp_path: Path
+) -> None:
+    names = [f"b{number}" for number in range(400)]
+    with uproot.recreate(served.data / "scattered.root") as file:
+        tree = file.mktree("events", dict.fromkeys(names, "float64"))
+        for _ in range(2):
+            tree.extend({name: np.random.default_rng(1).random(1000) for name in names})
+    assert (served.data / "scattered.root").stat().st_size > 4 << 20
+    proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{served.xrootd.port}", "latency=100ms", None)
+    try:
+        with recording(tmp_path / "trace.parquet", "a test"):
+            source = Source(f"root://127.0.0.1:{proxy.port}//scattered.root", "events")
+            with ChunkStream([source], ["b7", "b300"], memory_limit="64 MB") as stream:
+                assert sum(len(chunk) for chunk in stream) == 2000
+    finally:
+        proxy.close()
+    requests = read_trace(tmp_path / "trace.parquet").rows_of("request").to_pylist()
+    # Both ends; the streamer infos and the tree; the baskets.
+    assert round_trips(requests) == 3

@@ -126,11 +126,11 @@ def held(first: int, then: int, since: int = 0) -> tuple[Hook, list[bytes]]:
 
 
 def test_a_server_is_asked_for_its_limits_together_with_the_first_open() -> None:
-    hook, due = held(QUERY, OPEN)
+    hook, due = held(OPEN, QUERY)
     with xrootd_script(CONTENT, hook) as (url, script, server):
         read_all(url)
         assert len(due) == 2
-        assert script.requests[:5] == [PROTOCOL, LOGIN, QUERY, OPEN, READV]
+        assert script.requests[:5] == [PROTOCOL, LOGIN, OPEN, QUERY, READV]
         assert server.connections == 1
 
 
@@ -155,12 +155,34 @@ def test_limits_that_come_after_the_open_are_waited_for_and_kept_to() -> None:
     assert asked == [2, 2, 2, 2]
 
 
-def test_a_server_is_told_who_we_are_at_once() -> None:
-    hook, due = held(PROTOCOL, LOGIN)
+def test_a_server_is_told_who_we_are_and_asked_for_the_file_at_once() -> None:
+    due: list[bytes] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code not in (PROTOCOL, LOGIN, OPEN):
+            return None
+        # None of the three is answered before all have come.
+        due.append(XrootdScript(CONTENT).good(stream, code, arguments, payload))
+        return b"".join(due) if code == OPEN else b""
+
     with xrootd_script(CONTENT, hook) as (url, _, server):
         read_all(url)
-        assert server.connections == 1
-        assert len(due) == 2
+        assert (len(due), server.connections) == (3, 1)
+
+
+def test_what_was_said_of_limits_holds_for_all_connections() -> None:
+    told: list[tuple[int, int]] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        told.append((number, code))
+        return b"hang up" if number == 0 and [code in READS for _, code in told].count(True) == 2 else None
+
+    with xrootd_script(CONTENT, hook) as (url, _, server):
+        store = Store(url)
+        assert store.read([(0, 5), (50, 5)])[0] == [CONTENT[:5], CONTENT[50:55]]
+        assert store.read([(0, 5), (50, 5)])[0] == [CONTENT[:5], CONTENT[50:55]]
+        assert server.connections == 2
+    assert [number for number, code in told if code == QUERY] == [0]
 
 
 @pytest.mark.parametrize("secret", ["", "?authz=Bearer%20abc"])
@@ -182,9 +204,10 @@ def test_a_server_that_wanted_no_proof_is_asked_for_the_file_at_once(secret: str
     with xrootd_script(CONTENT, hook) as (url, _, server):
         read_all(url + secret)
         assert server.connections == 2
-    assert first[:4] == [PROTOCOL, LOGIN, QUERY, OPEN]
     # A token waits until it is known that the server wants no TLS.
-    assert second[:4] == ([PROTOCOL, LOGIN, QUERY, OPEN] if secret else [PROTOCOL, LOGIN, OPEN, QUERY])
+    expected = [PROTOCOL, LOGIN, QUERY, OPEN] if secret else [PROTOCOL, LOGIN, OPEN, QUERY]
+    assert first[:4] == expected
+    assert second[:3] == [code for code in expected if code != QUERY]
 
 
 def test_a_server_that_wants_a_proof_by_now_is_asked_again() -> None:
@@ -204,7 +227,7 @@ def test_a_server_that_wants_a_proof_by_now_is_asked_again() -> None:
     with xrootd_script(CONTENT, hook) as (url, _, server):
         read_all(url)
         assert server.connections == 3
-    assert [code for number, code in told if number == 2][:5] == [PROTOCOL, LOGIN, AUTH, QUERY, OPEN]
+    assert [code for number, code in told if number == 2][:4] == [PROTOCOL, LOGIN, AUTH, OPEN]
 
 
 def test_an_open_that_came_too_early_is_repeated() -> None:
@@ -236,7 +259,9 @@ def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
     with xrootd_script(CONTENT, hook) as (url, script, server), pytest.raises(StorageError):
         # The script does no TLS, so it ends there: but what was said to it in plain was no more than before.
         read_all(url)
-    assert [code for number, code in told if number == 1] in ([PROTOCOL], [PROTOCOL, LOGIN], [PROTOCOL, LOGIN, OPEN])
+    assert [code for number, code in told if number == 1] in (
+        [PROTOCOL, LOGIN, OPEN, QUERY][:count] for count in range(1, 5)
+    )
     assert [code for number, code in told if number == 2][:1] == [PROTOCOL]
     assert LOGIN not in [code for number, code in told if number >= 2]
     assert server.connections >= 3

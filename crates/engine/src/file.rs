@@ -135,6 +135,9 @@ impl File {
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
         let keys = reader.until_known(|held| directories.keys_in("", held))?;
+        if !reads_baskets_alone(access) {
+            reader.read_beside(&header, &keys)?;
+        }
         let mut recovered_count = 0;
         let mut infos_at = if header.info_size == 0 { 0 } else { header.seek_info };
         if keys.is_empty() {
@@ -379,6 +382,29 @@ impl MetadataReader<'_> {
             Extent::Ends(tail) if size > head.length + tail => vec![head, ByteRange::new(size - tail, *tail)],
             _ => vec![ByteRange::new(0, size)],
         })
+    }
+
+    /// The trees' records with the streamer infos in one request, where these are not held: both will be wanted, and each
+    /// request takes a round trip. What is wrong with them is told by who decodes them.
+    fn read_beside(&mut self, header: &FileHeader, keys: &[TKey]) -> Result<()> {
+        let infos = ByteRange::new(header.seek_info, header.info_size);
+        let trees = keys.iter().filter(|key| matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD"));
+        let mut wanted: Vec<ByteRange> = std::iter::once(infos)
+            .chain(trees.map(|key| ByteRange::new(key.seek, key.size)))
+            .filter(|range| range.length > 0 && range.end().is_some_and(|end| end <= self.held.file_size()))
+            .filter(|range| self.held.share(range.offset, range.length).is_none())
+            .collect();
+        if wanted.first() != Some(&infos) || wanted.len() < 2 {
+            return Ok(());
+        }
+        wanted.sort_unstable_by_key(|range| (range.offset, range.length));
+        wanted.dedup();
+        let is_apart = wanted.windows(2).all(|pair| pair[0].end() <= Some(pair[1].offset));
+        let bytes = wanted.iter().map(|range| range.length).fold(0, u64::saturating_add);
+        if is_apart && bytes <= limits::TAIL_BYTES {
+            self.read(wanted)?;
+        }
+        Ok(())
     }
 
     fn read(&mut self, ranges: Vec<ByteRange>) -> Result<()> {

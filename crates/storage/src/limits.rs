@@ -24,8 +24,10 @@ pub const TREE_CACHE_BYTES: u64 = 30_000_000;
 /// Calls of which the shortest is taken for the round trip: enough to have a small one among them, few enough to see
 /// within seconds that a way has become longer.
 pub(crate) const LINK_SAMPLES: usize = 32;
-/// What takes less than a large request took the round trip, whatever the bandwidth.
-pub(crate) const LINK_BYTES_MIN: u64 = 2 << 20;
+/// While less is due it is not the link that is waited for.
+pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
+/// So many bytes that came while the link was full tell its bandwidth: those of a few requests.
+pub(crate) const LINK_BYTES_MIN: u64 = 8 << 20;
 /// What was longer ago says little about the bandwidth of now.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
 /// A shorter round trip is hidden behind decoding by one thread that runs ahead.
@@ -35,8 +37,8 @@ pub(crate) const AHEAD_ROUND_TRIP_MIN: Duration = Duration::from_micros(300);
 pub(crate) const EXPECTED_ROUND_TRIP: Duration = Duration::from_millis(30);
 /// Bytes that may be due at the least: two requests of the largest size, of which the next is on its way while one comes.
 pub(crate) const AHEAD_BYTES_MIN: u64 = 2 * MAX_JOINED_BYTES;
-/// The same while the bandwidth is not known: what fills a wide link between two continents for the first round trip.
-pub(crate) const AHEAD_BYTES_UNKNOWN: u64 = 32 << 20;
+/// The same while the bandwidth is not known: what fills 5 Gbit/s between two continents for the first round trip.
+pub(crate) const AHEAD_BYTES_UNKNOWN: u64 = 64 << 20;
 /// Requests that may be due to one storage element, as many as it may have connections of one process.
 pub(crate) const AHEAD_REQUESTS_MAX: usize = 64;
 /// Round trips until a small file is read of which a few branches are wanted: opened, its metadata, its baskets.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::{LINK_BYTES_MIN, LINK_MEMORY, LINK_SAMPLES};
+use crate::limits::{LINK_BYTES_MIN, LINK_FULL_BYTES, LINK_MEMORY, LINK_SAMPLES};
 use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
 /// A way to a storage element.
@@ -25,13 +25,14 @@ pub(crate) struct Meter(Mutex<State>, AtomicU64);
 struct State {
     /// What the last calls took.
     took: VecDeque<Duration>,
-    /// Calls that are due, and since when the number of bytes below counts.
-    due_count: usize,
-    due_since: Option<Instant>,
-    /// Of the last while: bytes, and the time in which some were due. Both fade.
+    /// Bytes that are due.
+    due_bytes: u64,
+    /// From when on they can have come, while so many are due that they fill a link.
+    full_since: Option<Instant>,
+    /// Of the last while: bytes that came, and the time, while so many were due. Both fade.
     bytes: f64,
     seconds: f64,
-    /// Bytes that came in all.
+    /// Such bytes in all.
     moved_bytes: u64,
 }
 
@@ -73,27 +74,22 @@ impl Meter {
         self.lock().took(took);
     }
 
-    fn begin(&self) -> Instant {
+    fn begin(&self, bytes: u64) -> Instant {
         let now = Instant::now();
-        let mut state = self.lock();
-        state.pass(now);
-        state.due_count += 1;
+        self.lock().begin(now, bytes);
         now
     }
 
-    fn end(&self, began: Instant, bytes: u64) {
+    fn end(&self, began: Instant, asked_bytes: u64, bytes: u64) {
         let now = Instant::now();
         let mut state = self.lock();
-        state.pass(now);
-        state.due_count = state.due_count.saturating_sub(1);
-        state.bytes += bytes as f64;
-        state.moved_bytes += bytes;
+        state.end(now, asked_bytes, bytes);
         state.took(now - began);
     }
 
     pub(crate) fn link(&self) -> Option<Link> {
         let state = self.lock();
-        let round_trip = *state.took.iter().min()?;
+        let round_trip = state.round_trip()?;
         let is_known = state.seconds > 0.0 && state.moved_bytes >= LINK_BYTES_MIN;
         let bytes_per_second = if is_known { state.bytes / state.seconds } else { 0.0 };
         Some(Link { round_trip, bytes_per_second })
@@ -108,15 +104,41 @@ impl State {
         self.took.push_back(took);
     }
 
-    /// Adds the time since the last change if something was due in it, and lets what is older fade.
+    fn round_trip(&self) -> Option<Duration> {
+        self.took.iter().min().copied()
+    }
+
+    fn begin(&mut self, now: Instant, bytes: u64) {
+        self.pass(now);
+        self.due_bytes = self.due_bytes.saturating_add(bytes);
+        if self.full_since.is_none() && self.due_bytes >= LINK_FULL_BYTES {
+            // The first of them travel for so long.
+            self.full_since = Some(now + self.round_trip().unwrap_or_default());
+        }
+    }
+
+    fn end(&mut self, now: Instant, asked_bytes: u64, bytes: u64) {
+        self.pass(now);
+        if self.full_since.is_some() {
+            self.bytes += bytes as f64;
+            self.moved_bytes += bytes;
+        }
+        self.due_bytes = self.due_bytes.saturating_sub(asked_bytes);
+        if self.due_bytes < LINK_FULL_BYTES {
+            self.full_since = None;
+        }
+    }
+
+    /// Adds the time since the last change if the link was full in it, and lets what is older fade. What comes while little
+    /// is due tells nothing of how much could.
     fn pass(&mut self, now: Instant) {
-        if let (Some(since), true) = (self.due_since, self.due_count > 0) {
+        if let Some(since) = self.full_since.filter(|since| *since < now) {
             let passed = (now - since).as_secs_f64();
             let kept = (-passed / LINK_MEMORY.as_secs_f64()).exp();
             self.bytes *= kept;
             self.seconds = self.seconds * kept + passed;
+            self.full_since = Some(now);
         }
-        self.due_since = Some(now);
     }
 }
 
@@ -148,9 +170,10 @@ impl Around for Measured {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        let began = self.meter.begin();
+        let asked_bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
+        let began = self.meter.begin(asked_bytes);
         let result = self.inner.read_ranges(reads);
-        self.meter.end(began, result.as_ref().map_or(0, |effort| effort.read_bytes));
+        self.meter.end(began, asked_bytes, result.as_ref().map_or(0, |effort| effort.read_bytes));
         result
     }
 }
@@ -171,32 +194,37 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bytes_tell_nothing_of_the_bandwidth() {
-        let meter = Meter::default();
-        let bandwidth = || meter.link().map(|link| link.bytes_per_second);
-        meter.end(meter.begin(), LINK_BYTES_MIN - 1);
-        assert_eq!(bandwidth(), Some(0.0));
-        let began = meter.begin();
-        std::thread::sleep(Duration::from_millis(2));
-        meter.end(began, 1);
-        assert!(bandwidth() > Some(0.0));
-    }
-
-    #[test]
-    fn bandwidth_counts_the_time_in_which_bytes_were_due_once() {
+    fn only_what_comes_while_the_link_is_full_tells_of_its_bandwidth() {
         let mut state = State::default();
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        state.pass(at(0));
-        state.due_count = 2;
-        state.pass(at(100));
-        state.bytes += 1e6;
-        state.due_count = 1;
-        state.pass(at(200));
-        state.bytes += 1e6;
-        state.due_count = 0;
+        state.took(Duration::from_millis(100));
+        // Requests for little, one after the other: their round trips are no bandwidth.
+        for number in 0..50 {
+            state.begin(at(100 * number), 1 << 20);
+            state.end(at(100 * number + 100), 1 << 20, 1 << 20);
+        }
+        assert_eq!((state.moved_bytes, state.seconds), (0, 0.0));
+        // 40 MB at 100 MB/s.
+        (0..10).for_each(|_| state.begin(at(6000), 4_000_000));
+        (1..=10).for_each(|number| state.end(at(6100 + 40 * number), 4_000_000, 4_000_000));
+        assert!((state.bytes / state.seconds / 1e8 - 1.0).abs() < 0.2, "{state:?}");
         // Nothing is due, so nobody waits.
-        state.pass(at(5000));
-        assert!((state.bytes / state.seconds - 1e7).abs() < 1e6, "{state:?}");
+        state.begin(at(9000), 1);
+        assert!((state.bytes / state.seconds / 1e8 - 1.0).abs() < 0.2, "{state:?}");
+    }
+
+    #[test]
+    fn the_bandwidth_of_a_wide_link_is_not_known_before_it_was_full_for_a_while() {
+        let meter = Meter::default();
+        meter.took(Duration::from_millis(1));
+        let bandwidth = || meter.link().map(|link| link.bytes_per_second);
+        let (mut began, half) = (Vec::new(), LINK_BYTES_MIN / 2);
+        (0..3).for_each(|_| began.push(meter.begin(half)));
+        std::thread::sleep(Duration::from_millis(5));
+        meter.end(began[0], half, half);
+        assert_eq!(bandwidth(), Some(0.0));
+        meter.end(began[1], half, half);
+        assert!(bandwidth() > Some(0.0));
     }
 }

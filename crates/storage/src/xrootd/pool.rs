@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::session::{Answer, Manner, Session};
+use super::session::{Acquaintance, Answer, Manner, Session};
 use super::wire::Request;
 use crate::fault::{Fault, Result};
 use crate::limits::{SESSIONS_MAX, SESSION_IDLE_MAX};
@@ -36,8 +36,8 @@ impl fmt::Display for Server {
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
-    /// As the last that was made showed it.
-    manner: Manner,
+    /// As those that were made showed it.
+    known: Acquaintance,
 }
 
 #[derive(Default)]
@@ -87,11 +87,11 @@ impl Pool {
             let found = has_file.or_else(|| sessions.idle.len().checked_sub(1));
             if found.is_some() || sessions.busy_count < SESSIONS_MAX {
                 sessions.busy_count += 1;
-                let manner = sessions.manner;
+                let known = sessions.known;
                 let idle = found.map(|index| sessions.idle.swap_remove(index));
                 drop(servers);
                 let mut taken = Taken { session: idle, server: server.clone(), pool: Arc::clone(self) };
-                let answer = taken.make_ready(file, open, settings, manner)?;
+                let answer = taken.make_ready(file, open, settings, known)?;
                 return Ok((taken, answer));
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -126,15 +126,18 @@ impl Taken {
         file: u64,
         mut open: Request,
         settings: &Settings,
-        manner: Manner,
+        mut known: Acquaintance,
     ) -> Result<Option<Answer>> {
         if let Some(session) = &mut self.session {
             session.wait_max = settings.wait_max;
             session.link.set_silence(settings.silence)?;
         } else {
-            let manner = if open.has_secrets() { manner.min(Manner::Known) } else { manner };
-            let (session, answer) = Session::start(&self.server, settings, manner, &mut open)?;
-            self.pool.lock().entry(self.server.clone()).or_default().manner = session.manner;
+            let is_new = known.manner.is_none();
+            if open.has_secrets() || is_new && open.has_query() {
+                known.manner = Some(known.manner.unwrap_or_default().min(Manner::Known));
+            }
+            let (session, answer) = Session::start(&self.server, settings, known, &mut open)?;
+            self.pool.lock().entry(self.server.clone()).or_default().known.manner = Some(session.manner);
             self.session = Some(session);
             if answer.is_some() {
                 return Ok(answer);
@@ -177,6 +180,7 @@ impl Drop for Taken {
         let mut servers = self.pool.lock();
         let sessions = servers.entry(self.server.clone()).or_default();
         sessions.busy_count = sessions.busy_count.saturating_sub(1);
+        sessions.known.takes = session.as_ref().and_then(Session::told_limits).or(sessions.known.takes);
         match session {
             Some(session) if !session.is_broken => sessions.idle.push(session),
             // What ended one connection has ended those that were idle meanwhile, most probably.

@@ -59,11 +59,27 @@ pub(super) struct Session {
 pub(super) enum Manner {
     /// Nothing: it wants TLS.
     Careful,
-    /// Who we are, as what most servers want is no more than the protocol's login in the clear.
-    #[default]
+    /// Who we are: it wants a proof of that.
     Known,
-    /// And what is asked for first, as it wanted no proof of who we are the last time.
+    /// And what is asked for first, as what most servers want is no more than the protocol's login in the clear.
+    #[default]
     Open,
+}
+
+/// What came of a login.
+enum Started {
+    /// The connection, and the answer to what was asked for early.
+    Ready(Box<Session>, Option<Answer>),
+    /// The server wants something before what was said early: it is to be connected to in this manner.
+    Again(Manner),
+}
+
+/// What is known of a server from its connections.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Acquaintance {
+    pub(super) manner: Option<Manner>,
+    /// What it takes in one request, if it has said so.
+    pub(super) takes: Option<Takes>,
 }
 
 /// What a server says to a request that has no data.
@@ -80,35 +96,42 @@ impl Session {
     pub(super) fn start(
         server: &Server,
         settings: &Settings,
-        manner: Manner,
+        known: Acquaintance,
         first: &mut Request,
     ) -> Result<(Self, Option<Answer>)> {
-        let manner = if server.secure { Manner::Careful } else { manner };
-        let over = |link| Self::over(link, settings.wait_max);
-        let session = over(Link::connect(server, settings)?);
-        match session.log_in(server, settings, manner, first) {
-            Ok(Some(started)) => Ok(started),
-            // It hangs up on who says more than it wants to hear.
-            Ok(None) | Err(Fault { kind: StorageErrorKind::Unreachable | StorageErrorKind::Protocol, .. })
-                if manner != Manner::Careful =>
-            {
-                let session = over(Link::connect(server, settings)?);
-                let started = session.log_in(server, settings, Manner::Careful, first)?;
-                started.ok_or_else(|| Fault::protocol(&server.to_string(), "another mind at each login"))
+        let mut manner = if server.secure { Manner::Careful } else { known.manner.unwrap_or_default() };
+        loop {
+            let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
+            if let Some(takes) = known.takes {
+                session.takes = takes;
             }
-            Ok(None) => Err(Fault::protocol(&server.to_string(), "a login of another kind")),
-            Err(fault) => Err(fault),
+            let is_known = known.takes.is_some();
+            let calmer = match session.log_in(server, settings, manner, is_known, first) {
+                Ok(Started::Ready(session, answer)) => return Ok((*session, answer)),
+                Ok(Started::Again(calmer)) => calmer,
+                // It hangs up on who says more than it wants to hear.
+                Err(Fault { kind: StorageErrorKind::Unreachable | StorageErrorKind::Protocol, .. })
+                    if manner != Manner::Careful =>
+                {
+                    Manner::Careful
+                }
+                Err(fault) => return Err(fault),
+            };
+            if calmer >= manner {
+                return Err(Fault::protocol(&server.to_string(), "another mind at each login"));
+            }
+            manner = calmer;
         }
     }
 
-    /// None if the server wants something before what was said early.
     fn log_in(
         mut self,
         server: &Server,
         settings: &Settings,
         manner: Manner,
+        knows_limits: bool,
         first: &mut Request,
-    ) -> Result<Option<(Self, Option<Answer>)>> {
+    ) -> Result<Started> {
         let session = &mut self;
         let deadline = Instant::now() + settings.patience(0);
         session.link.send(&wire::HANDSHAKE)?;
@@ -118,6 +141,10 @@ impl Session {
         let protocol_stream = session.send(&mut protocol)?;
         let early = if manner >= Manner::Known { Some(session.send(&mut login)?) } else { None };
         let asked = if manner == Manner::Open { Some(session.send(first)?) } else { None };
+        let asks_early = asked.is_some() && !knows_limits;
+        if asks_early {
+            session.ask_for_limits()?;
+        }
         let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
         let can = number(&session.done(can)?, 4)
             .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
@@ -128,7 +155,7 @@ impl Session {
             return Err(Fault::new(StorageErrorKind::Refused, reason));
         }
         if early.is_some() && !is_plain {
-            return Ok(None);
+            return Ok(Started::Again(Manner::Careful));
         }
         if can & flags::TLS_NOW != 0 || server.secure {
             session.link.secure(&server.host, deadline)?;
@@ -143,7 +170,7 @@ impl Session {
         let wanted = login.get(16..).unwrap_or_default();
         session.login = login.first_chunk().copied().unwrap_or_default();
         if asked.is_some() && !wanted.is_empty() {
-            return Ok(None);
+            return Ok(Started::Again(Manner::Known));
         }
         if !wanted.is_empty() {
             identify(session, server, wanted, deadline)?;
@@ -153,14 +180,26 @@ impl Session {
             (true, false) => Manner::Known,
             (false, _) => Manner::Careful,
         };
-        // Nobody waits for the answer before something is read: it comes with that to the open.
-        session.limits_due = Some(session.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
+        if !knows_limits && !asks_early {
+            session.ask_for_limits()?;
+        }
         let answer = match asked.map(|stream| session.answer_to(first, stream, deadline)) {
             Some(Err(fault)) if session.is_broken => return Err(fault),
             // It may only have come too early; if not, it is refused again.
             answer => answer.and_then(Result::ok),
         };
-        Ok(Some((self, answer)))
+        Ok(Started::Ready(Box::new(self), answer))
+    }
+
+    /// Asks how much the server takes. Nobody waits for the answer before something is read: it comes with that to the open.
+    fn ask_for_limits(&mut self) -> Result<()> {
+        self.limits_due = Some(self.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
+        Ok(())
+    }
+
+    /// What its server takes, once it has said so.
+    pub(super) fn told_limits(&self) -> Option<Takes> {
+        self.limits_due.is_none().then_some(self.takes)
     }
 
     fn over(link: Link, wait_max: Duration) -> Self {

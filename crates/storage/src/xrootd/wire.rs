@@ -200,6 +200,11 @@ impl Request {
         self.0.windows(6).any(|six| six.eq_ignore_ascii_case(b"authz="))
     }
 
+    /// Whether it has more in it than a path, of which nobody knows what that tells.
+    pub(super) fn has_query(&self) -> bool {
+        self.0.get(24..).is_some_and(|path| path.contains(&b'?'))
+    }
+
     /// How much may be answered that is no data.
     pub(super) fn answer_bytes_max(&self) -> usize {
         let code = self.0.get(2..4).unwrap_or_default();
