@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import subprocess
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.stores.conftest import Served
 from tests.stores.scripted_xrootd import QUERY, xrootd_script
 from tests.stores.servers import HTTP, Folder, Xrootd, free_port, hand_over, program
+from tests.stores.servers_s3 import Moto, set_s3
 
 from branchline._core import Store, take_troubles
 from branchline.errors import BranchlineError
@@ -21,6 +25,7 @@ CONTENT = random.Random(11).randbytes(300_000)
 # The same where it is read before and after the first server goes, and another behind that.
 OTHER = CONTENT[:-10] + b"0123456789"
 CHECKSUM = "xrootd.chksum adler32\n"
+MD5 = "xrootd.chksum md5\n"
 
 
 @contextmanager
@@ -39,14 +44,14 @@ def two_servers(
             stack.callback(servers[-1].kill)
             servers[-1].start()
             if more:
-                make_checksum(servers[-1])
+                make_checksum(servers[-1], more.split()[1])
         yield servers, ports
 
 
-def make_checksum(server: Xrootd) -> None:
+def make_checksum(server: Xrootd, kind: str) -> None:
     """The first time it reads all of the file for it."""
     query = [program("xrdfs"), f"127.0.0.1:{server.port}", "query", "checksum", "/f.bin"]
-    assert b"adler32" in subprocess.run(query, capture_output=True, check=True, timeout=60).stdout
+    assert kind.encode() in subprocess.run(query, capture_output=True, check=True, timeout=60).stdout
 
 
 def urls(kind: str, servers: list[Xrootd], ports: list[int]) -> str:
@@ -83,6 +88,76 @@ def test_a_replica_with_the_same_checksum_or_none_goes_on(more: str, served: Ser
             servers[0].kill()
             assert store.read([(5000, 1000)])[0] == [CONTENT[5000:6000]]
             servers[0].start()
+
+
+def put_in_parts(moto: Moto, key: str, content: bytes) -> None:
+    """Then its entity tag is no checksum of it."""
+    target = f"/{moto.bucket}/{key}"
+    begun = moto.request("POST", f"{target}?uploads").decode()
+    upload = begun.partition("<UploadId>")[2].partition("</UploadId>")[0]
+    moto.request("PUT", f"{target}?partNumber=1&uploadId={upload}", content)
+    part = f"<Part><PartNumber>1</PartNumber><ETag>{hashlib.md5(content).hexdigest()}</ETag></Part>"
+    done = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
+    moto.request("POST", f"{target}?uploadId={upload}", done.encode())
+
+
+def read_and_lose_the_first(moto: Moto, locations: str, key: str) -> list[bytes]:
+    def asked() -> int:
+        return sum(f"HEAD /{moto.bucket}/{key}" in one for one in moto.requests)
+
+    before = asked()
+    store = Store(locations)
+    assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+    end_s = time.monotonic() + 10
+    while asked() == before:
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    time.sleep(0.2)
+    moto.request("DELETE", f"/{moto.bucket}/{key}")
+    return store.read([(5000, 1000)])[0]
+
+
+def test_objects_of_s3_have_checksums(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_s3(monkeypatch, moto)
+    both = "s3://data/sums/one.bin | s3://data/sums/two.bin"
+    for put in (moto.put, partial(put_in_parts, moto)):
+        put("sums/one.bin", CONTENT)
+        put("sums/two.bin", CONTENT)
+        assert read_and_lose_the_first(moto, both, "sums/one.bin") == [CONTENT[5000:6000]]
+    moto.put("sums/one.bin", CONTENT)
+    moto.put("sums/two.bin", OTHER)
+    with pytest.raises(BranchlineError, match="another file than the one that was opened: its checksum is md5:"):
+        read_and_lose_the_first(moto, both, "sums/one.bin")
+    # A sum that was stored with the object is told where the entity tag is none.
+    for content, is_same in ((CONTENT, True), (OTHER, False)):
+        for name, one in (("one", CONTENT), ("two", content)):
+            sum_ = b64encode(hashlib.sha256(one).digest()).decode()
+            encrypted = {"x_amz_server_side_encryption": "aws:kms"}
+            told = {"x_amz_checksum_sha256": sum_, "x_amz_sdk_checksum_algorithm": "SHA256"}
+            moto.request("PUT", f"/data/sums/{name}.bin", one, **told, **encrypted)
+        if is_same:
+            assert read_and_lose_the_first(moto, both, "sums/one.bin") == [CONTENT[5000:6000]]
+        else:
+            with pytest.raises(BranchlineError, match="its checksum is sha256:"):
+                read_and_lose_the_first(moto, both, "sums/one.bin")
+
+
+@pytest.mark.parametrize("kind", ["root", "http"])
+def test_an_object_of_s3_is_compared_with_a_file_of_another_place(
+    kind: str, moto: Moto, served: Served, own_folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_s3(monkeypatch, moto)
+    key = f"sums/{kind}.bin"
+    moto.put(key, CONTENT)
+    with two_servers(own_folder, served.shim, OTHER, MD5) as (servers, ports):
+        same, other = urls(kind, servers, ports).split(" | ")
+        for second in (same, other):
+            moto.put(key, CONTENT)
+            if second is same:
+                assert read_and_lose_the_first(moto, f"s3://data/{key} | {second}", key) == [CONTENT[5000:6000]]
+            else:
+                with pytest.raises(BranchlineError, match="its checksum is md5:"):
+                    read_and_lose_the_first(moto, f"s3://data/{key} | {second}", key)
 
 
 def test_opening_asks_for_no_checksum_and_neither_does_a_file_that_is_alone() -> None:

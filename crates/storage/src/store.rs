@@ -20,10 +20,10 @@ pub trait Store: Send + Sync {
     /// is the same as before has the same bytes.
     fn identity(&self) -> Option<String>;
 
-    /// A checksum of the whole file and its kind, as `adler32:a1b2c3`, if the place has one to tell; asking for it takes
-    /// as long as the place likes.
-    fn checksum(&self) -> Option<String> {
-        None
+    /// Checksums of the whole file and their kinds, as `adler32:a1b2c3`, those that the place has to tell; asking for them
+    /// takes as long as the place likes.
+    fn checksums(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The gap up to which two ranges of the file are better read as one.
@@ -87,8 +87,8 @@ impl<T: Around> Store for T {
         self.inner().identity()
     }
 
-    fn checksum(&self) -> Option<String> {
-        self.inner().checksum()
+    fn checksums(&self) -> Vec<String> {
+        self.inner().checksums()
     }
 
     fn gap_bytes(&self) -> u64 {

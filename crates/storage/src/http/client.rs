@@ -143,7 +143,7 @@ impl Client {
             // XRootD up to 5.5 at least knows the names of headers only as they are written here.
             request = header_raw(request, name, value.as_bytes());
         }
-        for (name, value) in leave.headers(method, url)? {
+        for (name, value) in leave.headers(method, url, headers)? {
             request = header_raw(request, name, value.as_bytes());
         }
         Ok(request)

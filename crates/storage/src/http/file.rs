@@ -7,9 +7,10 @@ use std::vec::IntoIter;
 
 use branchline_trace::journal;
 
+use super::checksum::checksums;
 use super::client::{client, Answer, Ask, Client};
 use super::content_range::{range_header, ContentRange};
-use super::folder::{digest, last_modified};
+use super::folder::last_modified;
 use super::leave::Leave;
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
@@ -348,8 +349,8 @@ impl Store for HttpFile {
         entity.map(|entity| format!("{} {entity}", self.size_bytes))
     }
 
-    fn checksum(&self) -> Option<String> {
-        matches!(self.place.leave, Leave::Token(_)).then(|| digest(&self.client, &self.place, &self.settings)).flatten()
+    fn checksums(&self) -> Vec<String> {
+        checksums(&self.client, &self.place, &self.settings)
     }
 
     fn gap_bytes(&self) -> u64 {

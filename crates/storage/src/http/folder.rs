@@ -50,7 +50,7 @@ pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<FolderAnswer> 
     })
 }
 
-fn asked(
+pub(super) fn asked(
     client: &Client,
     place: &Place,
     method: &'static str,
@@ -88,42 +88,4 @@ pub(super) fn last_modified(client: &Client, place: &Place, settings: &Settings)
     let is_time =
         !found.is_empty() && found.len() < 64 && found.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     is_time.then(|| found.to_owned())
-}
-
-/// The checksum of a file and its kind, as `adler32:0a1b2c3d`, from a server that says one (RFC 3230).
-pub(super) fn digest(client: &Client, place: &Place, settings: &Settings) -> Option<String> {
-    let answer = asked(client, place, "HEAD", &[("Want-Digest", "adler32, crc32c;q=0.5, md5;q=0.3")], settings).ok()?;
-    if answer.status() != 200 {
-        return None;
-    }
-    let (kind, value) = answer.header("digest")?.split(',').next()?.trim().split_once('=')?;
-    checksum(kind, value)
-}
-
-/// As it is compared: kinds and hexadecimal digits in small letters, without zeros in front, which some leave out.
-pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
-    let (kind, value) = (kind.trim().to_ascii_lowercase(), value.trim());
-    let is_hexadecimal = value.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let value = match kind.as_str() {
-        "adler32" | "crc32" | "crc32c" if is_hexadecimal => {
-            value.to_ascii_lowercase().trim_start_matches('0').to_owned()
-        }
-        "md5" if is_hexadecimal && value.len() == 32 => value.to_ascii_lowercase(),
-        _ => return None,
-    };
-    Some(format!("{kind}:{value}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::checksum;
-
-    #[test]
-    fn checksums_are_compared_however_they_are_written() {
-        let adler = Some("adler32:a1b2c3".to_owned());
-        assert_eq!(checksum("ADLER32", "00A1B2C3"), adler);
-        assert_eq!(checksum("adler32", " a1b2c3 "), adler);
-        assert_eq!(checksum("md5", "xyz"), None);
-        assert_eq!(checksum("unixsum", "12"), None);
-    }
 }

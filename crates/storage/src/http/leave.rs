@@ -17,10 +17,15 @@ pub(crate) enum Leave {
 const LACKING: &[&str] = &["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "RequestTimeTooSkewed"];
 
 impl Leave {
-    /// The header lines for a request of `url`.
-    pub(super) fn headers(&self, method: &str, url: &str) -> Result<Vec<(&'static str, String)>> {
+    /// The header lines for a request of `url` that has these already.
+    pub(super) fn headers(
+        &self,
+        method: &str,
+        url: &str,
+        others: &[(&str, &str)],
+    ) -> Result<Vec<(&'static str, String)>> {
         match self {
-            Self::Signature(signer) => Ok(signer.headers(method)),
+            Self::Signature(signer) => Ok(signer.headers(method, others)),
             Self::Token(host) => {
                 let parsed = Url::parse(url)?;
                 // Over a connection that others can listen to, a token would soon be theirs.

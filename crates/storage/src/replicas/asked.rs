@@ -1,4 +1,4 @@
-//! The checksum of a file, asked for in the background.
+//! The checksums of a file, asked for in the background.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::Store;
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     last: Mutex<Option<Instant>>,
-    told: Arc<OnceLock<String>>,
+    told: Arc<OnceLock<Vec<String>>>,
 }
 
 impl Asked {
@@ -24,9 +24,10 @@ impl Asked {
         *last = Some(Instant::now());
         let (store, told) = (Arc::clone(store), Arc::clone(&self.told));
         let ask = move || {
-            if let Some(checksum) = store.checksum() {
+            let checksums = store.checksums();
+            if !checksums.is_empty() {
                 // Another thread may have been told the same.
-                let _ = told.set(checksum);
+                let _ = told.set(checksums);
             }
         };
         // Without a thread nothing is told.
@@ -34,7 +35,7 @@ impl Asked {
     }
 
     /// What was told until now.
-    pub(super) fn told(&self) -> Option<String> {
-        self.told.get().cloned()
+    pub(super) fn told(&self) -> &[String] {
+        self.told.get().map_or(&[], Vec::as_slice)
     }
 }

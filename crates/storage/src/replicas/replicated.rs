@@ -39,8 +39,8 @@ pub(crate) struct Replicated {
     name: String,
     /// Of the replica that was opened, when it is asked for.
     identity: OnceLock<Option<String>>,
-    /// The checksum of the whole file as its first place tells it, for which nobody waits before another is opened.
-    checksum: Asked,
+    /// The checksums of the whole file as its first place tells them, for which nobody waits before another is opened.
+    checksums: Asked,
     gap_bytes: u64,
     size_bytes: u64,
     replicas: Vec<Replica>,
@@ -87,7 +87,7 @@ impl Replicated {
             path,
             name: String::new(),
             identity: OnceLock::new(),
-            checksum: Asked::default(),
+            checksums: Asked::default(),
             gap_bytes: 0,
             size_bytes: 0,
             replicas: locations.iter().map(replica).collect(),
@@ -276,12 +276,16 @@ impl Replicated {
 
     /// Whether both places tell a checksum of the same kind, and not the same.
     fn has_another_checksum(&self, store: &Arc<dyn Store>) -> Option<String> {
-        let ours = self.checksum.told()?;
+        let ours = self.checksums.told();
+        if ours.is_empty() {
+            return None;
+        }
         let other = Arc::clone(store);
-        let theirs = within(CHECKSUM_WAIT, move || other.checksum()).ok()??;
-        let (ours_kind, theirs_kind) = (ours.split(':').next(), theirs.split(':').next());
-        let differs = ours_kind == theirs_kind && ours != theirs;
-        differs.then(|| format!("its checksum is {theirs}, that of the one at {} is {ours}", self.name))
+        let theirs = within(CHECKSUM_WAIT, move || other.checksums()).ok()?;
+        let kind = |checksum: &str| checksum.split(':').next().map(str::to_owned);
+        let pairs = theirs.iter().flat_map(|their| ours.iter().map(move |our| (their, our)));
+        let (their, our) = pairs.into_iter().find(|(their, our)| kind(their) == kind(our) && their != our)?;
+        Some(format!("its checksum is {their}, that of the one at {} is {our}", self.name))
     }
 
     /// Reads from one replica, and gives it up where another could do better.
@@ -303,7 +307,7 @@ impl Replicated {
         self.samples.add(reads);
         // In the background, for the time when the replica is left.
         if let Some(first) = &self.first {
-            self.checksum.ask(first);
+            self.checksums.ask(first);
         }
         Ok(effort)
     }
@@ -342,8 +346,8 @@ impl Store for Replicated {
         self.identity.get_or_init(|| self.first.as_ref().and_then(|store| store.identity())).clone()
     }
 
-    fn checksum(&self) -> Option<String> {
-        self.checksum.told()
+    fn checksums(&self) -> Vec<String> {
+        self.checksums.told().to_vec()
     }
 
     fn gap_bytes(&self) -> u64 {

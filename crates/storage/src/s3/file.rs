@@ -34,10 +34,10 @@ impl Signer {
         self.query.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
     }
 
-    /// The header lines of a request that is made now; none without keys.
-    pub(crate) fn headers(&self, method: &str) -> Vec<(&'static str, String)> {
+    /// The header lines of a request that is made now and has others; none without keys.
+    pub(crate) fn headers(&self, method: &str, others: &[(&str, &str)]) -> Vec<(&'static str, String)> {
         let Some(keys) = &self.keys else { return Vec::new() };
-        let request = Request { method, host: &self.host, path: &self.path, query: &self.pairs() };
+        let request = Request { method, host: &self.host, path: &self.path, query: &self.pairs(), headers: others };
         signed(&request, keys, &self.region, SystemTime::now())
     }
 

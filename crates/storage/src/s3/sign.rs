@@ -28,21 +28,25 @@ pub(super) struct Request<'a> {
     pub(super) path: &'a str,
     /// Names and values, not encoded.
     pub(super) query: &'a [(&'a str, &'a str)],
+    /// Header lines that it has already, of which those of Amazon's own are signed. Their names are in small letters.
+    pub(super) headers: &'a [(&'a str, &'a str)],
 }
 
 /// The header lines with which `request` is made: at the time `now`, in a region.
 pub(super) fn signed(request: &Request<'_>, keys: &Keys, region: &str, now: SystemTime) -> Vec<(&'static str, String)> {
     let time = stamp(now);
     let date = &time[..8];
-    // In the order of their names, as they are signed.
-    let mut headers = vec![("host", request.host.to_owned()), ("x-amz-content-sha256", NO_BODY.to_owned())];
-    headers.push(("x-amz-date", time.clone()));
+    let mut headers = vec![("x-amz-content-sha256", NO_BODY.to_owned()), ("x-amz-date", time.clone())];
     if let Some(token) = &keys.session_token {
         headers.push(("x-amz-security-token", token.clone()));
     }
-    let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+    let mut all = vec![("host", request.host)];
+    all.extend(request.headers.iter().filter(|(name, _)| name.starts_with("x-amz-")));
+    all.extend(headers.iter().map(|(name, value)| (*name, value.as_str())));
+    all.sort_unstable();
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
     let names = names.join(";");
-    let lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    let lines: String = all.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
     let query = encoded_query(request.query);
     let canonical = format!("{}\n{}\n{query}\n{lines}\n{names}\n{NO_BODY}", request.method, request.path);
     let scope = format!("{date}/{region}/s3/aws4_request");
@@ -52,7 +56,6 @@ pub(super) fn signed(request: &Request<'_>, keys: &Keys, region: &str, now: Syst
         .fold(format!("AWS4{}", keys.secret).into_bytes(), |key, part| mac(&key, part)));
     let authorization =
         format!("{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", keys.id);
-    headers.remove(0);
     headers.push(("authorization", authorization));
     headers
 }
@@ -136,7 +139,8 @@ mod tests {
     #[test]
     fn a_request_of_the_reference_gets_the_signature_of_the_reference() {
         let query = [("prefix", "J"), ("max-keys", "2")];
-        let request = Request { method: "GET", host: "examplebucket.s3.amazonaws.com", path: "/", query: &query };
+        let request =
+            Request { method: "GET", host: "examplebucket.s3.amazonaws.com", path: "/", query: &query, headers: &[] };
         let headers = signed(&request, &keys(), "us-east-1", then());
         assert_eq!(signature(&headers), "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
         let names: Vec<_> = headers.iter().map(|(name, _)| *name).collect();
@@ -146,21 +150,23 @@ mod tests {
     /// "GET Bucket Lifecycle" of the same: a name without a value.
     #[test]
     fn a_name_without_a_value_is_signed_too() {
+        let query = [("lifecycle", "")];
         let request =
-            Request { method: "GET", host: "examplebucket.s3.amazonaws.com", path: "/", query: &[("lifecycle", "")] };
+            Request { method: "GET", host: "examplebucket.s3.amazonaws.com", path: "/", query: &query, headers: &[] };
         let headers = signed(&request, &keys(), "us-east-1", then());
         assert_eq!(signature(&headers), "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
     }
 
     #[test]
-    fn a_token_of_a_session_is_sent_and_signed() {
+    fn a_token_of_a_session_is_sent_and_signed_and_so_are_other_lines_of_amazons() {
         let keys = Keys { session_token: Some("lent".to_owned()), ..keys() };
-        let request = Request { method: "GET", host: "h", path: "/", query: &[] };
+        let others = [("x-amz-checksum-mode", "ENABLED"), ("Range", "bytes=0-0")];
+        let request = Request { method: "GET", host: "h", path: "/", query: &[], headers: &others };
         let headers = signed(&request, &keys, "r", then());
         assert!(headers.contains(&("x-amz-security-token", "lent".to_owned())));
-        assert!(headers
-            .iter()
-            .any(|(_, line)| line.contains("SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token")));
+        let names = "SignedHeaders=host;x-amz-checksum-mode;x-amz-content-sha256;x-amz-date;x-amz-security-token,";
+        assert!(headers.iter().any(|(_, line)| line.contains(names)));
+        assert!(!headers.iter().any(|(name, _)| *name == "x-amz-checksum-mode"));
     }
 
     #[test]

@@ -181,9 +181,9 @@ impl Store for XrootdFile {
         Some(format!("{} {version}", self.size_bytes))
     }
 
-    fn checksum(&self) -> Option<String> {
+    fn checksums(&self) -> Vec<String> {
         let Place { server, target, .. } = self.place();
-        checksum_at(&server, &target, &self.settings)
+        checksum_at(&server, &target, &self.settings).into_iter().collect()
     }
 
     fn gap_bytes(&self) -> u64 {
