@@ -71,7 +71,7 @@ pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
 /// The bytes of a text of RFC 4648, 4.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if text.len() % 4 != 0 || text.len() > 64 {
+    if !text.len().is_multiple_of(4) || text.len() > 64 {
         return None;
     }
     let bare = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
