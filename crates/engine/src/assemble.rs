@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::layout::Layout;
+use branchline_trace::journal;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Making, Reporter, Target};
@@ -23,6 +24,7 @@ struct Fetched {
     basket_start: u64,
     entries_count: u64,
     entries: Range<usize>,
+    place: Option<(u64, u64)>,
 }
 
 impl Fetched {
@@ -38,8 +40,10 @@ impl Fetched {
             scratch: self.source.scratch(&chunk.tree, self.entries_count),
             source: self.source,
             basket: self.basket,
+            basket_start: self.basket_start,
             entries_count: self.entries_count,
             entries: self.entries,
+            place: self.place,
             target,
             at_work: None,
         }
@@ -57,7 +61,8 @@ pub(crate) fn assemble(
     let mut counters = Counters::new(room, chunk, columns.clone(), needed, &sources);
     let mut by_column: Vec<Vec<Fetched>> = columns.clone().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
-        let basket = chunk.tree.basket_entries(chunk.columns[one.column], one.basket);
+        let branch = chunk.columns[one.column];
+        let basket = chunk.tree.basket_entries(branch, one.basket);
         let start = chunk.entries.start.max(basket.start) - basket.start;
         let stop = chunk.entries.end.min(basket.end) - basket.start;
         by_column[one.column - columns.start].push(Fetched {
@@ -66,6 +71,7 @@ pub(crate) fn assemble(
             basket_start: basket.start,
             entries_count: basket.end - basket.start,
             entries: start as usize..stop as usize,
+            place: journal::is_on().then(|| chunk.tree.basket_place(branch, one.basket)).flatten(),
         });
     }
     let mut tasks = Vec::with_capacity(needed.len());

@@ -74,10 +74,10 @@ fn tell_pages(task: &Task, pages: &[(usize, Locator)]) {
         journal::used_page(&journal::UsedPage {
             file: tree.home(index).path(),
             tree: tree.path(),
-            branch: tree.branch_path(index),
+            branch: (tree.told_branches(), index),
             column: *column,
             cluster: task.basket,
-            entries: tree.basket_entries(index, task.basket),
+            entries: task.basket_start..task.basket_start + task.entries_count,
             place: (page.offset, page.size),
         });
     }

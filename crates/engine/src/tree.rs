@@ -9,6 +9,7 @@ use branchline_format::directory::Entry;
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::ntuple::form::Form;
 use branchline_format::tree::TTree;
+use branchline_trace::journal;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
@@ -27,6 +28,8 @@ pub struct Tree {
     content: Content,
     /// Filled when a branch is looked for the first time: whoever reads all of them looks for none.
     index_by_path: OnceLock<HashMap<String, usize>>,
+    /// Filled when the first basket is told to a trace.
+    told_branches: OnceLock<journal::Branches>,
 }
 
 /// What a tree is in its file.
@@ -82,7 +85,7 @@ impl Shape<'_> {
 impl Tree {
     pub(crate) fn new(file: Arc<File>, entry: Entry, content: Content) -> Self {
         let (path, cycle, offset) = (entry.path, entry.key.cycle, entry.key.seek);
-        Self { file, path, cycle, offset, content, index_by_path: OnceLock::new() }
+        Self { file, path, cycle, offset, content, index_by_path: OnceLock::new(), told_branches: OnceLock::new() }
     }
 
     /// The file that it is in.
@@ -135,6 +138,12 @@ impl Tree {
             Content::Tree { meta, .. } => &meta.branches[index].path,
             Content::Ntuple(ntuple) => &ntuple.branches[index].path,
         }
+    }
+
+    /// Its branches for a trace.
+    pub(crate) fn told_branches(&self) -> &journal::Branches {
+        let paths = || (0..self.branches_count()).map(|index| self.branch_path(index));
+        self.told_branches.get_or_init(|| journal::Branches::of(paths()))
     }
 
     /// What stands between the names of a path.

@@ -36,10 +36,13 @@ pub(crate) struct Task {
     pub(crate) column: usize,
     /// Index of the basket in its branch.
     pub(crate) basket: usize,
-    /// Entries in the basket as the branch says.
+    /// Its first entry, and how many it has, as the branch says.
+    pub(crate) basket_start: u64,
     pub(crate) entries_count: u64,
     /// Those of them that belong to the chunk.
     pub(crate) entries: Range<usize>,
+    /// Where it lies in its file, where a trace wants to know it.
+    pub(crate) place: Option<(u64, u64)>,
     /// What decompressing it takes.
     pub(crate) scratch: ScratchBytes,
     pub(crate) reporter: Reporter,
@@ -157,10 +160,10 @@ fn tell_used(task: &Task, effort: &Effort) {
     journal::used(&journal::Used {
         file: tree.home(index).path(),
         tree: tree.path(),
-        branch: tree.branch_path(index),
+        branch: (tree.told_branches(), index),
         basket: task.basket,
-        entries: tree.basket_entries(index, task.basket),
-        place: tree.basket_place(index, task.basket),
+        entries: task.basket_start..task.basket_start + task.entries_count,
+        place: task.place,
         decompress_ns: effort.decompress_ns,
         decode_ns: effort.decode_ns,
     });

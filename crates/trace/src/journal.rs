@@ -5,11 +5,14 @@
 //!
 //! `records` says what the file looks like. Times in it are nanoseconds since 1970.
 
+mod alike;
 mod forks;
 mod names;
 mod records;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub use alike::Branches;
 use names::{Known, Names};
 use records::{Buffer, BUFFER_MAX};
 
@@ -58,12 +62,21 @@ struct Journal {
     start: Instant,
     start_ns: u64,
     names: Mutex<Names>,
+    /// Branches of trees that were told of, those of the last tree first.
+    branches: Mutex<VecDeque<Branches>>,
     /// Those of all threads that told something.
     buffers: Mutex<Vec<Arc<Mutex<Buffer>>>>,
-    output: Mutex<File>,
+    output: Mutex<Output>,
     sleep: Mutex<()>,
     woken: Condvar,
     is_ended: AtomicBool,
+}
+
+/// The file, and memory for what is on its way there, which is not asked for anew each time.
+struct Output {
+    file: File,
+    bytes: Vec<u8>,
+    behind: Vec<u8>,
 }
 
 /// What a thread has of a journal: its buffer, and the numbers of texts that it told before.
@@ -92,8 +105,9 @@ pub fn begin(folder: &Path) -> io::Result<()> {
         start: Instant::now(),
         start_ns,
         names: Mutex::default(),
+        branches: Mutex::default(),
         buffers: Mutex::default(),
-        output: Mutex::new(file),
+        output: Mutex::new(Output { file, bytes: Vec::new(), behind: Vec::new() }),
         sleep: Mutex::default(),
         woken: Condvar::new(),
         is_ended: AtomicBool::new(false),
@@ -203,6 +217,11 @@ impl Own {
         self.known.number(place, text, &self.journal.names)
     }
 
+    /// The number of the path of a branch.
+    fn branch(&mut self, (branches, index): (&Branches, usize)) -> u32 {
+        branches.number(index, &self.journal)
+    }
+
     /// Tells something; who fills the buffer writes it.
     fn tell(&mut self, put: impl FnOnce(&mut Buffer)) {
         let mut buffer = locked(&self.buffer);
@@ -222,15 +241,15 @@ impl Journal {
     /// Writes what is in some buffers, behind the texts that it names: these were there before it.
     fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
         let mut output = locked(&self.output);
-        let mut behind = Vec::new();
-        buffers.iter().for_each(|buffer| locked(buffer).take(&mut behind));
-        let mut bytes = Vec::new();
-        locked(&self.names).take(&mut bytes);
-        if behind.is_empty() && bytes.is_empty() {
+        let Output { file, bytes, behind } = &mut *output;
+        bytes.clear();
+        buffers.iter().for_each(|buffer| locked(buffer).take(behind));
+        locked(&self.names).take(bytes);
+        bytes.append(behind);
+        if bytes.is_empty() {
             return Ok(());
         }
-        bytes.append(&mut behind);
-        output.write_all(&bytes)
+        file.write_all(bytes)
     }
 
     /// Writes what all threads told, and forgets those that ended.
@@ -262,10 +281,9 @@ const WHAT: usize = 2;
 const OUTCOME: usize = 3;
 const WAGON_NAME: usize = 4;
 const TREE: usize = 5;
-const BRANCH: usize = 6;
+const KINDS: usize = 6;
 /// What becomes of a request of which nothing is told.
-const FAILED: usize = 7;
-const KINDS: usize = 8;
+const FAILED: &str = "failed";
 
 /// A request on its way; what becomes of it is told when it is dropped. Texts are numbers in the journal.
 pub struct Request {
@@ -274,7 +292,7 @@ pub struct Request {
     store: u32,
     what: u32,
     wagon: u32,
-    outcome: u32,
+    outcome: Cow<'static, str>,
     /// The first range, and the others.
     span: Span,
     more: Vec<Span>,
@@ -296,7 +314,7 @@ pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iter
             store: own.name(STORE, store),
             what: own.name(WHAT, what),
             wagon: WAGON.with(|wagon| own.name(WAGON_NAME, &wagon.borrow())),
-            outcome: own.name(FAILED, "failed"),
+            outcome: Cow::Borrowed(FAILED),
             span: spans.next().unwrap_or_default(),
             more: spans.collect(),
             connection: 0,
@@ -326,10 +344,8 @@ impl Request {
     }
 
     /// What became of it, other than "failed".
-    pub fn ended(&mut self, outcome: &str) {
-        if let Some(number) = with_own(|own| own.name(OUTCOME, outcome)) {
-            self.outcome = number;
-        }
+    pub fn ended(&mut self, outcome: impl Into<Cow<'static, str>>) {
+        self.outcome = outcome.into();
     }
 }
 
@@ -341,11 +357,12 @@ impl Drop for Request {
             if own.journal.number != self.journal {
                 return;
             }
+            let outcome = own.name(OUTCOME, &self.outcome);
             let journal = &*own.journal;
             let asked = self.more.iter().fold(self.span.1, |sum, (_, length)| sum.saturating_add(*length));
             let told = records::Request {
                 number: NEXT_REQUEST.fetch_add(1, Ordering::Relaxed),
-                texts: [self.file, self.store, self.what, self.outcome, self.wagon],
+                texts: [self.file, self.store, self.what, outcome, self.wagon],
                 connection: self.connection,
                 attempt: self.attempt,
                 offset: self.span.0,
@@ -411,8 +428,8 @@ pub struct Used<'a> {
     pub file: &'a str,
     /// The tree.
     pub tree: &'a str,
-    /// The branch.
-    pub branch: &'a str,
+    /// The branches of the tree, and which of them it is.
+    pub branch: (&'a Branches, usize),
     /// The number of the basket in its branch.
     pub basket: usize,
     /// Its entries.
@@ -431,7 +448,7 @@ pub fn used(one: &Used<'_>) {
         let end = own.journal.ns(Instant::now());
         // No basket lies at 0, where the header is.
         let (offset, size) = one.place.unwrap_or_default();
-        let texts = [own.name(FILE, one.file), own.name(TREE, one.tree), own.name(BRANCH, one.branch)];
+        let texts = [own.name(FILE, one.file), own.name(TREE, one.tree), own.branch(one.branch)];
         let basket = one.basket as u32;
         let numbers = [one.entries.start, one.entries.end, offset, size, end, one.decompress_ns, one.decode_ns];
         own.tell(|buffer| buffer.put_used(texts, basket, numbers));
@@ -444,8 +461,8 @@ pub struct UsedPage<'a> {
     pub file: &'a str,
     /// The tree.
     pub tree: &'a str,
-    /// The field.
-    pub branch: &'a str,
+    /// The fields of the tree, and which of them it is.
+    pub branch: (&'a Branches, usize),
     /// The column that it is of.
     pub column: usize,
     /// The cluster.
@@ -460,7 +477,7 @@ pub struct UsedPage<'a> {
 pub fn used_page(one: &UsedPage<'_>) {
     with_own(|own| {
         let end = own.journal.ns(Instant::now());
-        let texts = [own.name(FILE, one.file), own.name(TREE, one.tree), own.name(BRANCH, one.branch)];
+        let texts = [own.name(FILE, one.file), own.name(TREE, one.tree), own.branch(one.branch)];
         let numbers = [one.entries.start, one.entries.end, one.place.0, one.place.1, end];
         own.tell(|buffer| buffer.put_page(texts, one.column as u32, one.cluster as u32, numbers));
     });

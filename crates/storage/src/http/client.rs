@@ -182,7 +182,7 @@ impl Client {
         if let Some(told) = &mut told {
             told.first_byte();
             let status = response.status();
-            told.ended(if status.is_success() { "ok" } else { status.as_str() });
+            told.ended(if status.is_success() { "ok".to_owned() } else { status.as_str().to_owned() });
         }
         Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), told })
     }

@@ -292,7 +292,7 @@ impl LocalFile {
                 told.got(count as u64);
                 told.ended(if count > 0 { "ok" } else { "end of file" });
             }
-            Err(error) => told.ended(&error.to_string()),
+            Err(error) => told.ended(error.to_string()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::{locked, records, BRANCH, KINDS};
+use super::{locked, records, KINDS};
 
 /// Texts that a thread knows the numbers of at most; one that meets more forgets them and asks anew.
 const KNOWN_MAX: usize = 16_384;
@@ -16,7 +16,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    fn number(&mut self, text: &str) -> u32 {
+    /// The number of a text, which is told if it is new.
+    pub(super) fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
@@ -41,10 +42,6 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn number(&mut self, kind: usize, text: &str, names: &Mutex<Names>) -> u32 {
-        // Branches follow one another, and none is the one before.
-        if kind == BRANCH {
-            return self.looked_up(text, names);
-        }
         match &self.last[kind] {
             Some((last, number)) if **last == *text => *number,
             _ => {
