@@ -46,6 +46,7 @@ class Size:
     storages: int
     large_file_bytes: int
     esd_files: int
+    tracing_pairs: int
 
 
 FULL = Size(
@@ -62,6 +63,7 @@ FULL = Size(
     storages=5,
     large_file_bytes=500_000_000,
     esd_files=20,
+    tracing_pairs=170,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -78,6 +80,7 @@ QUICK = Size(
     storages=3,
     large_file_bytes=20_000_000,
     esd_files=2,
+    tracing_pairs=2,
 )
 
 
@@ -194,7 +197,7 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
     if "tracing" in chosen:
         from benches.tracing_cost import tracing_page
 
-        pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, repeats or 5 * size.split_repeats, say)
+        pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, repeats or size.tracing_pairs, say)
     for name, (page, rows) in pages.items():
         write_results(results, name, page, [], [])
         (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")

@@ -9,7 +9,7 @@ use super::Span;
 
 /// A thread writes its buffer when it has so many bytes: some hundred records, so that memory is bounded and a call of
 /// the system is shared by many.
-pub(super) const BUFFER_MAX: usize = 64 << 10;
+pub(super) const BUFFER_MAX: usize = 32 << 10;
 
 const MAGIC: &[u8; 8] = b"BLJOURN2";
 /// A text: its number (4), its length (4), and its bytes.

@@ -1,6 +1,8 @@
 //! What is told is written, whole and once.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashMap;
+
 use super::*;
 
 /// The records of each kind in a journal: letter and bytes of each block.
@@ -24,6 +26,36 @@ fn bytes_of(blocks: &[(u8, Vec<u8>)], letter: u8) -> usize {
     blocks.iter().filter(|(own, _)| *own == letter).map(|(_, bytes)| bytes.len()).sum()
 }
 
+fn records_of(blocks: &[(u8, Vec<u8>)], letter: u8, bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+    let all: Vec<u8> = blocks.iter().filter(|(own, _)| *own == letter).flat_map(|(_, bytes)| bytes.clone()).collect();
+    all.chunks_exact(bytes).map(<[u8]>::to_vec).collect::<Vec<_>>().into_iter()
+}
+
+fn word(record: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(record[at..at + 4].try_into().unwrap())
+}
+
+/// The texts of a journal by their numbers.
+fn names_in(blocks: &[(u8, Vec<u8>)]) -> HashMap<u32, String> {
+    let mut found = HashMap::new();
+    for (_, block) in blocks.iter().filter(|(letter, _)| *letter == b'N') {
+        let mut rest = &block[..];
+        while !rest.is_empty() {
+            let length = word(rest, 4) as usize;
+            let text = String::from_utf8(rest[8..8 + length].to_vec()).unwrap();
+            assert!(found.insert(word(rest, 0), text).is_none());
+            rest = &rest[8 + length..];
+        }
+    }
+    found
+}
+
+fn tell_used(branch: (&Branches, usize)) {
+    let (file, tree, basket, entries, place) = ("a.root", "t", 0, 0..10, Some((100, 50)));
+    used(&Used { file, tree, branch, basket, entries, place, decompress_ns: 1, decode_ns: 1 });
+}
+
+const PATHS: [&str; 3] = ["px", "py", "pz"];
 const REQUESTS_EACH: u32 = 20_000;
 
 /// One test for all, as there is one journal in a process.
@@ -32,6 +64,7 @@ fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
     let folder = std::env::temp_dir().join(format!("branchline-journal-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     assert!(request("read", "a.root", "local", [(0, 5)].into_iter()).is_none());
+    let early = Branches::of(PATHS.into_iter());
     begin(&folder).unwrap();
     let mut one = request("read", "a.root", "local", [(7, 5), (20, 6)].into_iter()).unwrap();
     one.got(11);
@@ -40,6 +73,11 @@ fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
     // Without an end it failed.
     drop(request("read", "a.root", "local", [(1, 1)].into_iter()));
     did("wait", "", Instant::now());
+    let alike = [Branches::of(PATHS.into_iter()), Branches::of(PATHS.into_iter())];
+    let other = Branches::of(["px", "pzz"].into_iter());
+    for (branches, index) in [(&early, 0), (&alike[0], 1), (&alike[1], 2), (&other, 0), (&other, 1), (&alike[0], 0)] {
+        tell_used((branches, index));
+    }
     let threads: Vec<_> = (0..4)
         .map(|_| {
             std::thread::spawn(|| {
@@ -64,8 +102,11 @@ fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
     assert_eq!(bytes_of(&blocks, b'R'), 88 * (2 + 4 * REQUESTS_EACH as usize));
     assert_eq!(bytes_of(&blocks, b'P'), 2 * 20);
     assert_eq!(bytes_of(&blocks, b'W'), 24);
-    let names: Vec<u8> =
-        blocks.iter().filter(|(letter, _)| *letter == b'N').flat_map(|(_, bytes)| bytes.clone()).collect();
-    assert_eq!(names.windows(6).filter(|text| text == b"c.root").count(), 1);
+    let names = names_in(&blocks);
+    let used = records_of(&blocks, b'U', 72).map(|record| names[&word(&record, 8)].clone()).collect::<Vec<_>>();
+    assert_eq!(used, ["px", "py", "pz", "px", "pzz", "px"]);
+    // Each text is told once.
+    assert_eq!(names.values().filter(|text| *text == "c.root").count(), 1);
+    assert_eq!(names.values().filter(|text| *text == "px").count(), 1);
     assert_eq!(blocks[0].0, b'N');
 }
