@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
 from benches.data import SPLIT_TREE, TREE, collisions, shared_folder, split_object_files
 from benches.places import served
 from benches.rounds import Spread
