@@ -19,7 +19,8 @@ from benches.places import served
 from benches.rounds import Spread
 from benches.tables import opening, spread, table
 
-#: A pass reads the files so often that it takes about so long: the shorter, the more alike is what disturbs both of a pair.
+#: A pass reads the files so often that it takes about so long: short, as what disturbs one of a pair then mostly
+#: disturbs the other.
 PASS_S = 0.12
 #: How often pairs are drawn for the interval of a median, and what part of the medians drawn is in it.
 DRAWS, CONFIDENCE = 2000, 0.95
@@ -142,10 +143,11 @@ def tracing_page(
     head = ["read", "with a trace ms", "without ms", "cost", "of processor time", "fastest passes", "kB told"]
     lines += [table(head, [row_of(row) for row in rows]), ""]
     lines += [
-        "Each pass reads its files as often as takes 120 ms, all from the page cache, and a pair is one pass with a trace",
-        "and one without, which begins being in turn; times and bytes are those of reading the files once. A cost is the",
-        "median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn anew (bootstrap). With a",
-        "trace every request and every basket is told and written before the pass ends. What happens once in a process,",
-        "making its journal, and what comes after the job, making the trace out of what was told, are not in it.",
+        "Each pass reads its files as often as takes 120 ms, all from the page cache, and a pair is one pass with a",
+        "trace and one without, which begins being in turn; times and bytes are those of reading the files once. A cost",
+        "is the median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn anew",
+        "(bootstrap). With a trace every request and every basket is told and written before the pass ends. What",
+        "happens once in a process, making its journal, and what comes after the job, making the trace out of what was",
+        "told, are not in it.",
     ]
     return "\n".join(lines) + "\n", rows

@@ -226,6 +226,24 @@ def test_what_slows_a_storage_is_in_the_times_of_its_requests(files: list[Path],
     assert all(row["last_byte_ns"] - row["sent_ns"] >= 20e6 for row in rows if row["got_bytes"])
 
 
+def test_a_fault_that_is_asked_for_is_a_request_that_failed_and_took_its_time(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from branchline import Access
+    from branchline.tree import File
+
+    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
+    with recording(tmp_path / "t.parquet", "a test"):
+        File(files[1], access=Access(mode="plain", fault="stall,for=30ms,every=3,seed=1")).tree().arrays(BRANCHES[:5])
+    rows = read_trace(tmp_path / "t.parquet").rows_of(REQUEST).to_pylist()
+    failed = [row for row in rows if row["outcome"] == "stall"]
+    assert len(rows) / 5 < len(failed) < len(rows) / 2
+    assert all(row["last_byte_ns"] - row["sent_ns"] >= 30e6 and row["got_bytes"] == 0 for row in failed)
+    # Each was tried again, and had its bytes then.
+    had = {(row["offset"], row["size_bytes"]) for row in rows if row["outcome"] == "ok"}
+    assert had >= {(row["offset"], row["size_bytes"]) for row in failed if row["size_bytes"]}
+
+
 READ_IN_ALL_MODES = """
 import sys
 from pathlib import Path

@@ -14,6 +14,8 @@ import pytest
 import uproot
 from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_shim
 
+from branchline import Access
+from branchline._core import Proxy
 from branchline.tracing import Trace, read_trace
 from branchline.tracing.form import PART, REQUEST
 from branchline.tracing.recording import recording
@@ -144,3 +146,49 @@ def check_branches(trace: Trace, branches: list[str] | None) -> None:
     used = {row["branch"] for row in found["branches"] if row["unwanted_bytes"] == 0}
     assert used == set(branches or BRANCHES)
     assert {row["what"] for row in found["spans"]} == {"wait", "decompress", "decode"}
+
+
+#: A proxy before the server resets connections in the middle of answers, but not of the first few requests.
+RESETS = "reset,every=4,after=6,seed=3"
+
+
+def asked(trace: Trace) -> Counter[Range]:
+    """The first byte and the bytes of each request for a part of the file, whatever became of it."""
+    rows = trace.rows_of(REQUEST).to_pylist()
+    return Counter((row["offset"], row["size_bytes"]) for row in rows if row["size_bytes"])
+
+
+def first_and_bytes(ranges: Sequence[Range]) -> Range:
+    return ranges[0][0], sum(end - begin for begin, end in ranges)
+
+
+def test_every_try_after_a_reset_is_in_the_access_log_of_nginx(
+    own_folder: Folder, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
+    keys = own_folder.below("certificates")
+    certificates(keys)
+    nginx = Nginx(own_folder.below("nginx"), data, keys)
+    nginx.start()
+    proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{nginx.port}", "", RESETS)
+    try:
+        access = Access(mode="plain")
+        with recording(tmp_path / "t.parquet", "a test"):
+            File(f"http://{proxy.address}/events.root", access=access).tree().arrays(BRANCHES)
+        trace = read_trace(tmp_path / "t.parquet")
+        wait_for(lambda: nginx.ranges, trace.rows_of(REQUEST).num_rows)
+        lines = [line.split(" ", 2) for line in nginx.ranges]
+    finally:
+        proxy.close()
+        nginx.kill()
+    logged = [[(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", ranges)] for _, _, ranges in lines]
+    assert asked(trace) == Counter(first_and_bytes(ranges) for ranges in logged if ranges)
+    check_tries(trace)
+
+
+def check_tries(trace: Trace) -> None:
+    rows = trace.rows_of(REQUEST).to_pylist()
+    print(Counter((row["attempt"], row["outcome"]) for row in rows))
+    failed = [row for row in rows if row["outcome"] != "ok"]
+    assert len(failed) >= 3
+    assert {row["attempt"] for row in rows} >= {1, 2}

@@ -3,11 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
+use branchline_trace::journal;
+
 use super::draw::drawn;
 use super::fault_plan::{next, FaultKind, FaultPlan, Requests};
 use crate::fault::Fault;
 use crate::settings::Settings;
-use crate::{Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
+use crate::{Around, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 
 /// Opening the file and every call are requests, of which some fail.
 pub struct Faulty {
@@ -33,15 +35,33 @@ impl Faulty {
         let requests = Requests::of(words).at(path);
         if let Some(kind) = plan.hit(path, next(&requests)) {
             if kind != FaultKind::Wrong {
-                return Err(fails(kind, &plan, settings, "the storage").at(path, None));
+                return Err(fails(kind, &plan, settings, &Asked { path, server: "the storage", reads: &[] }));
             }
         }
         Ok(Self { inner: open()?, plan, requests, settings: settings.clone() })
     }
 }
 
+/// What a request is for: a file at a server, and its ranges.
+struct Asked<'a> {
+    path: &'a str,
+    server: &'a str,
+    reads: &'a [RangeRead],
+}
+
+/// Lets a request fail, and answers with what is said then. A trace has it, too, as long as it took.
+fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, asked: &Asked<'_>) -> StorageError {
+    let spans = asked.reads.iter().map(|read| (read.range.offset, read.range.length));
+    let mut told = journal::request("fault", asked.path, asked.server, spans);
+    let fault = fault_of(kind, plan, settings, asked.server);
+    if let Some(told) = &mut told {
+        told.ended(kind.name());
+    }
+    fault.at(asked.path, asked.reads.first().map(|read| read.range))
+}
+
 /// Waits as long as this kind of fault does, and answers with what is said then.
-fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, server: &str) -> Fault {
+fn fault_of(kind: FaultKind, plan: &FaultPlan, settings: &Settings, server: &str) -> Fault {
     use StorageErrorKind::{NotFound, Protocol, Timeout, Unreachable};
     match kind {
         FaultKind::Stall => {
@@ -74,8 +94,7 @@ impl Around for Faulty {
                 Ok(effort)
             }
             Some(kind) => {
-                let first: Option<ByteRange> = reads.first().map(|read| read.range);
-                Err(fails(kind, &self.plan, &self.settings, self.name()).at(self.path(), first))
+                Err(fails(kind, &self.plan, &self.settings, &Asked { path: self.path(), server: self.name(), reads }))
             }
         }
     }
