@@ -144,8 +144,8 @@ def tracing_page(
     lines += [table(head, [row_of(row) for row in rows]), ""]
     lines += [
         "Each pass reads its files as often as takes 120 ms, all from the page cache, and a pair is one pass with a",
-        "trace and one without, which begins being in turn; times and bytes are those of reading the files once. A cost",
-        "is the median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn anew",
+        "trace and one without, which begins being in turn; times and bytes are those of reading the files once. A",
+        "cost is the median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn anew",
         "(bootstrap). With a trace every request and every basket is told and written before the pass ends. What",
         "happens once in a process, making its journal, and what comes after the job, making the trace out of what was",
         "told, are not in it.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,25 @@ def data(own_folder: Folder) -> Path:
         for _ in range(4):
             tree.extend({name: numbers.normal(size=8000) for name in BRANCHES})
     return folder
+
+
+@pytest.fixture
+def nginx(own_folder: Folder, data: Path) -> Iterator[Nginx]:
+    keys = own_folder.below("certificates")
+    certificates(keys)
+    nginx = Nginx(own_folder.below("nginx"), data, keys)
+    nginx.start()
+    yield nginx
+    nginx.kill()
+
+
+@pytest.fixture
+def xrootd(own_folder: Folder, data: Path) -> Iterator[Xrootd]:
+    """A server that tells every request in its log."""
+    server = Xrootd(own_folder.below("xrootd"), data, loopback_shim(own_folder.path), "xrootd.trace all\n")
+    server.start()
+    yield server
+    server.kill()
 
 
 def recorded(url: str, path: Path, branches: list[str] | None) -> Trace:
@@ -78,20 +97,11 @@ def check_rows(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("branches", [None, SOME])
-def test_every_request_is_in_the_access_log_of_nginx(
-    own_folder: Folder, data: Path, tmp_path: Path, branches: list[str] | None
-) -> None:
-    keys = own_folder.below("certificates")
-    certificates(keys)
-    nginx = Nginx(own_folder.below("nginx"), data, keys)
-    nginx.start()
-    try:
-        trace = recorded(f"http://127.0.0.1:{nginx.port}/events.root", tmp_path / "t.parquet", branches)
-        rows = trace.rows_of(REQUEST).to_pylist()
-        wait_for(lambda: nginx.ranges, len(rows))
-        lines = [line.split(" ", 2) for line in nginx.ranges]
-    finally:
-        nginx.kill()
+def test_every_request_is_in_the_access_log_of_nginx(nginx: Nginx, tmp_path: Path, branches: list[str] | None) -> None:
+    trace = recorded(f"http://127.0.0.1:{nginx.port}/events.root", tmp_path / "t.parquet", branches)
+    rows = trace.rows_of(REQUEST).to_pylist()
+    wait_for(lambda: nginx.ranges, len(rows))
+    lines = [line.split(" ", 2) for line in nginx.ranges]
     # A connection has a number of its own, and is used again.
     assert all(row["connection"] > 0 for row in rows)
     assert len({row["connection"] for row in rows}) <= len(rows)
@@ -121,18 +131,12 @@ def reads_in(log: Path) -> list[tuple[Range, ...]]:
 
 @pytest.mark.parametrize("branches", [None, SOME])
 def test_every_read_is_in_the_log_of_the_xrootd_server(
-    own_folder: Folder, data: Path, tmp_path: Path, branches: list[str] | None
+    own_folder: Folder, xrootd: Xrootd, tmp_path: Path, branches: list[str] | None
 ) -> None:
-    server = Xrootd(own_folder.below("xrootd"), data, loopback_shim(own_folder.path), "xrootd.trace all\n")
-    server.start()
-    try:
-        trace = recorded(f"root://127.0.0.1:{server.port}//events.root", tmp_path / "t.parquet", branches)
-        rows = trace.rows_of(REQUEST).to_pylist()
-        log = own_folder.path / "xrootd" / "test" / "xrootd.log"
-        wait_for(lambda: reads_in(log), len(rows))
-        logged = reads_in(log)
-    finally:
-        server.kill()
+    trace = recorded(f"root://127.0.0.1:{xrootd.port}//events.root", tmp_path / "t.parquet", branches)
+    rows = trace.rows_of(REQUEST).to_pylist()
+    wait_for(lambda: reads_in(log_of(own_folder)), len(rows))
+    logged = reads_in(log_of(own_folder))
     assert len(rows) == len(logged) >= 2
     assert Counter(told(trace).values()) == Counter(logged)
     check_rows(rows)
@@ -149,7 +153,7 @@ def check_branches(trace: Trace, branches: list[str] | None) -> None:
 
 
 #: A proxy before the server resets connections in the middle of answers, but not of the first few requests.
-RESETS = "reset,every=4,after=6,seed=3"
+RESETS = "reset,every=13,after=6,seed=3"
 
 
 def asked(trace: Trace) -> Counter[Range]:
@@ -162,33 +166,85 @@ def first_and_bytes(ranges: Sequence[Range]) -> Range:
     return ranges[0][0], sum(end - begin for begin, end in ranges)
 
 
-def test_every_try_after_a_reset_is_in_the_access_log_of_nginx(
-    own_folder: Folder, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
-    keys = own_folder.below("certificates")
-    certificates(keys)
-    nginx = Nginx(own_folder.below("nginx"), data, keys)
-    nginx.start()
-    proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{nginx.port}", "", RESETS)
+def logged_by_nginx(nginx: Nginx) -> list[list[Range]]:
+    """The ranges of each request that asked for any."""
+    lines = [line.split(" ", 2)[2] for line in nginx.ranges]
+    logged = [[(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", ranges)] for ranges in lines]
+    return [ranges for ranges in logged if ranges]
+
+
+def log_of(own_folder: Folder) -> Path:
+    return own_folder.path / "xrootd" / "test" / "xrootd.log"
+
+
+def read_through_resets(url: str, port: int, path: Path) -> Trace:
+    """A trace of reading all of the file through a proxy that resets connections."""
+    proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{port}", "", RESETS)
     try:
-        access = Access(mode="plain")
-        with recording(tmp_path / "t.parquet", "a test"):
-            File(f"http://{proxy.address}/events.root", access=access).tree().arrays(BRANCHES)
-        trace = read_trace(tmp_path / "t.parquet")
-        wait_for(lambda: nginx.ranges, trace.rows_of(REQUEST).num_rows)
-        lines = [line.split(" ", 2) for line in nginx.ranges]
+        with recording(path, "a test"):
+            File(url.format(proxy.address), access=Access(mode="plain")).tree().arrays(BRANCHES)
     finally:
         proxy.close()
-        nginx.kill()
-    logged = [[(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", ranges)] for _, _, ranges in lines]
-    assert asked(trace) == Counter(first_and_bytes(ranges) for ranges in logged if ranges)
+    return read_trace(path)
+
+
+def test_every_try_after_a_reset_is_in_the_access_log_of_nginx(
+    nginx: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
+    trace = read_through_resets("http://{}/events.root", nginx.port, tmp_path / "t.parquet")
+    wait_for(lambda: logged_by_nginx(nginx), sum(asked(trace).values()))
+    assert asked(trace) == Counter(map(first_and_bytes, logged_by_nginx(nginx)))
+    check_tries(trace)
+
+
+def test_every_try_after_a_reset_is_in_the_log_of_the_xrootd_server(
+    own_folder: Folder, xrootd: Xrootd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
+    trace = read_through_resets("root://{}//events.root", xrootd.port, tmp_path / "t.parquet")
+    wait_for(lambda: reads_in(log_of(own_folder)), sum(asked(trace).values()))
+    assert asked(trace) == Counter(map(first_and_bytes, reads_in(log_of(own_folder))))
     check_tries(trace)
 
 
 def check_tries(trace: Trace) -> None:
     rows = trace.rows_of(REQUEST).to_pylist()
-    print(Counter((row["attempt"], row["outcome"]) for row in rows))
     failed = [row for row in rows if row["outcome"] != "ok"]
     assert len(failed) >= 3
     assert {row["attempt"] for row in rows} >= {1, 2}
+
+
+def staged(url: str, folder: Path) -> Trace:
+    """A trace of reading some branches of a copy of the file."""
+    access = Access(mode="stage", stage_dir=str(folder))
+    with recording(folder / "t.parquet", "a test"):
+        File(url, access=access).tree().arrays(SOME)
+    return read_trace(folder / "t.parquet")
+
+
+def check_staged(trace: Trace, logged: Sequence[Sequence[Range]], size_bytes: int) -> None:
+    """What was asked of the server is the file, once, and all is in its log; the rest was asked of the copy."""
+    rows = trace.rows_of(REQUEST).to_pylist()
+    near = [row for row in rows if row["store"].startswith("local:")]
+    far = Counter((row["offset"], row["size_bytes"]) for row in rows if row not in near and row["size_bytes"])
+    assert far == Counter(map(first_and_bytes, logged))
+    assert sum(size for _, size in far) >= size_bytes
+    assert sum(row["got_bytes"] for row in near) > 0
+    assert min(row["sent_ns"] for row in near) >= max(row["last_byte_ns"] for row in rows if row not in near)
+
+
+def test_a_copy_is_made_by_requests_that_are_in_the_access_log_of_nginx(
+    nginx: Nginx, data: Path, tmp_path: Path
+) -> None:
+    trace = staged(f"http://127.0.0.1:{nginx.port}/events.root", tmp_path)
+    wait_for(lambda: logged_by_nginx(nginx), 1)
+    check_staged(trace, logged_by_nginx(nginx), (data / "events.root").stat().st_size)
+
+
+def test_a_copy_is_made_by_reads_that_are_in_the_log_of_the_xrootd_server(
+    own_folder: Folder, xrootd: Xrootd, data: Path, tmp_path: Path
+) -> None:
+    trace = staged(f"root://127.0.0.1:{xrootd.port}//events.root", tmp_path)
+    wait_for(lambda: reads_in(log_of(own_folder)), 1)
+    check_staged(trace, reads_in(log_of(own_folder)), (data / "events.root").stat().st_size)
