@@ -1,6 +1,7 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
 mod alike;
+mod axis;
 mod basket;
 mod basket_record;
 mod bounds;
@@ -10,6 +11,7 @@ mod embedded;
 pub mod emit;
 pub mod family;
 pub mod file;
+mod histogram;
 mod index;
 mod infos;
 pub mod key;
@@ -30,6 +32,7 @@ pub use embedded::embedded_record;
 pub use emit::Changes;
 pub use family::{adds_up, OwnerKind};
 pub use file::{FileFrame, NewDirectory, RecordPlace};
+pub use histogram::SumPlan;
 pub use index::TreeIndex;
 pub use infos::{join_infos, InfoList};
 pub use key::{move_record, NewKey, NewPlace};

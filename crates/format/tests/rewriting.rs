@@ -104,6 +104,7 @@ fn a_sum_that_could_not_be_read_again_is_refused() {
     let object = part(4 + part(2).len() + 3);
     let addend = || Addend::new(object, 36, "TH3I", &infos).unwrap();
     let mut sum = Sum::new(object.to_vec(), 36, "TH3I", &infos, addend());
-    sum.add(addend());
+    let plan = sum.plan(&addend()).unwrap();
+    sum.add(addend(), &plan);
     assert_eq!(sum.record(77).unwrap_err().kind, ErrorKind::Unsupported);
 }

@@ -23,7 +23,7 @@ from branchline.layout import merge, skim, slim, verify
 from branchline.layout.digests import BranchDigest, branch_digests
 
 #: What a process may take: it is killed by what takes more.
-ADDRESS_SPACE_BYTES = 8 << 30
+ADDRESS_SPACE_BYTES = 6 << 30
 #: What a merge is told to take.
 MEMORY_BYTES = 256 << 20
 DEADLINE_S = 400

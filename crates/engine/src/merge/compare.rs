@@ -184,8 +184,8 @@ impl Contents {
                 }
                 Content::Sum { plain, addend } => {
                     let sums = &mut self.objects.entry(item.path).or_default().sums;
-                    match sums.iter_mut().find(|sum| sum.check(&addend).is_ok()) {
-                        Some(sum) => sum.add(*addend),
+                    match sums.iter_mut().find_map(|sum| sum.plan(&addend).ok().map(|plan| (sum, plan))) {
+                        Some((sum, plan)) => sum.add(*addend, &plan),
                         None => {
                             sums.push(Sum::new(plain, item.key.key_size, &item.key.class_name, &infos, *addend));
                         }

@@ -56,9 +56,9 @@ impl Objects {
     /// Adds an object to those that it goes with; gives it back if there are none.
     pub(super) fn add(&mut self, addend: Box<Addend>) -> Option<Box<Addend>> {
         for Summing { sum, .. } in &mut self.sums {
-            match sum.check(&addend) {
-                Ok(()) => {
-                    sum.add(*addend);
+            match sum.plan(&addend) {
+                Ok(plan) => {
+                    sum.add(*addend, &plan);
                     return None;
                 }
                 Err(error) => self.reason = self.reason.take().or(Some(error.message)),
@@ -94,6 +94,9 @@ impl Objects {
             file.write_object(*slot, about, |key_size| sum.record(key_size).map_err(told))?;
         }
         let count = self.versions_count();
+        if let Some(note) = self.sums.iter().find_map(|one| one.sum.note()).filter(|_| count == 1) {
+            return Ok(Some(format!("{path} ({class_name}): {note}")));
+        }
         Ok((count > 1).then(|| match &self.reason {
             Some(reason) => format!("{path} ({class_name}) does not add up: {reason}; its {count} versions are cycles"),
             None => format!("{path} ({class_name}) differs: its {count} versions are cycles"),

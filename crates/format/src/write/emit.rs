@@ -7,6 +7,8 @@ use std::rc::Rc;
 use crate::error::{FormatError, Result};
 use crate::tree::Basic;
 
+use super::key::push_string;
+
 use super::record::{KeptKind, Recording, Token};
 
 /// Set in a byte count (TBufferFile's kByteCountMask); a count must be smaller.
@@ -17,6 +19,8 @@ pub(super) const NEW_CLASS_TAG: u32 = 0xffff_ffff;
 pub(super) const CLASS_MASK: u32 = 0x8000_0000;
 /// Added to offsets that are used as references (kMapOffset).
 pub(super) const MAP_OFFSET: u64 = 2;
+/// An object that nothing refers to.
+const UNNAMED: u64 = u64::MAX;
 /// By which an object refers to the outermost one, whatever the size of its key.
 const OUTERMOST: u64 = 1;
 
@@ -24,6 +28,7 @@ const OUTERMOST: u64 = 1;
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     bytes: HashMap<usize, Vec<u8>>,
+    labels: HashMap<usize, Vec<(u32, Vec<u8>)>>,
     dropped: HashSet<u64>,
 }
 
@@ -63,6 +68,11 @@ impl Changes {
     /// Replaces the bytes of a member.
     pub(super) fn stored(&mut self, index: usize, bytes: Vec<u8>) {
         self.bytes.insert(index, bytes);
+    }
+
+    /// Replaces the names of an axis' bins.
+    pub(super) fn labels(&mut self, index: usize, labels: Vec<(u32, Vec<u8>)>) {
+        self.labels.insert(index, labels);
     }
 
     /// Takes back that baskets may leave something out (TBranch::fIOFeatures), which ROOT else believes of all of them.
@@ -186,6 +196,9 @@ impl Emission<'_, '_> {
                 Token::Kept(number) => {
                     if let Some(bytes) = self.changes.bytes.get(number) {
                         emitter.out.extend_from_slice(bytes);
+                        next = recording.kept[*number].tokens.end;
+                    } else if let Some(labels) = self.changes.labels.get(number) {
+                        emitter.labels(labels)?;
                         next = recording.kept[*number].tokens.end;
                     }
                 }
@@ -326,6 +339,36 @@ impl Emitter {
         let count = u32::try_from(counted).ok().filter(|count| *count < BYTE_COUNT_MASK).ok_or_else(too_long)?;
         self.out[start..start + 4].copy_from_slice(&(BYTE_COUNT_MASK | count).to_be_bytes());
         Ok(())
+    }
+
+    /// A pointer to a list of texts with the numbers of the bins that they name as their unique ids.
+    fn labels(&mut self, labels: &[(u32, Vec<u8>)]) -> Result<()> {
+        /// Version of a TObject, and its bits on the heap.
+        const TOBJECT: (u16, u32) = (1, 0x0200_0000);
+        let tobject = |out: &mut Vec<u8>, id: u32| {
+            out.extend(TOBJECT.0.to_be_bytes());
+            out.extend(id.to_be_bytes());
+            out.extend(TOBJECT.1.to_be_bytes());
+        };
+        let (list, text): (Rc<str>, Rc<str>) = ("THashList".into(), "TObjString".into());
+        self.object(UNNAMED, &list, true)?;
+        self.begin();
+        self.out.extend(5_u16.to_be_bytes());
+        tobject(&mut self.out, 0);
+        self.out.push(0); // its name
+        self.out.extend((labels.len() as u32).to_be_bytes());
+        for (bin, label) in labels {
+            self.object(UNNAMED, &text, true)?;
+            self.begin();
+            self.out.extend(1_u16.to_be_bytes());
+            tobject(&mut self.out, *bin);
+            push_string(&mut self.out, label)?;
+            self.end()?;
+            self.end()?;
+            self.out.push(0); // how the list draws it
+        }
+        self.end()?;
+        self.end()
     }
 
     pub(super) fn seen(&mut self, id: u64, is_counted: bool) -> Result<()> {

@@ -39,6 +39,7 @@ const OF_HISTOGRAMS: &[&str] = &[
     "TArrayL64",
     "TArrayF",
     "TArrayD",
+    "fNcells",
     "fSumw2",
     "fBinEntries",
     "fBinSumw2",
@@ -58,15 +59,18 @@ const OF_HISTOGRAMS: &[&str] = &[
     "fTsumwt2",
     "fBuffer",
 ];
-const OF_AXES: &[&str] = &["fNbins", "fXmin", "fXmax", "fXbins", "fLabels"];
-const OF_GRAPHS: &[&str] = &["fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh"];
+const OF_AXES: &[&str] = &["fNbins", "fXmin", "fXmax", "fXbins", "fBits2", "fLabels"];
+const OF_GRAPHS: &[&str] = &[
+    "fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh", "fEXlowd", "fEXhighd", "fEYlowd",
+    "fEYhighd",
+];
 const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
 const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 
 /// Histograms whose cells are not all in their array of numbers, or mean something else than a sum.
 const OTHER_HISTOGRAMS: [&str; 2] = ["TH2Poly", "TH1K"];
 /// Graphs of which all points are in arrays of the same length.
-const GRAPHS: [&str; 3] = ["TGraph", "TGraphErrors", "TGraphAsymmErrors"];
+const GRAPHS: [&str; 4] = ["TGraph", "TGraphErrors", "TGraphAsymmErrors", "TGraphBentErrors"];
 /// What holds objects that add up one by one.
 const CONTAINERS: [&str; 5] = ["TList", "THashList", "TSortedList", "TObjArray", "THStack"];
 

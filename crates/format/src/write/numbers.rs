@@ -118,6 +118,51 @@ impl Numbers {
         }
     }
 
+    /// Whether there is something else than 0 at a place.
+    pub(super) fn is_used(&self, place: usize) -> bool {
+        match self {
+            Self::F64(values) => values.get(place).is_some_and(|value| *value != 0.0),
+            Self::F32(values) => values.get(place).is_some_and(|value| *value != 0.0),
+            Self::Whole(_, values) => values.get(place).is_some_and(|value| *value != 0),
+        }
+    }
+
+    /// So many of them, each of which goes to another place, where they add up; or is left out.
+    pub(super) fn moved(&self, places: &[Option<usize>], count: usize) -> Self {
+        fn all<T: Copy + Default>(
+            values: &[T],
+            places: &[Option<usize>],
+            count: usize,
+            add: impl Fn(T, T) -> T,
+        ) -> Vec<T> {
+            let mut moved = vec![T::default(); count];
+            for (value, place) in values.iter().zip(places) {
+                if let Some(to) = place.and_then(|place| moved.get_mut(place)) {
+                    *to = add(*to, *value);
+                }
+            }
+            moved
+        }
+        match self {
+            Self::F64(values) => Self::F64(all(values, places, count, |one, two| one + two)),
+            Self::F32(values) => Self::F32(all(values, places, count, |one, two| one + two)),
+            Self::Whole(basic, values) => {
+                let most = largest(*basic);
+                let add = |one: i64, two: i64| one.saturating_add(two).clamp(-most, most);
+                Self::Whole(*basic, all(values, places, count, add))
+            }
+        }
+    }
+
+    /// Replaces a single number.
+    pub(super) fn set(&mut self, value: f64) {
+        match self {
+            Self::F64(values) => *values = vec![value],
+            Self::F32(values) => *values = vec![value as f32],
+            Self::Whole(_, values) => *values = vec![value as i64],
+        }
+    }
+
     /// Puts others behind them.
     pub(super) fn append(&mut self, other: Self) {
         match (self, other) {

@@ -1,15 +1,17 @@
 //! Objects of one name of several files, added up as ROOT's `Merge` functions do: histograms, profiles, efficiencies,
 //! graphs, parameters, and lists of these.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
 use crate::streamer::ClassInfos;
 
+use super::axis::{Axis, Labels};
 use super::emit::Changes;
 use super::family::OwnerKind;
+use super::histogram::{SumPlan, CELLS};
 use super::numbers::Numbers;
 use super::record::Recording;
 
@@ -30,9 +32,10 @@ const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", 
 #[derive(Debug, Clone)]
 pub struct Addend {
     owners: Vec<(OwnerKind, String)>,
-    numbers: HashMap<(usize, &'static str), Numbers>,
-    /// Labels of axes.
-    labels: HashMap<usize, Vec<u8>>,
+    pub(super) numbers: HashMap<(usize, &'static str), Numbers>,
+    pub(super) axes: HashMap<usize, Axis>,
+    /// Axes whose bins have other names than they had.
+    pub(super) relabelled: HashSet<usize>,
     /// Bits of parameters.
     bits: HashMap<usize, u32>,
     is_fixed: bool,
@@ -56,12 +59,33 @@ impl Addend {
                 }
             }
         }
-        let addend = Self { owners, numbers, labels, bits, is_fixed: recording.is_fixed() };
+        let (axes, relabelled, is_fixed) = (HashMap::new(), HashSet::new(), recording.is_fixed());
+        let mut addend = Self { owners, numbers, axes, relabelled, bits, is_fixed };
         addend.check_filled()?;
+        addend.find_axes(labels);
         Ok(addend)
     }
 
-    fn number(&self, owner: usize, name: &'static str) -> f64 {
+    fn find_axes(&mut self, mut labels: HashMap<usize, Vec<u8>>) {
+        for owner in (0..self.owners.len()).filter(|owner| self.owners[*owner].0 == OwnerKind::Axis) {
+            let number = |name| self.number(owner, name);
+            let edges = match self.numbers.get(&(owner, "fXbins")) {
+                Some(Numbers::F64(edges)) => edges.clone(),
+                _ => Vec::new(),
+            };
+            let axis = Axis {
+                bins: number("fNbins").max(0.0) as usize,
+                low: number("fXmin"),
+                high: number("fXmax"),
+                edges,
+                labels: labels.remove(&owner).map_or(Labels::Named(Vec::new()), Labels::read),
+                bits: number("fBits2") as i64,
+            };
+            self.axes.insert(owner, axis);
+        }
+    }
+
+    pub(super) fn number(&self, owner: usize, name: &'static str) -> f64 {
         self.numbers.get(&(owner, name)).map_or(0.0, Numbers::first)
     }
 
@@ -75,59 +99,50 @@ impl Addend {
         Ok(())
     }
 
-    /// The number that an array has of a histogram: its cells.
-    fn cells(&self, owner: usize) -> Option<&Numbers> {
-        let names = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64", "TArrayF", "TArrayD"];
-        names.iter().find_map(|name| self.numbers.get(&(owner, *name)))
+    /// The numbers in its cells that a histogram has.
+    pub(super) fn cells(&self, owner: usize) -> Option<&Numbers> {
+        CELLS.iter().find_map(|name| self.numbers.get(&(owner, *name)))
     }
 
-    /// Whether another has the same objects in it, and their axes and arrays are the same.
-    fn check_like(&self, other: &Self) -> std::result::Result<(), String> {
+    fn of_kind(&self, kind: OwnerKind) -> impl Iterator<Item = usize> + '_ {
+        (0..self.owners.len()).filter(move |owner| self.owners[*owner].0 == kind)
+    }
+
+    /// How another one is added, whose objects must be the same; their axes may differ.
+    fn plan_of(&self, other: &Self) -> std::result::Result<SumPlan, String> {
         if self.owners != other.owners {
             let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
             return Err(format!("it holds {}, not {}", names(other), names(self)));
         }
-        let of_kind = |kind| (0..self.owners.len()).filter(move |owner| self.owners[*owner].0 == kind);
-        of_kind(OwnerKind::Axis).try_for_each(|owner| self.check_axis(other, owner))?;
-        of_kind(OwnerKind::Histogram).try_for_each(|owner| self.check_cells(other, owner))?;
+        let mut histograms = Vec::new();
+        for owner in self.of_kind(OwnerKind::Histogram) {
+            self.check_cells(owner)?;
+            other.check_cells(owner)?;
+            histograms.extend(self.plan(other, owner)?);
+            let planned = histograms.last().is_some_and(|plan| plan.owner == owner);
+            let count = |of: &Self| of.cells(owner).map(Numbers::len);
+            if !planned && count(self) != count(other) {
+                return Err("it has another number of cells".to_string());
+            }
+        }
         let is_like = |(place, one): (_, &Numbers)| other.numbers.get(place).is_none_or(|two| one.is_like(two));
         if !self.numbers.iter().all(is_like) {
             return Err("its numbers are stored in another way".to_string());
         }
-        Ok(())
+        Ok(SumPlan { histograms })
     }
 
-    fn check_axis(&self, other: &Self, owner: usize) -> std::result::Result<(), String> {
-        if self.labels.get(&owner) != other.labels.get(&owner) {
-            return Err("its bins have other labels".to_string());
-        }
-        let is_same = |name| self.numbers.get(&(owner, name)) == other.numbers.get(&(owner, name));
-        if ["fNbins", "fXmin", "fXmax", "fXbins"].into_iter().all(is_same) {
-            return Ok(());
-        }
-        let of = |one: &Self| {
-            let number = |name| one.number(owner, name);
-            format!("{} bins from {} to {}", number("fNbins"), number("fXmin"), number("fXmax"))
+    /// Refuses a histogram whose arrays do not fit its cells.
+    fn check_cells(&self, owner: usize) -> std::result::Result<(), String> {
+        let Some(count) = self.cells(owner).map(Numbers::len) else {
+            return Err("it has no cells".to_string());
         };
-        match (of(self), of(other)) {
-            (one, two) if one == two => Err("its bins have other edges".to_string()),
-            (one, two) => Err(format!("it has {two}, not {one}")),
-        }
-    }
-
-    fn check_cells(&self, other: &Self, owner: usize) -> std::result::Result<(), String> {
-        let count = |one: &Self| one.cells(owner).map(Numbers::len);
-        if count(self) != count(other) || count(self).is_none() {
-            return Err("it has another number of cells".to_string());
-        }
         let names = ["fSumw2", "fBinEntries", "fBinSumw2"];
-        let fits = |one: &Self, name| {
-            one.numbers.get(&(owner, name)).is_none_or(|numbers| [Some(0), count(one)].contains(&Some(numbers.len())))
-        };
-        if names.into_iter().all(|name| fits(self, name) && fits(other, name)) {
-            return Ok(());
+        let fits = |name| self.numbers.get(&(owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
+        match names.into_iter().all(fits) {
+            true => Ok(()),
+            false => Err("its errors are not those of its cells".to_string()),
         }
-        Err("its errors are not those of its cells".to_string())
     }
 }
 
@@ -140,12 +155,15 @@ pub struct Sum {
     infos: Arc<ClassInfos>,
     total: Addend,
     count: u64,
+    /// Whether bins with other labels were added.
+    ignores_labels: bool,
 }
 
 impl Sum {
     /// Begins with the first object: its plain bytes behind a key of so many bytes, and its numbers.
     pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
-        Self { class_name: class_name.to_string(), bytes, key_size, infos: Arc::clone(infos), total, count: 1 }
+        let (class_name, infos) = (class_name.to_string(), Arc::clone(infos));
+        Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false }
     }
 
     /// Bytes of a record that can only be written behind a key as large as that of the first object; none of others.
@@ -158,14 +176,25 @@ impl Sum {
         self.count == 1
     }
 
-    /// Refuses an object that cannot be added.
-    pub fn check(&self, addend: &Addend) -> Result<()> {
-        self.total.check_like(addend).map_err(FormatError::unsupported)
+    /// Refuses an object that cannot be added, or says how it is.
+    pub fn plan(&self, addend: &Addend) -> Result<SumPlan> {
+        self.total.plan_of(addend).map_err(FormatError::unsupported)
+    }
+
+    /// What is to be known of how objects were added.
+    pub fn note(&self) -> Option<&'static str> {
+        self.ignores_labels
+            .then_some("its bins have other labels in some files, and were added by their numbers, as hadd adds them")
     }
 
     /// Adds an object that was not refused.
-    pub fn add(&mut self, mut addend: Addend) {
+    pub fn add(&mut self, mut addend: Addend, plan: &SumPlan) {
         self.count += 1;
+        for histogram in &plan.histograms {
+            self.total.relay(histogram, false);
+            addend.relay(histogram, true);
+            self.ignores_labels |= histogram.ignores_labels;
+        }
         for owner in 0..self.total.owners.len() {
             match self.total.owners[owner].0 {
                 OwnerKind::Histogram => self.add_histogram(owner, &mut addend),
@@ -183,7 +212,7 @@ impl Sum {
             stand_in(addend, &self.total, owner, name, instead);
         }
         for (place, numbers) in self.total.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
-            if let Some(others) = addend.numbers.get(place).filter(|_| place.1 != "fBuffer") {
+            if let Some(others) = addend.numbers.get(place).filter(|_| !["fBuffer", "fNcells"].contains(&place.1)) {
                 numbers.add(others);
             }
         }
@@ -240,8 +269,10 @@ impl Sum {
 
     /// In what it differs from another sum; numbers may differ by what adding them in another order does.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        if let Err(what) = self.total.check_like(&other.total) {
-            return Some(what);
+        match self.total.plan_of(&other.total) {
+            Err(what) => return Some(what),
+            Ok(plan) if !plan.histograms.is_empty() => return Some("its axes differ".to_string()),
+            Ok(_) => {}
         }
         let names: std::collections::BTreeSet<_> =
             self.total.numbers.keys().chain(other.total.numbers.keys()).collect();
@@ -260,7 +291,10 @@ impl Sum {
         let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, &self.infos)?;
         let mut changes = Changes::new();
         for (index, kept) in recording.kept.iter().enumerate() {
-            if let Some(numbers) = self.total.numbers.get(&(kept.owner, kept.name)) {
+            let axis = self.total.axes.get(&kept.owner).filter(|_| self.total.relabelled.contains(&kept.owner));
+            if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, kept.name) {
+                changes.labels(index, labels.clone());
+            } else if let Some(numbers) = self.total.numbers.get(&(kept.owner, kept.name)) {
                 changes.stored(index, numbers.stored(&kept.kind));
             }
         }

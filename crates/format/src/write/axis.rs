@@ -1,0 +1,226 @@
+//! Axes of histograms that are added up: what becomes of two that are not the same, as ROOT's TH1::Merge joins them.
+
+use std::collections::HashMap;
+
+use crate::buffer::{ObjectBuffer, Pointer};
+use crate::error::Result;
+
+/// Bits of TAxis::fBits2: bins have names, and there may be more of them.
+pub(super) const ALPHANUMERIC: i64 = 1;
+/// See above.
+pub(super) const CAN_EXTEND: i64 = 2;
+/// By how much limits may differ that are the same (TH1::SameLimitsAndNBins).
+const ROUNDING: f64 = 1e-12;
+/// By how much a number of bins may differ from a whole number.
+const WHOLE: f64 = 1e-6;
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Axis {
+    pub(super) bins: usize,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Of bins that are not of the same width.
+    pub(super) edges: Vec<f64>,
+    pub(super) labels: Labels,
+    pub(super) bits: i64,
+}
+
+/// Names of bins.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Labels {
+    /// The number of the bin and its name, in the order of the list.
+    Named(Vec<(u32, Vec<u8>)>),
+    /// Something else than texts.
+    Other(Vec<u8>),
+}
+
+/// What two axes become, and to which of its bins those of each go; none for those that must be empty.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) axis: Axis,
+    pub(super) one: Vec<Option<usize>>,
+    pub(super) two: Vec<Option<usize>>,
+}
+
+impl Labels {
+    /// Of the plain bytes of a pointer to a THashList of TObjString, whose unique ids are numbers of bins.
+    pub(super) fn read(bytes: Vec<u8>) -> Self {
+        match named(&bytes) {
+            Ok(Some(labels)) => Self::Named(labels),
+            _ => Self::Other(bytes),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(labels) if labels.is_empty())
+    }
+
+    fn list(&self) -> &[(u32, Vec<u8>)] {
+        match self {
+            Self::Named(labels) => labels,
+            Self::Other(_) => &[],
+        }
+    }
+}
+
+fn named(bytes: &[u8]) -> Result<Option<Vec<(u32, Vec<u8>)>>> {
+    let mut buffer = ObjectBuffer::new(bytes, 0);
+    match buffer.pointer()? {
+        Pointer::Null => return Ok(Some(Vec::new())),
+        Pointer::New { class_name, .. } if &*class_name == "THashList" => {}
+        _ => return Ok(None),
+    }
+    let (_, count) = buffer.tlist()?;
+    let mut labels = Vec::new();
+    for _ in 0..count {
+        let Pointer::New { class_name, .. } = buffer.pointer()? else { return Ok(None) };
+        if &*class_name != "TObjString" {
+            return Ok(None);
+        }
+        let header = buffer.cursor.version_header()?;
+        // Behind the version of the TObject.
+        let mut start = buffer.cursor.clone();
+        start.skip(2)?;
+        let bin = start.u32()?;
+        buffer.skip_tobject()?;
+        labels.push((bin, buffer.cursor.string_bytes()?.to_vec()));
+        buffer.cursor.finish(header)?;
+        buffer.cursor.string_bytes()?; // how the list draws it
+    }
+    Ok(Some(labels))
+}
+
+fn is_same(one: f64, two: f64) -> bool {
+    (one - two).abs() <= ROUNDING * one.abs().max(two.abs()).max(f64::MIN_POSITIVE)
+}
+
+fn is_whole(number: f64) -> bool {
+    (number - number.round()).abs() <= WHOLE
+}
+
+impl Axis {
+    pub(super) fn can_extend(&self) -> bool {
+        self.bits & CAN_EXTEND != 0
+    }
+
+    pub(super) fn is_labelled(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    /// Whether another has as many bins between the same limits.
+    pub(super) fn has_limits_of(&self, other: &Self) -> bool {
+        self.bins == other.bins && is_same(self.low, other.low) && is_same(self.high, other.high)
+    }
+
+    fn width(&self) -> f64 {
+        (self.high - self.low) / self.bins as f64
+    }
+
+    /// What it is, in words.
+    pub(super) fn words(&self) -> String {
+        format!("{} bins from {} to {}", self.bins, self.low, self.high)
+    }
+
+    /// Each of its bins goes to itself.
+    pub(super) fn as_it_is(&self) -> Vec<Option<usize>> {
+        (0..self.bins + 2).map(Some).collect()
+    }
+
+    /// Both bin by bin.
+    pub(super) fn by_number(&self, other: &Self) -> std::result::Result<Joined, String> {
+        if self.edges != other.edges {
+            return Err("its bins have other edges".to_string());
+        }
+        if !self.has_limits_of(other) {
+            return Err(format!("it has {}, not {}", other.words(), self.words()));
+        }
+        Ok(Joined { axis: self.clone(), one: self.as_it_is(), two: other.as_it_is() })
+    }
+
+    /// Both by where the middle of their bins lies on an axis that has room for both, which there must be
+    /// (TH1::RecomputeAxisLimits): bins of one width, or several of one in one of the other, that begin together.
+    pub(super) fn by_middle(&self, other: &Self, bins_max: usize) -> std::result::Result<Joined, String> {
+        if let Ok(joined) = self.by_number(other) {
+            return Ok(joined);
+        }
+        let told = || format!("it has {}, not {}", other.words(), self.words());
+        if !self.edges.is_empty() || !other.edges.is_empty() {
+            return Err("its bins have other edges".to_string());
+        }
+        let (one, two) = (self.width(), other.width());
+        let width = one.max(two);
+        if !(one > 0.0 && two > 0.0 && is_whole(width / one) && is_whole(width / two)) {
+            return Err(told());
+        }
+        let (low, high) = (self.low.min(other.low), self.high.max(other.high));
+        // Where the wide bins begin; all others have to fit into them.
+        let origin = if one >= two { self.low } else { other.low };
+        let low = origin - ((origin - low) / width - WHOLE).ceil() * width;
+        let bins = ((high - low) / width - WHOLE).ceil();
+        let fits = |axis: &Self| is_whole((axis.low - low) / axis.width());
+        if !(fits(self) && fits(other)) {
+            return Err(told());
+        }
+        if !(bins >= 1.0 && bins <= bins_max as f64) {
+            return Err(format!("{}: one axis for both would have {bins} bins", told()));
+        }
+        let axis = Self { bins: bins as usize, low, high: low + bins * width, ..self.clone() };
+        let maps = (axis.bins_of(self, self.can_extend()), axis.bins_of(other, self.can_extend()));
+        Ok(Joined { axis, one: maps.0, two: maps.1 })
+    }
+
+    /// To which bins those of another go. What lies beyond the limits of the other but not beyond those of this one
+    /// may belong to any bin (TH1Merger::DifferentAxesMerge).
+    fn bins_of(&self, other: &Self, can_extend: bool) -> Vec<Option<usize>> {
+        let middle = |bin: usize| other.low + (bin as f64 - 0.5) * other.width();
+        let find = |bin| match middle(bin) {
+            place if place < self.low => 0,
+            place if place >= self.high => self.bins + 1,
+            place => 1 + (((place - self.low) / self.width()) as usize).min(self.bins - 1),
+        };
+        let is_beyond = |bin| bin == 0 || bin == other.bins + 1;
+        let is_lost = |bin| is_beyond(bin) && (can_extend || (1..=self.bins).contains(&find(bin)));
+        (0..other.bins + 2).map(|bin| (!is_lost(bin)).then(|| find(bin))).collect()
+    }
+
+    /// Both by the names of their bins: those of the other that are new come behind (TH1Merger::LabelMerge). `used`
+    /// are those of its bins in which there is anything, in the order in which they come.
+    pub(super) fn by_name(&self, other: &Self, used: &[usize], bins_max: usize) -> std::result::Result<Joined, String> {
+        let (Labels::Named(known), Labels::Named(_)) = (&self.labels, &other.labels) else {
+            return Err("its bins have labels that are no texts".to_string());
+        };
+        let mut labels = known.clone();
+        let mut numbers: HashMap<&[u8], u32> = known.iter().map(|(number, name)| (name.as_slice(), *number)).collect();
+        let names: HashMap<usize, &[u8]> =
+            other.labels.list().iter().map(|(number, name)| (*number as usize, name.as_slice())).collect();
+        let mut last = known.iter().map(|(number, _)| *number).max().unwrap_or(0);
+        let mut axis = self.clone();
+        let mut two = vec![None; other.bins + 2];
+        for bin in used.iter().copied().filter(|bin| (1..=other.bins).contains(bin)) {
+            let Some(name) = names.get(&bin).copied().filter(|name| !name.is_empty()) else {
+                return Err(format!("there are entries in its bin {bin}, which has no label"));
+            };
+            let number = *numbers.entry(name).or_insert_with(|| {
+                last = last.saturating_add(1);
+                labels.push((last, name.to_vec()));
+                last
+            }) as usize;
+            while number > axis.bins {
+                // TH1::LabelsInflate.
+                (axis.bins, axis.high) = (2 * axis.bins.max(1), axis.low + 2.0 * (axis.high - axis.low));
+                if axis.bins > bins_max || !axis.edges.is_empty() {
+                    return Err(format!("there is no room on its axis for the label of its bin {bin}"));
+                }
+            }
+            two[bin] = Some(number);
+        }
+        let mut one = self.as_it_is();
+        (one[self.bins + 1], two[0], two[other.bins + 1]) = (Some(axis.bins + 1), Some(0), Some(axis.bins + 1));
+        if labels.len() > known.len() {
+            axis.bits |= ALPHANUMERIC | CAN_EXTEND;
+            axis.labels = Labels::Named(labels);
+        }
+        Ok(Joined { axis, one, two })
+    }
+}

@@ -1,0 +1,168 @@
+//! Histograms whose axes are not the same, brought to axes that have room for both, as TH1Merger of ROOT joins them.
+
+use super::axis::{Axis, Joined};
+use super::sum::Addend;
+
+/// Numbers that there are for each cell.
+pub(super) const CELLS: [&str; 6] = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64", "TArrayF", "TArrayD"];
+const BESIDE_CELLS: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
+/// How many times the cells of both the cells of a sum may be, beside a few.
+const GROWTH_MAX: usize = 64;
+const FEW_CELLS: usize = 4096;
+
+/// How two histograms become one.
+#[derive(Debug)]
+pub(super) struct HistogramPlan {
+    pub(super) owner: usize,
+    axes: Vec<Joined>,
+    cells: [Vec<Option<usize>>; 2],
+    cells_count: usize,
+    /// Whether bins with other labels are added.
+    pub(super) ignores_labels: bool,
+}
+
+/// How a sum and an object to be added become one.
+#[derive(Debug, Default)]
+pub struct SumPlan {
+    pub(super) histograms: Vec<HistogramPlan>,
+}
+
+impl Addend {
+    /// The axes of a histogram that it has cells for; None if its cells are not those of its axes.
+    fn shape(&self, owner: usize) -> Option<Vec<&Axis>> {
+        let cells_count = self.cells(owner)?.len();
+        let (mut axes, mut product) = (Vec::new(), 1_usize);
+        for number in owner + 1..owner + 4 {
+            let axis = self.axes.get(&number)?;
+            axes.push(axis);
+            product = product.checked_mul(axis.bins.checked_add(2)?)?;
+            if product == cells_count {
+                return Some(axes);
+            }
+        }
+        None
+    }
+
+    /// TH1::IsEmpty.
+    fn is_empty(&self, owner: usize) -> bool {
+        let is_used = |cell| self.cells(owner).is_some_and(|cells| cells.is_used(cell));
+        let is_filled = self.number(owner, "fTsumw") != 0.0 || self.number(owner, "fEntries") > 0.0;
+        !is_filled && !(0..self.cells(owner).map_or(0, |cells| cells.len())).any(is_used)
+    }
+
+    /// Cells in which there is anything.
+    fn used_cells(&self, owner: usize) -> Vec<usize> {
+        let arrays: Vec<_> =
+            CELLS.iter().chain(&BESIDE_CELLS).filter_map(|name| self.numbers.get(&(owner, *name))).collect();
+        let count = self.cells(owner).map_or(0, |cells| cells.len());
+        (0..count).filter(|cell| arrays.iter().any(|numbers| numbers.is_used(*cell))).collect()
+    }
+
+    /// How a histogram and another one become one; None where their axes are the same.
+    pub(super) fn plan(&self, other: &Self, owner: usize) -> Result<Option<HistogramPlan>, String> {
+        let axes = || (owner + 1..owner + 4).map(|number| (self.axes.get(&number), other.axes.get(&number)));
+        if axes().all(|(one, two)| one == two) {
+            return Ok(None);
+        }
+        let (Some(ours), Some(theirs)) = (self.shape(owner), other.shape(owner)) else {
+            let differs = axes().find(|(one, two)| one != two);
+            let words = |axis: Option<&Axis>| axis.map_or_else(|| "no axis".to_string(), Axis::words);
+            return Err(
+                differs.map_or_else(String::new, |(one, two)| format!("it has {}, not {}", words(two), words(one)))
+            );
+        };
+        if ours.len() != theirs.len() {
+            return Err(format!("it has {} dimensions, not {}", theirs.len(), ours.len()));
+        }
+        let room = |of: &[&Axis]| of.iter().map(|axis| axis.bins + 2).product::<usize>();
+        let cells_max = FEW_CELLS + GROWTH_MAX * (room(&ours) + room(&theirs));
+        let pairs = || ours.iter().zip(&theirs);
+        let used = [self.used_cells(owner), other.used_cells(owner)];
+        let is_by_name = self.is_by_name((&ours, &theirs), other, owner);
+        let mut joined = Vec::new();
+        for (number, (one, two)) in pairs().enumerate() {
+            joined.push(if is_by_name && (one.is_labelled() || two.is_labelled()) {
+                let bins = bins_in_order(&used[1], &theirs, number);
+                one.by_name(two, &bins, cells_max)?
+            } else {
+                one.by_middle(two, cells_max)?
+            });
+        }
+        let cells_count = joined.iter().try_fold(1_usize, |product, one| product.checked_mul(one.axis.bins + 2));
+        let Some(cells_count) = cells_count.filter(|count| *count <= cells_max) else {
+            return Err(format!("axes that have room for both would have more than {cells_max} cells"));
+        };
+        let cells = [
+            targets((&ours, &used[0]), &joined, |one| &one.one)?,
+            targets((&theirs, &used[1]), &joined, |one| &one.two)?,
+        ];
+        let differ = |(one, two): (&&Axis, &&Axis)| one.labels != two.labels && !used[1].is_empty();
+        let ignores_labels = !is_by_name && pairs().any(differ);
+        Ok(Some(HistogramPlan { owner, axes: joined, cells, cells_count, ignores_labels }))
+    }
+
+    /// Whether bins are found by their names: those that are not empty have some along the first axis, and more can be
+    /// added (TH1Merger::ExamineHistograms).
+    fn is_by_name(&self, (ours, theirs): (&[&Axis], &[&Axis]), other: &Self, owner: usize) -> bool {
+        let empty = (self.is_empty(owner), other.is_empty(owner));
+        let (Some(first), Some(second)) = (ours.first(), theirs.first()) else { return false };
+        let has_names = (empty.0 || first.is_labelled()) && (empty.1 || second.is_labelled());
+        has_names && empty != (true, true) && (empty.0 || ours.iter().all(|axis| axis.can_extend()))
+    }
+
+    /// Brings a histogram to the axes of a sum.
+    pub(super) fn relay(&mut self, plan: &HistogramPlan, is_other: bool) {
+        for name in CELLS.iter().chain(&BESIDE_CELLS) {
+            if let Some(numbers) = self.numbers.get_mut(&(plan.owner, *name)).filter(|numbers| numbers.len() > 0) {
+                *numbers = numbers.moved(&plan.cells[usize::from(is_other)], plan.cells_count);
+            }
+        }
+        for (number, Joined { axis, .. }) in (plan.owner + 1..).zip(&plan.axes) {
+            let was = self.axes.insert(number, axis.clone());
+            if was.is_none_or(|was| was.labels != axis.labels) {
+                self.relabelled.insert(number);
+            }
+            let values = [("fNbins", axis.bins as f64), ("fXmin", axis.low), ("fXmax", axis.high)];
+            for (name, value) in values.into_iter().chain([("fBits2", axis.bits as f64)]) {
+                if let Some(numbers) = self.numbers.get_mut(&(number, name)) {
+                    numbers.set(value);
+                }
+            }
+        }
+        if let Some(numbers) = self.numbers.get_mut(&(plan.owner, "fNcells")) {
+            numbers.set(plan.cells_count as f64);
+        }
+    }
+}
+
+/// Bins along an axis in which there is anything, in the order of the cells.
+fn bins_in_order(used: &[usize], axes: &[&Axis], number: usize) -> Vec<usize> {
+    let before: usize = axes[..number].iter().map(|axis| axis.bins + 2).product();
+    let mut is_there = vec![false; axes[number].bins + 2];
+    let bins = used.iter().map(|cell| cell / before % (axes[number].bins + 2));
+    bins.filter(|bin| !std::mem::replace(&mut is_there[*bin], true)).collect()
+}
+
+/// To which cell of a sum each cell goes.
+fn targets(
+    (axes, used): (&[&Axis], &[usize]),
+    joined: &[Joined],
+    map: impl Fn(&Joined) -> &Vec<Option<usize>>,
+) -> Result<Vec<Option<usize>>, String> {
+    let target = |cell: usize| {
+        let (mut rest, mut place, mut stride) = (cell, 0, 1);
+        for (axis, joined) in axes.iter().zip(joined) {
+            let bin = rest % (axis.bins + 2);
+            rest /= axis.bins + 2;
+            place += stride * map(joined)[bin]?;
+            stride *= joined.axis.bins + 2;
+        }
+        Some(place)
+    };
+    let count = axes.iter().map(|axis| axis.bins + 2).product();
+    let all: Vec<Option<usize>> = (0..count).map(target).collect();
+    match used.iter().any(|cell| all[*cell].is_none()) {
+        true => Err("there are entries beyond its limits, which may belong into bins of the sum".to_string()),
+        false => Ok(all),
+    }
+}
