@@ -11,6 +11,7 @@ mod embedded;
 pub mod emit;
 pub mod family;
 pub mod file;
+mod grid;
 mod histogram;
 mod index;
 mod infos;
@@ -21,6 +22,7 @@ mod pieces;
 pub mod record;
 mod record_class;
 mod slim;
+mod sparse;
 mod sum;
 pub mod tree_record;
 

@@ -26,6 +26,8 @@ class BranchDigest:
     def add(self, values: Any) -> None:
         """Adds the values of the entries that come next."""
         self.entries += len(values)
+        if len(values) == 0:
+            return  # of nothing nobody knows the type
         for name, numbers in _levels(ak.to_packed(values).layout, ""):
             stream = self._streams.setdefault(name, hashlib.blake2b(digest_size=16))
             stream.update(np.ascontiguousarray(numbers).data)

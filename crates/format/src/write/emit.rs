@@ -10,6 +10,7 @@ use crate::tree::Basic;
 use super::key::push_string;
 
 use super::record::{KeptKind, Recording, Token};
+use super::sparse::Sparse;
 
 /// Set in a byte count (TBufferFile's kByteCountMask); a count must be smaller.
 pub(super) const BYTE_COUNT_MASK: u32 = 0x4000_0000;
@@ -29,6 +30,7 @@ const OUTERMOST: u64 = 1;
 pub struct Changes {
     bytes: HashMap<usize, Vec<u8>>,
     labels: HashMap<usize, Vec<(u32, Vec<u8>)>>,
+    chunks: HashMap<usize, Sparse>,
     dropped: HashSet<u64>,
 }
 
@@ -73,6 +75,11 @@ impl Changes {
     /// Replaces the names of an axis' bins.
     pub(super) fn labels(&mut self, index: usize, labels: Vec<(u32, Vec<u8>)>) {
         self.labels.insert(index, labels);
+    }
+
+    /// Replaces the bins of a THnSparse.
+    pub(super) fn chunks(&mut self, index: usize, bins: Sparse) {
+        self.chunks.insert(index, bins);
     }
 
     /// Takes back that baskets may leave something out (TBranch::fIOFeatures), which ROOT else believes of all of them.
@@ -199,6 +206,9 @@ impl Emission<'_, '_> {
                         next = recording.kept[*number].tokens.end;
                     } else if let Some(labels) = self.changes.labels.get(number) {
                         emitter.labels(labels)?;
+                        next = recording.kept[*number].tokens.end;
+                    } else if let Some(bins) = self.changes.chunks.get(number) {
+                        emitter.chunks(bins)?;
                         next = recording.kept[*number].tokens.end;
                     }
                 }
@@ -341,27 +351,67 @@ impl Emitter {
         Ok(())
     }
 
+    fn tobject(&mut self, id: u32) {
+        /// Version, and the bit of what lies on the heap.
+        const AROUND: (u16, u32) = (1, 0x0200_0000);
+        self.out.extend(AROUND.0.to_be_bytes());
+        self.out.extend(id.to_be_bytes());
+        self.out.extend(AROUND.1.to_be_bytes());
+    }
+
+    /// A TObjArray of chunks (THnSparseArrayChunk).
+    fn chunks(&mut self, bins: &Sparse) -> Result<()> {
+        let all: Vec<_> = bins.chunks().collect();
+        let (chunk, contents_class): (Rc<str>, Rc<str>) =
+            ("THnSparseArrayChunk".into(), bins.class_name.as_str().into());
+        let errors_class: Rc<str> = "TArrayD".into();
+        self.begin();
+        self.out.extend(3_u16.to_be_bytes());
+        self.tobject(0);
+        self.out.push(0); // its name
+        self.out.extend((all.len() as u32).to_be_bytes());
+        self.out.extend(0_u32.to_be_bytes()); // the lower bound
+        for (places, contents, errors) in all {
+            self.object(UNNAMED, &chunk, true)?;
+            self.begin();
+            self.out.extend(1_u16.to_be_bytes());
+            self.tobject(0);
+            self.out.extend((bins.place_bytes as u32).to_be_bytes());
+            self.out.extend((places.len() as u32).to_be_bytes());
+            self.out.push(1); // there are places
+            self.out.extend_from_slice(places);
+            self.array(&contents_class, &contents)?;
+            match errors {
+                Some(errors) => self.array(&errors_class, &errors)?,
+                None => self.out.extend([0; 4]),
+            }
+            self.end()?;
+            self.end()?;
+        }
+        self.end()
+    }
+
+    /// A pointer to a TArray of this class.
+    fn array(&mut self, class_name: &Rc<str>, stored: &[u8]) -> Result<()> {
+        self.object(UNNAMED, class_name, true)?;
+        self.out.extend_from_slice(stored);
+        self.end()
+    }
+
     /// A pointer to a list of texts with the numbers of the bins that they name as their unique ids.
     fn labels(&mut self, labels: &[(u32, Vec<u8>)]) -> Result<()> {
-        /// Version of a TObject, and its bits on the heap.
-        const TOBJECT: (u16, u32) = (1, 0x0200_0000);
-        let tobject = |out: &mut Vec<u8>, id: u32| {
-            out.extend(TOBJECT.0.to_be_bytes());
-            out.extend(id.to_be_bytes());
-            out.extend(TOBJECT.1.to_be_bytes());
-        };
         let (list, text): (Rc<str>, Rc<str>) = ("THashList".into(), "TObjString".into());
         self.object(UNNAMED, &list, true)?;
         self.begin();
         self.out.extend(5_u16.to_be_bytes());
-        tobject(&mut self.out, 0);
+        self.tobject(0);
         self.out.push(0); // its name
         self.out.extend((labels.len() as u32).to_be_bytes());
         for (bin, label) in labels {
             self.object(UNNAMED, &text, true)?;
             self.begin();
             self.out.extend(1_u16.to_be_bytes());
-            tobject(&mut self.out, *bin);
+            self.tobject(*bin);
             push_string(&mut self.out, label)?;
             self.end()?;
             self.end()?;

@@ -59,6 +59,9 @@ const OF_HISTOGRAMS: &[&str] = &[
     "fTsumwt2",
     "fBuffer",
 ];
+/// What of a THn or a THnSparse does; of the first, cells and errors are objects of their own.
+const OF_GRIDS: &[&str] = &["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2", "fFilledBins", "fBinContent"];
+const OF_CELLS: &[&str] = &["fData"];
 const OF_AXES: &[&str] = &["fNbins", "fXmin", "fXmax", "fXbins", "fBits2", "fLabels"];
 const OF_GRAPHS: &[&str] = &[
     "fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh", "fEXlowd", "fEXhighd", "fEYlowd",
@@ -85,6 +88,10 @@ pub enum OwnerKind {
     Leaf,
     /// A TH1 or what inherits from it.
     Histogram,
+    /// A THn or THnSparse.
+    Grid,
+    /// The cells of a THn, or their squared errors.
+    Cells,
     /// A TAxis of a histogram.
     Axis,
     /// A TGraph, with errors or without.
@@ -108,6 +115,9 @@ impl OwnerKind {
             return Some(Self::Efficiency);
         }
         let lineage = infos.lineage(class_name);
+        if lineage.contains(&"THnBase") {
+            return Some(Self::Grid);
+        }
         let is_known = lineage.contains(&"TH1") && !OTHER_HISTOGRAMS.iter().any(|other| lineage.contains(other));
         is_known.then_some(Self::Histogram)
     }
@@ -117,6 +127,8 @@ impl OwnerKind {
         match self {
             Self::Tree | Self::Branch | Self::Leaf => OF_TREES,
             Self::Histogram => OF_HISTOGRAMS,
+            Self::Grid => OF_GRIDS,
+            Self::Cells => OF_CELLS,
             Self::Axis => OF_AXES,
             Self::Graph => OF_GRAPHS,
             Self::Parameter => OF_PARAMETERS,
@@ -126,7 +138,7 @@ impl OwnerKind {
 
     /// Whether objects behind its pointers add up, too.
     pub(super) fn is_open(self) -> bool {
-        self == Self::Efficiency
+        matches!(self, Self::Efficiency | Self::Grid)
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct HistogramPlan {
 #[derive(Debug, Default)]
 pub struct SumPlan {
     pub(super) histograms: Vec<HistogramPlan>,
+    /// Whether cells with other labels are added.
+    pub(super) ignores_labels: bool,
 }
 
 impl Addend {
@@ -107,7 +109,8 @@ impl Addend {
         let empty = (self.is_empty(owner), other.is_empty(owner));
         let (Some(first), Some(second)) = (ours.first(), theirs.first()) else { return false };
         let has_names = (empty.0 || first.is_labelled()) && (empty.1 || second.is_labelled());
-        has_names && empty != (true, true) && (empty.0 || ours.iter().all(|axis| axis.can_extend()))
+        let can_grow = ours.iter().filter(|axis| axis.is_labelled()).all(|axis| axis.can_extend());
+        has_names && empty != (true, true) && (empty.0 || can_grow)
     }
 
     /// Brings a histogram to the axes of a sum.

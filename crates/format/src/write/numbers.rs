@@ -1,10 +1,16 @@
 //! Numbers of an object that is added up: as they are stored, so that they add up as ROOT adds them.
 
+use std::ops::Range;
+
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::tree::Basic;
 
+use super::emit::BYTE_COUNT_MASK;
 use super::record::{Kept, KeptKind, Recording};
+
+/// The version of a container of the standard library, that of TStreamerInfo.
+const VECTOR_VERSION: u16 = 9;
 
 /// Numbers of one member.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +39,10 @@ impl Numbers {
                 if cursor.remaining() > 0 {
                     cursor.skip(4)?; // how many
                 }
+                basic
+            }
+            KeptKind::Vector(basic) => {
+                cursor.skip(2 + 4)?; // a version, and how many
                 basic
             }
             KeptKind::Other | KeptKind::Pointers | KeptKind::Link => return Ok(None),
@@ -154,6 +164,29 @@ impl Numbers {
         }
     }
 
+    /// Those in a range, and zeros up to so many.
+    pub(super) fn part(&self, range: Range<usize>, count: usize) -> Self {
+        fn padded<T: Copy + Default>(values: &[T], range: Range<usize>, count: usize) -> Vec<T> {
+            let mut part = values.get(range).unwrap_or_default().to_vec();
+            part.resize(count, T::default());
+            part
+        }
+        match self {
+            Self::F64(values) => Self::F64(padded(values, range, count)),
+            Self::F32(values) => Self::F32(padded(values, range, count)),
+            Self::Whole(basic, values) => Self::Whole(*basic, padded(values, range, count)),
+        }
+    }
+
+    /// Leaves out all but the first.
+    pub(super) fn truncate(&mut self, count: usize) {
+        match self {
+            Self::F64(values) => values.truncate(count),
+            Self::F32(values) => values.truncate(count),
+            Self::Whole(_, values) => values.truncate(count),
+        }
+    }
+
     /// Replaces a single number.
     pub(super) fn set(&mut self, value: f64) {
         match self {
@@ -178,6 +211,11 @@ impl Numbers {
         let mut bytes = match kind {
             KeptKind::Array(_) => vec![u8::from(self.len() > 0)],
             KeptKind::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
+            KeptKind::Vector(basic) => {
+                let size = (2 + 4 + self.len() * basic.size()) as u32 | BYTE_COUNT_MASK;
+                let head = [&size.to_be_bytes()[..], &VECTOR_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];
+                head.concat()
+            }
             _ => Vec::new(),
         };
         match self {

@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use xxhash_rust::xxh3::Xxh3;
+
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{ErrorKind, FormatError, Result};
@@ -64,6 +66,8 @@ pub enum KeptKind {
     Array(Basic),
     /// A TArray: a count and so many numbers.
     Counted(Basic),
+    /// A std::vector: a header, a count and so many numbers.
+    Vector(Basic),
     /// Something else, which is not replaced.
     Other,
     /// A TObjArray.
@@ -99,6 +103,8 @@ pub struct Recording<'a> {
     pub kept: Vec<Kept>,
     /// Members by the object that they are of.
     by_owner: Vec<usize>,
+    /// Objects in lists that do not add up.
+    others: Vec<Range<usize>>,
 }
 
 impl<'a> Recording<'a> {
@@ -160,6 +166,11 @@ impl<'a> Recording<'a> {
 
     /// Where the bytes of a member stand that has no references in it.
     pub(super) fn place(&self, kept: &Kept) -> Option<Range<usize>> {
+        if let (KeptKind::Vector(_), Some([Token::Kept(_), Token::Begin, Token::Bytes(range), Token::End])) =
+            (&kept.kind, self.tokens.get(kept.tokens.clone()))
+        {
+            return Some(range.clone());
+        }
         match self.tokens.get(kept.tokens.end.wrapping_sub(1)) {
             Some(Token::Bytes(range)) if kept.tokens.len() == 2 => Some(range.clone()),
             _ => None,
@@ -179,12 +190,37 @@ impl<'a> Recording<'a> {
         }
     }
 
+    /// What tells the objects in lists that do not add up from others.
+    pub(super) fn digest_of_others(&self) -> u64 {
+        let mut digest = Xxh3::new();
+        for token in self.others.iter().flat_map(|range| &self.tokens[range.clone()]) {
+            match token {
+                Token::Bytes(range) | Token::Fixed(range) | Token::Array { head: range, .. } => {
+                    digest.update(&self.bytes[range.clone()]);
+                }
+                Token::Object { class_name, .. } => digest.update(class_name.as_bytes()),
+                Token::Begin | Token::End | Token::Seen { .. } | Token::Kept(_) => digest.update(b"."),
+            }
+        }
+        digest.digest()
+    }
+
     /// The bytes of a member with all objects in it, as if they stood alone.
     pub(super) fn alone(&self, kept: &Kept) -> Result<Vec<u8>> {
         let mut emitter = Emitter::new(0);
         emitter.tokens(&self.tokens[kept.tokens.clone()], self.bytes)?;
         Ok(emitter.out)
     }
+}
+
+/// What objects that may add up are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Elsewhere,
+    /// A list, whose objects add up one by one.
+    List,
+    /// A THnBase, whose axes are objects of their own.
+    Grid,
 }
 
 /// Bytes that are being taken apart.
@@ -201,6 +237,9 @@ pub(super) struct Recorder<'a, 'i> {
     depth: usize,
     /// Whether objects behind the pointers that are read now add up.
     adds_up: bool,
+    /// What these are in.
+    inside: Inside,
+    others: Vec<Range<usize>>,
     /// What tells the streamer info that was read last from others.
     pub(super) identity: Option<Vec<u8>>,
     bytes: &'a [u8],
@@ -218,6 +257,8 @@ impl<'a, 'i> Recorder<'a, 'i> {
             copied: 0,
             depth: 0,
             adds_up: false,
+            inside: Inside::Elsewhere,
+            others: Vec::new(),
             identity: None,
             bytes,
         }
@@ -226,10 +267,10 @@ impl<'a, 'i> Recorder<'a, 'i> {
     /// All that was read.
     fn finish(mut self, key_size: u64) -> Recording<'a> {
         self.copy_up_to(self.bytes.len());
-        let Self { tokens, owners, kept, bytes, .. } = self;
+        let Self { tokens, owners, kept, bytes, others, .. } = self;
         let mut by_owner: Vec<usize> = (0..kept.len()).collect();
         by_owner.sort_by_key(|index| kept[*index].owner);
-        Recording { bytes, key_size, tokens, owners, kept, by_owner }
+        Recording { bytes, key_size, tokens, owners, kept, by_owner, others }
     }
 
     /// Where the reading is.
@@ -341,6 +382,7 @@ impl<'a, 'i> Recorder<'a, 'i> {
     /// Reads an object behind a pointer, or keeps it where it is if its class is not known.
     fn known_or_fixed(&mut self, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
         let before = (self.position(), self.tokens.len(), self.owners.len(), self.kept.len(), self.copied);
+        let others_before = self.others.len();
         match (self.any_object(class_name, id), end) {
             (Err(error), Some(end)) if error.kind == ErrorKind::Unsupported => {
                 let start = before.0;
@@ -348,11 +390,16 @@ impl<'a, 'i> Recorder<'a, 'i> {
                 self.owners.truncate(before.2);
                 self.kept.truncate(before.3);
                 self.copied = before.4;
+                self.others.truncate(others_before);
                 self.copy_up_to(start);
                 if self.position() > end {
                     return Err(error);
                 }
-                self.keep_in_place(end)
+                self.keep_in_place(end)?;
+                if (self.adds_up, self.inside) == (true, Inside::List) {
+                    self.others.push(before.1.saturating_sub(1)..self.tokens.len());
+                }
+                Ok(())
             }
             (result, _) => result,
         }
@@ -368,19 +415,32 @@ impl<'a, 'i> Recorder<'a, 'i> {
 
     /// Reads an object of any class.
     fn any_object(&mut self, class_name: &Rc<str>, id: u64) -> Result<()> {
-        let before = self.adds_up;
-        let kind = if before { OwnerKind::of_sum(class_name, self.infos) } else { None };
+        let before = (self.adds_up, self.inside);
+        let kind = match before {
+            (false, _) => None,
+            (true, Inside::Grid) => (&**class_name == "TAxis").then_some(OwnerKind::Axis),
+            (true, _) => OwnerKind::of_sum(class_name, self.infos),
+        };
+        let first = self.tokens.len();
         let result = match kind {
             Some(kind) => {
                 self.adds_up = kind.is_open();
+                self.inside = if kind == OwnerKind::Grid { Inside::Grid } else { Inside::Elsewhere };
                 self.owned(kind, Rc::clone(class_name), id)
             }
             None => {
-                self.adds_up = before && is_container(class_name);
-                self.unowned(class_name)
+                self.adds_up = before.0 && before.1 != Inside::Grid && is_container(class_name);
+                self.inside = if self.adds_up { Inside::List } else { Inside::Elsewhere };
+                let is_other = before == (true, Inside::List) && !self.adds_up;
+                let result = self.unowned(class_name);
+                if is_other {
+                    self.copy_up_to(self.position());
+                    self.others.push(first.saturating_sub(1)..self.tokens.len());
+                }
+                result
             }
         };
-        self.adds_up = before;
+        (self.adds_up, self.inside) = before;
         result
     }
 
@@ -390,6 +450,11 @@ impl<'a, 'i> Recorder<'a, 'i> {
         let result = self.object(class_name);
         self.owner = before;
         result
+    }
+
+    /// The numbers of a THn.
+    pub(super) fn cells(&mut self, class_name: &str) -> Result<()> {
+        self.owned(OwnerKind::Cells, class_name.into(), 0)
     }
 
     /// Of an axis of a histogram, which is a member of it.

@@ -235,6 +235,7 @@ impl Recorder<'_, '_> {
     fn apart(&mut self, class_name: &str) -> Result<()> {
         match (self.kind(), class_name) {
             (Some(OwnerKind::Histogram), "TAxis") => self.axis(),
+            (Some(OwnerKind::Grid), name) if name.starts_with("TNDArrayT<") => self.cells(name),
             _ => self.unowned(class_name),
         }
     }
@@ -324,12 +325,15 @@ fn kept_kind(element: &Element) -> Option<KeptKind> {
         61 | 62 => return counted(&element.type_name),
         64 if element.type_name == "THashList*" => KeptKind::Other,
         64 => KeptKind::Link,
+        code::STL | 500 if element.type_name.starts_with("vector<") => {
+            KeptKind::Vector(Basic::of_type_code(element.content_type)?)
+        }
         _ => return None,
     })
 }
 
 /// What a TArray holds.
-fn array_of(class_name: &str) -> Option<Basic> {
+pub(super) fn array_of(class_name: &str) -> Option<Basic> {
     Some(match tarray(class_name)? {
         Scalar::I8 => Basic::I8,
         Scalar::I16 => Basic::I16,

@@ -14,6 +14,7 @@ use super::family::OwnerKind;
 use super::histogram::{SumPlan, CELLS};
 use super::numbers::Numbers;
 use super::record::Recording;
+use super::sparse::Sparse;
 
 /// Bits of TParameter that say how values become one (TParameter<T>::EStatusBits).
 mod bit {
@@ -31,13 +32,17 @@ const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", 
 /// An object to be added: its numbers.
 #[derive(Debug, Clone)]
 pub struct Addend {
-    owners: Vec<(OwnerKind, String)>,
+    pub(super) owners: Vec<(OwnerKind, String)>,
     pub(super) numbers: HashMap<(usize, &'static str), Numbers>,
     pub(super) axes: HashMap<usize, Axis>,
     /// Axes whose bins have other names than they had.
     pub(super) relabelled: HashSet<usize>,
     /// Bits of parameters.
     bits: HashMap<usize, u32>,
+    /// Bins of sparse histograms.
+    pub(super) sparse: HashMap<usize, Sparse>,
+    /// What tells objects in lists from others that do not add up.
+    others: u64,
     is_fixed: bool,
 }
 
@@ -47,9 +52,11 @@ impl Addend {
         let recording = Recording::of_object(bytes, key_size, class_name, infos)?;
         let owners = recording.owners.iter().map(|owner| (owner.kind, owner.class_name.to_string())).collect();
         let (mut numbers, mut labels, mut bits) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut sparse = HashMap::new();
         for kept in &recording.kept {
             match kept.name {
                 "fLabels" => drop(labels.insert(kept.owner, recording.alone(kept)?)),
+                "fBinContent" => drop(sparse.insert(kept.owner, Sparse::read(&recording.alone(kept)?)?)),
                 // Behind version and unique id.
                 "TObject" => drop(bits.insert(kept.owner, Cursor::at(recording.stored(kept), 6).u32()?)),
                 name => {
@@ -60,7 +67,8 @@ impl Addend {
             }
         }
         let (axes, relabelled, is_fixed) = (HashMap::new(), HashSet::new(), recording.is_fixed());
-        let mut addend = Self { owners, numbers, axes, relabelled, bits, is_fixed };
+        let others = recording.digest_of_others();
+        let mut addend = Self { owners, numbers, axes, relabelled, bits, sparse, others, is_fixed };
         addend.check_filled()?;
         addend.find_axes(labels);
         Ok(addend)
@@ -114,7 +122,14 @@ impl Addend {
             let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
             return Err(format!("it holds {}, not {}", names(other), names(self)));
         }
-        let mut histograms = Vec::new();
+        if self.others != other.others {
+            return Err("other objects are in it that do not add up".to_string());
+        }
+        let mut plan = SumPlan::default();
+        for owner in self.of_kind(OwnerKind::Grid) {
+            plan.ignores_labels |= self.check_grid(other, owner)?;
+        }
+        let histograms = &mut plan.histograms;
         for owner in self.of_kind(OwnerKind::Histogram) {
             self.check_cells(owner)?;
             other.check_cells(owner)?;
@@ -129,7 +144,7 @@ impl Addend {
         if !self.numbers.iter().all(is_like) {
             return Err("its numbers are stored in another way".to_string());
         }
-        Ok(SumPlan { histograms })
+        Ok(plan)
     }
 
     /// Refuses a histogram whose arrays do not fit its cells.
@@ -190,6 +205,7 @@ impl Sum {
     /// Adds an object that was not refused.
     pub fn add(&mut self, mut addend: Addend, plan: &SumPlan) {
         self.count += 1;
+        self.ignores_labels |= plan.ignores_labels;
         for histogram in &plan.histograms {
             self.total.relay(histogram, false);
             addend.relay(histogram, true);
@@ -198,6 +214,8 @@ impl Sum {
         for owner in 0..self.total.owners.len() {
             match self.total.owners[owner].0 {
                 OwnerKind::Histogram => self.add_histogram(owner, &mut addend),
+                OwnerKind::Grid => self.total.add_grid(owner, &mut addend),
+                OwnerKind::Cells => self.total.add_cells(owner, &addend),
                 OwnerKind::Graph => self.append_points(owner, &mut addend),
                 OwnerKind::Parameter => self.add_parameter(owner, &addend),
                 OwnerKind::Efficiency => self.add_weight(owner, &addend),
@@ -280,6 +298,11 @@ impl Sum {
             (Some(one), Some(two)) => place.1 == "fBuffer" || one.is_near(two),
             (one, two) => one.or(two).is_none_or(|numbers| numbers.len() == 0),
         };
+        let is_near =
+            |(owner, bins): (&usize, &Sparse)| other.total.sparse.get(owner).is_some_and(|two| bins.is_near(two));
+        if !self.total.sparse.iter().all(is_near) {
+            return Some("its bins differ".to_string());
+        }
         names.into_iter().find(|place| !is_same(*place)).map(|place| format!("its {} differs", place.1))
     }
 
@@ -294,6 +317,8 @@ impl Sum {
             let axis = self.total.axes.get(&kept.owner).filter(|_| self.total.relabelled.contains(&kept.owner));
             if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, kept.name) {
                 changes.labels(index, labels.clone());
+            } else if let (Some(bins), "fBinContent") = (self.total.sparse.get(&kept.owner), kept.name) {
+                changes.chunks(index, bins.clone());
             } else if let Some(numbers) = self.total.numbers.get(&(kept.owner, kept.name)) {
                 changes.stored(index, numbers.stored(&kept.kind));
             }

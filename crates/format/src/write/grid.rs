@@ -1,0 +1,85 @@
+//! THn and THnSparse, added up as THnBase::Merge does: those with the same axes, cell by cell.
+
+use super::family::OwnerKind;
+use super::numbers::Numbers;
+use super::sum::Addend;
+
+/// The sums of weights (-1 where errors are not computed), and what is added with them.
+const SUMS: [&str; 5] = ["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"];
+
+impl Addend {
+    /// Objects of a kind that belong to a histogram, which come behind it and before the next.
+    fn parts(&self, grid: usize, kind: OwnerKind) -> Vec<usize> {
+        let behind = self.owners.iter().enumerate().skip(grid + 1);
+        let its = behind.take_while(|(_, (kind, _))| matches!(kind, OwnerKind::Axis | OwnerKind::Cells));
+        its.filter(|(_, (other, _))| *other == kind).map(|(owner, _)| owner).collect()
+    }
+
+    /// Refuses a histogram with other axes. Answers with whether its bins have other labels.
+    pub(super) fn check_grid(&self, other: &Self, grid: usize) -> Result<bool, String> {
+        let mut has_other_labels = false;
+        for owner in self.parts(grid, OwnerKind::Axis) {
+            let (Some(one), Some(two)) = (self.axes.get(&owner), other.axes.get(&owner)) else { continue };
+            one.by_number(two)?;
+            has_other_labels |= one.labels != two.labels;
+        }
+        let count = |of: &Self, owner: usize| of.numbers.get(&(owner, "fData")).map_or(0, Numbers::len);
+        let cells = self.parts(grid, OwnerKind::Cells);
+        for owner in &cells {
+            let (one, two) = (count(self, *owner), count(other, *owner));
+            let is_contents = cells.last() == Some(owner);
+            if one != two && (is_contents || one.min(two) > 0) {
+                return Err("it has another number of cells".to_string());
+            }
+        }
+        match (self.sparse.get(&grid), other.sparse.get(&grid)) {
+            (Some(one), Some(two)) if !one.is_like(two) => Err("its bins are stored in another way".to_string()),
+            _ => Ok(has_other_labels),
+        }
+    }
+
+    /// Adds what is not in cells of their own; makes errors of cells where one histogram has some and the other not.
+    pub(super) fn add_grid(&mut self, grid: usize, other: &mut Self) {
+        if let [errors, contents] = self.parts(grid, OwnerKind::Cells)[..] {
+            self.make_errors(other, errors, contents);
+            other.make_errors(self, errors, contents);
+        }
+        let has_errors = |of: &Self| of.number(grid, "fTsumw2") >= 0.0;
+        let (ours, theirs) = (has_errors(self), has_errors(other));
+        if ours != theirs {
+            for (of, _) in [(&mut *self, ours), (&mut *other, theirs)].into_iter().filter(|(_, has)| !has) {
+                if let Some(numbers) = of.numbers.get_mut(&(grid, "fTsumw2")) {
+                    numbers.set(0.0);
+                }
+            }
+        }
+        for name in SUMS.into_iter().filter(|name| *name != "fTsumw2" || ours || theirs) {
+            if let (Some(one), Some(two)) = (self.numbers.get_mut(&(grid, name)), other.numbers.get(&(grid, name))) {
+                one.add(two);
+            }
+        }
+        if let (Some(one), Some(two)) = (self.sparse.get_mut(&grid), other.sparse.remove(&grid)) {
+            one.add(two);
+            let count = one.len() as f64;
+            if let Some(numbers) = self.numbers.get_mut(&(grid, "fFilledBins")) {
+                numbers.set(count);
+            }
+        }
+    }
+
+    fn make_errors(&mut self, other: &Self, errors: usize, contents: usize) {
+        let is_empty = |of: &Self| of.numbers.get(&(errors, "fData")).is_none_or(|numbers| numbers.len() == 0);
+        if is_empty(self) && !is_empty(other) {
+            let sizes = self.numbers.get(&(contents, "fData")).map(Numbers::sizes).unwrap_or_default();
+            self.numbers.insert((errors, "fData"), Numbers::F64(sizes));
+        }
+    }
+
+    /// Adds the cells of a histogram, or their errors.
+    pub(super) fn add_cells(&mut self, owner: usize, other: &Self) {
+        if let (Some(one), Some(two)) = (self.numbers.get_mut(&(owner, "fData")), other.numbers.get(&(owner, "fData")))
+        {
+            one.add(two);
+        }
+    }
+}
