@@ -26,11 +26,14 @@ pub(super) struct Axis {
     pub(super) bits: i64,
 }
 
+/// The number of a bin and its name.
+pub(super) type Label = (u32, Vec<u8>);
+
 /// Names of bins.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Labels {
-    /// The number of the bin and its name, in the order of the list.
-    Named(Vec<(u32, Vec<u8>)>),
+    /// In the order of the list.
+    Named(Vec<Label>),
     /// Something else than texts.
     Other(Vec<u8>),
 }
@@ -56,7 +59,7 @@ impl Labels {
         matches!(self, Self::Named(labels) if labels.is_empty())
     }
 
-    fn list(&self) -> &[(u32, Vec<u8>)] {
+    fn list(&self) -> &[Label] {
         match self {
             Self::Named(labels) => labels,
             Self::Other(_) => &[],
@@ -64,7 +67,7 @@ impl Labels {
     }
 }
 
-fn named(bytes: &[u8]) -> Result<Option<Vec<(u32, Vec<u8>)>>> {
+fn named(bytes: &[u8]) -> Result<Option<Vec<Label>>> {
     let mut buffer = ObjectBuffer::new(bytes, 0);
     match buffer.pointer()? {
         Pointer::Null => return Ok(Some(Vec::new())),

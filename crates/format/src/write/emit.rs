@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::error::{FormatError, Result};
 use crate::tree::Basic;
 
+use super::axis::Label;
 use super::key::push_string;
 
 use super::record::{KeptKind, Recording, Token};
@@ -29,7 +30,7 @@ const OUTERMOST: u64 = 1;
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     bytes: HashMap<usize, Vec<u8>>,
-    labels: HashMap<usize, Vec<(u32, Vec<u8>)>>,
+    labels: HashMap<usize, Vec<Label>>,
     chunks: HashMap<usize, Sparse>,
     dropped: HashSet<u64>,
 }
@@ -73,7 +74,7 @@ impl Changes {
     }
 
     /// Replaces the names of an axis' bins.
-    pub(super) fn labels(&mut self, index: usize, labels: Vec<(u32, Vec<u8>)>) {
+    pub(super) fn labels(&mut self, index: usize, labels: Vec<Label>) {
         self.labels.insert(index, labels);
     }
 
@@ -399,7 +400,7 @@ impl Emitter {
     }
 
     /// A pointer to a list of texts with the numbers of the bins that they name as their unique ids.
-    fn labels(&mut self, labels: &[(u32, Vec<u8>)]) -> Result<()> {
+    fn labels(&mut self, labels: &[Label]) -> Result<()> {
         let (list, text): (Rc<str>, Rc<str>) = ("THashList".into(), "TObjString".into());
         self.object(UNNAMED, &list, true)?;
         self.begin();

@@ -64,7 +64,7 @@ impl Sparse {
         let is_like = self.contents.is_none()
             || (self.place_bytes, &self.class_name, self.errors.is_some())
                 == (chunk.place_bytes, &chunk.class_name, chunk.errors.is_some());
-        if !fits || !is_like || chunk.places.len() % chunk.place_bytes != 0 {
+        if !fits || !is_like || !chunk.places.len().is_multiple_of(chunk.place_bytes) {
             return Err(unknown());
         }
         self.chunk_bins = self.chunk_bins.max(chunk.contents.len());
