@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod addresses;
 mod bridge;
 mod cache;
 mod choice;

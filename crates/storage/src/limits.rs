@@ -116,6 +116,11 @@ pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const LISTING_PAGES_MAX: usize = 1000;
 /// Servers behind a redirector that are asked for what they have of a folder.
 pub(crate) const LISTING_SERVERS_MAX: usize = 1000;
+/// How long a connection to one of several addresses of a host may take: three times as long as until the system asks
+/// again.
+pub(crate) const ADDRESS_WAIT: Duration = Duration::from_secs(3);
+/// How long an address that did not answer is tried after all others.
+pub(crate) const SILENT_FOR: Duration = Duration::from_secs(300);
 /// After how long a server that had no checksum of a file is asked again: they ask for 30 s to make one.
 pub(crate) const CHECKSUM_AGAIN: Duration = Duration::from_secs(30);
 /// How long the checksum of a file is waited for before its replica is compared with another by bytes alone.

@@ -9,12 +9,13 @@ use ureq::http::request::Builder;
 use ureq::http::{Request, Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{Connector, DefaultConnector};
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConnector};
 use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
 use ureq_proto::client::header_raw;
 
 use super::leave::Leave;
 use super::numbered::{self, Numbering};
+use super::reaching::Reaching;
 use crate::fault::{Fault, Result};
 use crate::settings::Settings;
 use crate::url::{quoted, Url};
@@ -81,8 +82,8 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
         .accept_encoding("identity")
         .user_agent(concat!("branchline/", env!("CARGO_PKG_VERSION")))
         .build();
-    let connector = DefaultConnector::default().chain(Numbering);
-    Ok(Agent::with_parts(config, connector, DefaultResolver::default()))
+    let connector = ConnectProxyConnector::default().chain(Reaching::default()).chain(RustlsConnector::default());
+    Ok(Agent::with_parts(config, connector.chain(Numbering), DefaultResolver::default()))
 }
 
 /// What a request asks for.

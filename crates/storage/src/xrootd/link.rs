@@ -11,6 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::pool::Server;
+use crate::addresses::reach;
 use crate::fault::{Fault, Result};
 use crate::settings::Settings;
 use crate::{tls, StorageErrorKind};
@@ -43,14 +44,13 @@ impl Link {
             Fault::new(StorageErrorKind::Unreachable, format!("the host of {name} is not known: {error}"))
         };
         let addresses = addresses_of(server, settings.connect_timeout).map_err(unknown)?;
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in addresses {
-            match TcpStream::connect_timeout(&address, settings.connect_timeout) {
-                Ok(stream) => return Self::over(stream, name, settings.silence),
-                Err(error) => last = error,
-            }
+        let connect = |address, limit| TcpStream::connect_timeout(&address, limit);
+        let is_silence = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+        match reach(&addresses, settings.connect_timeout, connect, is_silence) {
+            Some(Ok(stream)) => Self::over(stream, name, settings.silence),
+            Some(Err(error)) => Err(Fault::connection(&name, "while connecting", &error)),
+            None => Err(Fault::connection(&name, "while connecting", &io::ErrorKind::AddrNotAvailable.into())),
         }
-        Err(Fault::connection(&name, "while connecting", &last))
     }
 
     fn over(stream: TcpStream, server: String, silence: Duration) -> Result<Self> {

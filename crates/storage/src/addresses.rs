@@ -1,0 +1,92 @@
+//! Connections to hosts that have several addresses, some of which may be dead.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::limits::{ADDRESS_WAIT, SILENT_FOR};
+
+/// Addresses that did not answer, and when.
+static SILENT: Mutex<Vec<(SocketAddr, Instant)>> = Mutex::new(Vec::new());
+
+/// What `connect` gives for the first of these addresses where it succeeds within its time, those last that were silent
+/// lately: that the machine is off costs one wait, and not one for each connection. Otherwise what the last one gave; None
+/// without addresses.
+pub(crate) fn reach<T, E>(
+    addresses: &[SocketAddr],
+    patience: Duration,
+    mut connect: impl FnMut(SocketAddr, Duration) -> Result<T, E>,
+    is_silence: impl Fn(&E) -> bool,
+) -> Option<Result<T, E>> {
+    let (last, others) = addresses.split_last()?;
+    if others.is_empty() {
+        return Some(connect(*last, patience));
+    }
+    let started = Instant::now();
+    let mut ordered = addresses.to_vec();
+    ordered.sort_by_cached_key(|address| was_silent(*address));
+    let mut result = None;
+    for (index, address) in ordered.iter().enumerate() {
+        let is_last = index + 1 == ordered.len();
+        let one = ADDRESS_WAIT.min(patience / 2);
+        let limit = if is_last { patience.saturating_sub(started.elapsed()).max(one) } else { one };
+        match connect(*address, limit) {
+            Ok(done) => {
+                note(*address, false);
+                return Some(Ok(done));
+            }
+            Err(error) => {
+                if is_silence(&error) {
+                    note(*address, true);
+                }
+                result = Some(Err(error));
+            }
+        }
+    }
+    result
+}
+
+fn was_silent(address: SocketAddr) -> bool {
+    let silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    silent.iter().any(|(one, since)| *one == address && since.elapsed() < SILENT_FOR)
+}
+
+fn note(address: SocketAddr, is_silent: bool) {
+    let mut silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    silent.retain(|(one, since)| *one != address && since.elapsed() < SILENT_FOR);
+    if is_silent {
+        silent.push((address, Instant::now()));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_silent_is_asked_last_and_who_refuses_in_turn() {
+        let [dead, closed, living] = ["192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"].map(|one| one.parse().unwrap());
+        let mut asked = Vec::new();
+        let mut read = |addresses: &[SocketAddr]| {
+            asked.clear();
+            let connect = |address: SocketAddr, limit: Duration| {
+                asked.push((address, limit));
+                match address {
+                    one if one == living => Ok(one),
+                    one => Err(one == dead),
+                }
+            };
+            let result = reach(addresses, Duration::from_secs(60), connect, |is_dead| *is_dead);
+            (result, asked.clone())
+        };
+        let (first, whole) = (ADDRESS_WAIT, Duration::from_secs(60));
+        assert_eq!(read(&[dead, living, closed]).0, Some(Ok(living)));
+        assert_eq!(read(&[dead, closed, living]), (Some(Ok(living)), vec![(closed, first), (living, first)]));
+        assert_eq!(read(&[dead]), (Some(Err(true)), vec![(dead, whole)]));
+        let (result, asked) = read(&[dead, closed]);
+        assert_eq!((result, asked.len(), asked[0]), (Some(Err(true)), 2, (closed, first)));
+        assert!(asked[1].0 == dead && asked[1].1 > whole - first);
+        assert_eq!(read(&[]).0, None);
+    }
+}
