@@ -7,8 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -90,7 +89,9 @@ def silent(address: str, port: int) -> Iterator[None]:
 
 def read_by_name(url: str, addresses: str, names: Path) -> tuple[float, float]:
     environment = {**os.environ, "LD_PRELOAD": str(names), "ADDRESSES": addresses, "BRANCHLINE_STORAGE_TIMEOUT": "3"}
-    done = subprocess.run([sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     first_s, others_s = map(float, done.stdout.split())
     return first_s, others_s
@@ -116,25 +117,33 @@ def test_an_address_that_is_silent_costs_one_wait_and_not_one_for_each_connectio
     assert others_s < first_s
 
 
+def pump(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while received := one.recv(65536):
+            other.sendall(received)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_WR)
+
+
+def pass_on(inner: socket.socket, outer: socket.socket) -> None:
+    with inner, outer:
+        back = threading.Thread(target=pump, args=(outer, inner), daemon=True)
+        back.start()
+        pump(inner, outer)
+        back.join(10)
+
+
 @contextmanager
 def relay(family: socket.AddressFamily, address: str, port: int) -> Iterator[int]:
     """Passes connections on to a port of the loopback of IPv4."""
     listener = socket.create_server((address, 0), family=family)
-
-    def pump(one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while received := one.recv(65536):
-                other.sendall(received)
-        with suppress(OSError):
-            other.shutdown(socket.SHUT_WR)
 
     def run() -> None:
         with suppress(OSError):
             while True:
                 inner, _ = listener.accept()
                 outer = socket.create_connection(("127.0.0.1", port))
-                for pair in ((inner, outer), (outer, inner)):
-                    threading.Thread(target=pump, args=pair, daemon=True).start()
+                threading.Thread(target=pass_on, args=(inner, outer), daemon=True).start()
 
     threading.Thread(target=run, daemon=True).start()
     try:
@@ -147,5 +156,64 @@ def test_servers_of_ipv6_are_read(at: tuple[str, int], served: Served) -> None:
     url, port = at
     with relay(socket.AF_INET6, "::1", port) as there:
         store = Store(url.format("[::1]", there))
-        assert store.read([(5, 1000), (4_000_000, 10)])[0] == [served.content[5:1005], served.content[4_000_000:4_000_010]]
+        assert store.read([(5, 1000), (4_000_000, 10)])[0] == [
+            served.content[5:1005],
+            served.content[4_000_000:4_000_010],
+        ]
         assert "[::1]" in store.name
+
+
+@contextmanager
+def proxy(is_open: bool = True) -> Iterator[tuple[str, list[str]]]:
+    """A proxy that makes connections, if it is open, and what it was asked for."""
+    asked: list[str] = []
+
+    def serve(_: int, connection: socket.socket) -> None:
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += connection.recv(65536) or b"\r\n\r\n"
+        asked.append(received.decode().partition("\r")[0])
+        if not is_open:
+            connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            return
+        outer = socket.create_connection(("127.0.0.1", int(asked[-1].split()[1].rpartition(":")[2])))
+        connection.sendall(b"HTTP/1.1 200 Established\r\n\r\n")
+        pass_on(connection, outer)
+
+    with scripted(serve) as server:
+        yield f"http://me:Zx81Secret@127.0.0.1:{server.port}", asked
+
+
+def read_with(names: Path, url: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LD_PRELOAD": str(names), "ADDRESSES": "127.0.0.1", **variables}
+    environment |= {"BRANCHLINE_STORAGE_TIMEOUT": "5", "BRANCHLINE_STORAGE_TRIES": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_proxy_of_the_environment_is_asked_for_what_it_is_for(names: Path, served: Served) -> None:
+    url = f"http://several.test:{served.nginx.port}/random.bin"
+    with proxy() as (at, asked):
+        assert read_with(names, url, http_proxy=at).returncode == 0
+        assert asked
+        assert set(asked) == {f"CONNECT several.test:{served.nginx.port} HTTP/1.1"}
+        asked.clear()
+        for others in ({"https_proxy": at}, {"http_proxy": at, "no_proxy": "other,.test"}):
+            assert read_with(names, url, **others).returncode == 0
+        # As it is read from the machine of the proxy itself.
+        local = url.replace("several.test", "localhost")
+        assert read_with(names, local, ALL_PROXY=at).returncode == 0
+        assert not asked
+        # A proxy for pages of the web is none for a storage that is secure.
+        secure = f"https://several.test:{served.nginx.port}/random.bin"
+        assert "several.test" in read_with(names, secure, http_proxy=at).stderr
+        assert not asked
+
+
+def test_a_proxy_that_refuses_is_named_without_its_password(names: Path, served: Served) -> None:
+    with proxy(is_open=False) as (at, asked):
+        failed = read_with(names, f"http://several.test:{served.nginx.port}/random.bin", HTTP_PROXY=at)
+        assert asked
+    assert "proxy" in failed.stderr.splitlines()[-1]
+    assert "Zx81Secret" not in failed.stderr

@@ -15,6 +15,7 @@ use ureq_proto::client::header_raw;
 
 use super::leave::Leave;
 use super::numbered::{self, Numbering};
+use super::proxies::{self, Proxies};
 use super::reaching::Reaching;
 use crate::fault::{Fault, Result};
 use crate::settings::Settings;
@@ -24,6 +25,7 @@ use crate::{limits, tls, StorageErrorKind};
 /// The connections of this process.
 pub(crate) struct Client {
     agent: Agent,
+    proxies: Proxies,
     /// Why the user's certificate is not shown, if there is one.
     certificate_note: Option<String>,
     /// Servers that answer a request for several ranges with something else.
@@ -39,16 +41,21 @@ struct Kept {
 
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
-/// The client of this process. Another one is made when certificates have changed.
+/// The client of this process. Another one is made when certificates or proxies have changed.
 pub(crate) fn client() -> Result<Arc<Client>> {
-    let (process, fingerprint) = (std::process::id(), tls::fingerprint());
+    let (process, fingerprint) = (std::process::id(), tls::fingerprint() + &proxies::fingerprint());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(one) = kept.as_ref().filter(|one| one.process == process && one.fingerprint == fingerprint) {
         return Ok(Arc::clone(&one.client));
     }
     let own = tls::own();
     let (agent, certificate_note) = (new_agent(own.identity)?, own.note);
-    let client = Arc::new(Client { agent, certificate_note, one_range_only: Mutex::default() });
+    let client = Arc::new(Client {
+        agent,
+        proxies: Proxies::from_environment(),
+        certificate_note,
+        one_range_only: Mutex::default(),
+    });
     let new = Kept { process, fingerprint, client: Arc::clone(&client) };
     if let Some(old) = kept.replace(new).filter(|old| old.process != process) {
         // After a fork its connections are the parent's: to close them here would say goodbye in its name.
@@ -160,10 +167,12 @@ impl Client {
         settings: &Settings,
     ) -> Result<Answer> {
         let server = Url::parse(&request.uri().to_string())?.address();
+        let proxy = self.proxies.of(&request.uri().to_string());
         let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
         let request = self
             .agent
             .configure_request(request)
+            .proxy(proxy)
             .allow_non_standard_methods(true)
             .max_redirects(redirects)
             .max_redirects_will_error(redirects > 0)

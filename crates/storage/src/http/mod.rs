@@ -8,6 +8,7 @@ mod folder;
 mod leave;
 mod multipart;
 mod numbered;
+mod proxies;
 mod reaching;
 
 pub(crate) use checksum::checksum;
