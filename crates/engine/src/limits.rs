@@ -102,8 +102,11 @@ pub const BUNDLE_MEMORY_SHARE: u64 = 8;
 /// Files that are opened ahead before the first one tells how much memory each of them takes.
 pub const UNKNOWN_FILES_AHEAD: usize = 32;
 /// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another.
-pub const NEAR_INPUTS_AHEAD: usize = 2;
-/// The same where each request to a server has to be waited for.
+pub const NEAR_INPUTS_OPENED: usize = 2;
+/// Inputs that are open before it is their turn. More of them would not come sooner, and their bytes would leave the
+/// processor's cache and come to new memory, which costs as much as reading them.
+pub const NEAR_INPUTS_AHEAD: usize = 4;
+/// Inputs that are opened at a time where each request to a server has to be waited for.
 pub const FAR_INPUTS_AHEAD: usize = 16;
 /// A basket that takes longer to decode than this is stuck: a gigabyte takes a minute in the slowest codec.
 const DECODER_STUCK_AFTER_S: f64 = 600.0;

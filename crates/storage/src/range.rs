@@ -53,16 +53,16 @@ impl RangeRead {
     }
 
     /// Makes room for `length` bytes behind the start, and tells whether that room has bytes already that may be
-    /// overwritten. None if there is not so much memory.
+    /// overwritten; else it is to be filled behind the end. None if there is not so much memory.
     pub(crate) fn prepare(&mut self, length: usize) -> Option<bool> {
         let most = length.checked_add(ALIGNMENT)?;
-        let reused = self.buffer.capacity() >= most;
-        if !reused {
+        if self.buffer.capacity() < most {
             self.buffer = Vec::new();
             self.buffer.try_reserve_exact(most).ok()?;
         }
         let aligned = (self.range.offset % ALIGNMENT as u64) as usize;
         self.start = aligned.wrapping_sub(self.buffer.as_ptr() as usize) % ALIGNMENT;
+        let reused = self.buffer.len() >= self.start + length;
         self.buffer.resize(self.start + if reused { length } else { 0 }, 0);
         Some(reused)
     }
@@ -84,11 +84,6 @@ impl RangeRead {
     /// The buffer with its start, to be filled at its end.
     pub(crate) fn buffer_mut(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
-    }
-
-    /// Leaves `length` bytes behind the start.
-    pub(crate) fn truncate(&mut self, length: usize) {
-        self.buffer.truncate(self.start + length);
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Ahead<'a> {
     state: Mutex<State>,
     changed: Condvar,
     known: KnownTrees,
+    /// Whether each request to a server has to be waited for.
+    is_far: bool,
 }
 
 #[derive(Default)]
@@ -38,13 +40,13 @@ struct State {
 impl<'a> Ahead<'a> {
     /// None is opened yet.
     pub(super) fn new(options: &'a MergeOptions) -> Self {
-        Self { options, state: Mutex::default(), changed: Condvar::new(), known: KnownTrees::default() }
+        let is_far = options.inputs.iter().any(|path| path.contains("://"));
+        Self { options, state: Mutex::default(), changed: Condvar::new(), known: KnownTrees::default(), is_far }
     }
 
     /// Gives all inputs to a consumer, which ends it with an error.
     pub(super) fn run(&self, mut consume: impl FnMut(&str, Result<Input>) -> Result<()>) -> Result<()> {
-        let is_far = self.options.inputs.iter().any(|path| path.contains("://"));
-        let threads = if is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
+        let threads = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_OPENED };
         std::thread::scope(|scope| {
             for _ in 0..threads.min(self.options.inputs.len()) {
                 scope.spawn(|| self.open_all());
@@ -92,7 +94,8 @@ impl<'a> Ahead<'a> {
             }
             let expected = (state.opening_count + 1).saturating_mul(state.largest_bytes);
             let is_room = state.held_bytes.saturating_add(expected) <= self.options.memory_bytes / 2;
-            let is_near = state.next - state.taken <= limits::FAR_INPUTS_AHEAD;
+            let most = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
+            let is_near = state.next - state.taken <= most;
             // The one that is waited for is always opened; of the first it is not known what it takes.
             let is_first_known =
                 state.next == 0 || state.largest_bytes > 0 || !state.opened.is_empty() || state.taken > 0;

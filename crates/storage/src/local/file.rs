@@ -9,10 +9,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::IntoIter;
 
 use branchline_trace::journal;
-use rustix::buffer::spare_capacity;
 use rustix::io::{pread, Errno};
 
 use super::advice::{is_on_network, read_cached, Adviser};
+use super::behind::fill_behind;
 use super::direct::{open_direct, pieces, read_piece, Piece, Sectors};
 use super::uring;
 use super::way::LocalWay;
@@ -112,7 +112,7 @@ impl LocalFile {
     }
 
     /// Reads exactly the bytes of the range and returns the number of system calls. Nothing is zeroed before it is
-    /// read, but the part by which a buffer grows within the capacity it had.
+    /// read.
     fn fill(&self, read: &mut RangeRead) -> Result<u64> {
         let range = read.range;
         let length = self.checked_length(range)?;
@@ -133,7 +133,7 @@ impl LocalFile {
             let result = if reused {
                 pread(&self.file, &mut read.room()[filled..], at)
             } else {
-                pread(&self.file, spare_capacity(read.buffer_mut()), at)
+                fill_behind(&self.file, read.buffer_mut(), length - filled, at)
             };
             self.tell(told, &self.file, result);
             match result {
@@ -143,8 +143,6 @@ impl LocalFile {
                 Err(error) => return Err(StorageError::not_read(&self.path, range, &error.into())),
             }
         }
-        // The buffer has a little more capacity than was asked for, and then more is read.
-        read.truncate(length);
         Ok(calls_count)
     }
 

@@ -1,6 +1,7 @@
 //! Files that the operating system opens by their paths: on disks and on everything that is mounted.
 
 mod advice;
+mod behind;
 mod direct;
 mod file;
 mod uring;

@@ -1,0 +1,34 @@
+//! A read to memory that was never written, which costs as much to clear as to read to.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+
+use rustix::io::{pread, Errno};
+
+/// Reads at most so many bytes behind the end of a buffer that has room for them: how many were read.
+pub(super) fn fill_behind(file: &File, buffer: &mut Vec<u8>, length: usize, at: u64) -> Result<usize, Errno> {
+    let end = buffer.len();
+    let room = buffer.spare_capacity_mut().get_mut(..length).ok_or(Errno::FAULT)?;
+    let (filled, _) = pread(file, room, at)?;
+    let count = filled.len();
+    // SAFETY: the kernel wrote so many bytes behind the end, and they lie within the capacity.
+    unsafe { buffer.set_len(end + count) };
+    Ok(count)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_read_than_was_asked_for_and_what_was_there_stays() {
+        let file = File::open("/proc/self/exe").unwrap();
+        let mut buffer = Vec::with_capacity(100);
+        buffer.push(7);
+        assert_eq!(fill_behind(&file, &mut buffer, 3, 1), Ok(3));
+        assert_eq!(buffer, b"\x07ELF");
+        assert_eq!(fill_behind(&file, &mut buffer, 1000, 0), Err(Errno::FAULT));
+    }
+}
