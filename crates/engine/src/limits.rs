@@ -83,6 +83,11 @@ pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::fro
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// After so many bytes the disk is told to begin with them: some requests of its largest size.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
+/// Of outputs that are larger room is asked for on the disk before they are written to: it costs more than it gives for
+/// small ones.
+pub const ROOM_FROM_BYTES: u64 = 16 << 20;
+/// So much room at once: more than a write takes, and little to give back in the end.
+pub const ROOM_AT_ONCE_BYTES: u64 = 128 << 20;
 /// Baskets that are made anew have at most so many bytes before compression, if nobody says otherwise: a few hundred
 /// requests of such a size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
 pub const BASKET_BYTES: usize = 1 << 20;

@@ -6,6 +6,7 @@ pub(crate) mod copy;
 mod entries;
 mod input;
 mod journal;
+mod noting;
 mod objects;
 mod proof;
 mod record;

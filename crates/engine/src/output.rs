@@ -1,15 +1,18 @@
 //! A file that is made: under another name until it is whole.
 
+mod flushing;
+mod room;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Write};
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::Advice;
-
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+
+use flushing::Flushing;
+use room::Room;
 
 /// A file that is being written, and goes if it is not published.
 #[derive(Debug)]
@@ -24,8 +27,24 @@ pub struct Output {
     is_kept: bool,
     /// Up to where the kernel was told to bring it to the disk.
     begun: u64,
+    flushing: Option<Flushing>,
+    room: Room,
     /// Whether one waits until it is on the disk before it has its name.
     waits: bool,
+}
+
+/// What lies in an output so far, for another thread to bring to the disk.
+#[derive(Debug)]
+pub(crate) struct Written {
+    path: PathBuf,
+    file: File,
+}
+
+impl Written {
+    /// Returns when its bytes are on the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| told(&self.path, &error))
+    }
 }
 
 impl Output {
@@ -56,8 +75,8 @@ impl Output {
     }
 
     fn over(file: File, path: &Path, temporary: PathBuf, replaces: bool, is_kept: bool) -> Self {
-        let (path, end, begun) = (path.to_owned(), 0, 0);
-        Self { path, temporary, file, end, replaces, is_kept, begun, waits: true }
+        let (path, end, begun, room) = (path.to_owned(), 0, 0, Room::of(&file));
+        Self { path, temporary, file, end, replaces, is_kept, begun, flushing: None, room, waits: true }
     }
 
     /// Where it is to be.
@@ -82,6 +101,7 @@ impl Output {
 
     /// Adds bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.room.make(&self.file, self.end, self.end + bytes.len() as u64);
         self.file.write_all(bytes).map_err(|error| told(&self.path, &error))?;
         self.end += bytes.len() as u64;
         self.begin_writing_back();
@@ -90,6 +110,8 @@ impl Output {
 
     /// Adds bytes that lie in several places.
     pub(crate) fn write_all_of(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
+        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        self.room.make(&self.file, self.end, self.end + bytes);
         let mut rest = parts;
         IoSlice::advance_slices(&mut rest, 0); // without those in front that are empty
         while !rest.is_empty() {
@@ -106,13 +128,14 @@ impl Output {
         Ok(())
     }
 
-    /// Has the disk written while there is more to come, so that the last wait for it is short. To say that the pages are
-    /// not needed is how Linux is told to begin with those that it has to write first; these stay in its cache.
+    /// Has the disk written while there is more to come.
     fn begin_writing_back(&mut self) {
-        let length = self.end.saturating_sub(self.begun);
-        if self.waits && length >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
-            // It may refuse: then all is waited for in the end.
-            rustix::fs::fadvise(&self.file, self.begun, NonZeroU64::new(length), Advice::DontNeed).ok();
+        if self.waits && self.end.saturating_sub(self.begun) >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
+            // Without the thread all is waited for in the end.
+            self.flushing = self.flushing.take().or_else(|| Flushing::of(&self.file).ok());
+            if let Some(flushing) = &self.flushing {
+                flushing.begin(self.begun..self.end);
+            }
             self.begun = self.end;
         }
     }
@@ -137,20 +160,23 @@ impl Output {
         };
         cut().map_err(|error| told(&self.path, &error))?;
         self.end = end;
+        self.room.forget();
         Ok(())
     }
 
-    /// Returns when all of it is on the disk, if that is waited for.
-    pub fn sync(&self) -> Result<()> {
+    /// All of it is written. Returns when it is on the disk, if that is waited for.
+    pub fn sync(&mut self) -> Result<()> {
+        self.room.give_back(&self.file, self.end).map_err(|error| told(&self.path, &error))?;
         if !self.waits {
             return Ok(());
         }
         self.file.sync_all().map_err(|error| told(&self.path, &error))
     }
 
-    /// Returns when its bytes are on the disk.
-    pub(crate) fn sync_data(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| told(&self.path, &error))
+    /// What is written so far.
+    pub(crate) fn written(&self) -> Result<Written> {
+        let file = self.file.try_clone().map_err(|error| told(&self.path, &error))?;
+        Ok(Written { path: self.path.clone(), file })
     }
 
     /// Gives the file its name. A file that came to be there meanwhile is only replaced if that was allowed.

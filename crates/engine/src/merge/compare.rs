@@ -264,6 +264,7 @@ impl Table {
             seek_directory: 0,
             process_ids_before: 0,
             bundle_bytes: limits::COPIED_AT_ONCE_BYTES,
+            digests: false,
         };
         reading.for_bundles(|bundle, records| {
             for (basket, record) in bundle.iter().zip(records) {

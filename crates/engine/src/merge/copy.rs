@@ -33,6 +33,8 @@ pub(crate) struct Copying<'a> {
     pub(super) process_ids_before: u16,
     /// What is read at a time.
     pub(super) bundle_bytes: u64,
+    /// Whether it is noted what tells the bytes of baskets from others.
+    pub(super) digests: bool,
 }
 
 /// Where a basket or a page lies in the output.
@@ -42,7 +44,7 @@ pub(crate) struct Copied {
     pub(crate) size: u64,
     /// Bytes before compression, key included; of a page its elements.
     pub(crate) plain_size: u64,
-    /// Of all its bytes but those that say where it lies.
+    /// Of all its bytes but those that say where it lies; 0 if nobody wanted to know.
     pub(crate) digest: u64,
 }
 
@@ -80,8 +82,9 @@ impl Copying<'_> {
                 let start = heads.len();
                 heads.extend_from_slice(record.get(..HEAD_BYTES).unwrap_or(record));
                 let told = |error| self.told(basket, error);
-                places[basket.branch][basket.basket] =
-                    self.moved(basket, (record, &mut heads[start..]), seek).map_err(told)?;
+                let copied = self.moved(basket, (record, &mut heads[start..]), seek).map_err(told)?;
+                let digest = if self.digests { digest_of(record) } else { 0 };
+                places[basket.branch][basket.basket] = Copied { digest, ..copied };
                 seek += record.len() as u64;
             }
             let bytes = seek - output.end();
@@ -111,8 +114,21 @@ impl Copying<'_> {
         if !rest.is_empty() || !there.iter().all(is_inside) {
             return Ok(None);
         }
+        if self.digests && there.iter().any(|one| one.size > 0 && one.digest == 0) {
+            self.note_digests(&mut places)?;
+        }
         output.pass(bytes)?;
         Ok(Some(places))
+    }
+
+    /// Reads baskets that are to be told from others, which nobody wanted when they were copied.
+    fn note_digests(&self, places: &mut Places) -> Result<()> {
+        self.for_bundles(|bundle, records| {
+            for (basket, record) in bundle.iter().zip(&records) {
+                places[basket.branch][basket.basket].digest = digest_of(record);
+            }
+            Ok(())
+        })
     }
 
     /// Room for where the baskets of each branch will lie.
@@ -215,7 +231,7 @@ impl Copying<'_> {
         let mut head = record.get(..HEAD_BYTES).unwrap_or(record).to_vec();
         let copied = self.moved(basket, (record, &mut head), seek).map_err(|error| self.told(basket, error))?;
         record[..head.len()].copy_from_slice(&head);
-        places[basket.branch][basket.basket] = copied;
+        places[basket.branch][basket.basket] = Copied { digest: digest_of(record), ..copied };
         Ok(())
     }
 
@@ -235,10 +251,9 @@ impl Copying<'_> {
             );
             return Err(FormatError::damaged(basket.seek, message));
         }
-        let digest = digest_of(record);
         let (seek_directory, process_ids_before) = (self.seek_directory, self.process_ids_before);
         move_record(new_head, NewPlace { seek, seek_directory, process_ids_before })?;
-        Ok(Copied { seek, size, plain_size: key.key_size + key.object_size, digest })
+        Ok(Copied { seek, size, plain_size: key.key_size + key.object_size, digest: 0 })
     }
 
     /// An error of a basket.

@@ -14,7 +14,7 @@ use crate::rewrite::{Flushed, LaidBasket};
 
 use super::copy::Copied;
 
-const MAGIC: &[u8] = b"branchline merge 2";
+const MAGIC: &[u8] = b"branchline merge 3";
 /// Bytes that say how long a record is, and bytes of its checksum.
 const NUMBER_BYTES: usize = 8;
 /// Bytes of what is said of a basket.
@@ -32,6 +32,8 @@ pub(super) struct Merging {
     pub(super) inputs: u128,
     /// Of all that decides how they are laid down.
     pub(super) options: u128,
+    /// Since when the machine runs, if what is noted may not outlive that; else 0.
+    pub(super) start: u128,
 }
 
 /// What became of an input.
@@ -148,13 +150,15 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Begins one.
-    pub(super) fn begin(path: &Path, merging: Merging) -> io::Result<Self> {
+    pub(super) fn begin(path: &Path, merging: Merging, waits: bool) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         file.try_lock().ok();
         let mut begun = Self { path: path.to_owned(), file, is_kept: false };
-        begun.append(&record(&merging.bytes()))?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        begun.append(&record(&merging.bytes()), waits)?;
+        if waits {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
         Ok(begun)
     }
 
@@ -167,10 +171,13 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file, is_kept: true })
     }
 
-    /// Adds records; they are on the disk then.
-    pub(super) fn append(&mut self, records: &[u8]) -> io::Result<()> {
+    /// Adds records; they are on the disk then, if that is waited for.
+    pub(super) fn append(&mut self, records: &[u8], waits: bool) -> io::Result<()> {
         self.file.write_all(records)?;
-        self.file.sync_data()
+        if waits {
+            self.file.sync_data()?;
+        }
+        Ok(())
     }
 
     /// Removes it: the merge is whole.
@@ -190,12 +197,13 @@ impl Drop for Journal {
 
 impl Merging {
     fn bytes(self) -> Vec<u8> {
-        [MAGIC, &self.inputs.to_be_bytes(), &self.options.to_be_bytes()].concat()
+        let [inputs, options, start] = [self.inputs, self.options, self.start].map(u128::to_be_bytes);
+        [MAGIC, &inputs, &options, &start].concat()
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor(bytes.strip_prefix(MAGIC)?);
-        let merging = Self { inputs: cursor.identity()?, options: cursor.identity()? };
+        let merging = Self { inputs: cursor.identity()?, options: cursor.identity()?, start: cursor.identity()? };
         cursor.0.is_empty().then_some(merging)
     }
 }
@@ -287,7 +295,7 @@ mod tests {
     use super::*;
 
     fn written() -> (Merging, Vec<Noted>, Vec<u8>) {
-        let merging = Merging { inputs: 1 << 100, options: 7 };
+        let merging = Merging { inputs: 1 << 100, options: 7, start: 1 << 90 };
         let basket = |seek| Copied { seek, size: 20, plain_size: 30, digest: seek * 99 };
         let laid = LaidBasket { first_entry: 1, seek: 2, size: 3, plain_size: 4, digest: 5 };
         let flushed = Flushed { entries_count: 8, baskets: vec![(0, laid), (3, laid)] };

@@ -15,6 +15,7 @@ use crate::rewrite::Flushed;
 
 use super::input::Input;
 use super::journal::{Contents, Done, Journal, Laying, Merging, Noted};
+use super::noting::{start_of_machine, told, Noting};
 use super::{numbered, MergeOptions};
 
 /// Notes what is on the disk, and knows what was there already.
@@ -36,7 +37,7 @@ pub(super) struct Keeping<'a> {
     /// The number of the input that is being added and what it is, once one is.
     current: (u64, u128),
     is_begun: bool,
-    journal: Option<Journal>,
+    noting: Noting,
     /// Records that are not in the journal yet.
     waiting: Vec<u8>,
     /// When and how far it was written.
@@ -50,18 +51,22 @@ impl<'a> Keeping<'a> {
     /// Looks for what a merge that was killed left, if it is to be gone on with.
     pub(super) fn begin(options: &'a MergeOptions) -> Result<Self> {
         let is_on = options.records_at.is_none();
+        let waits = !options.skips_sync;
+        let start = if waits { 0 } else { start_of_machine().unwrap_or(u128::MAX) };
+        let merging = Merging { inputs: digest_of_inputs(options), options: digest_of(options), start };
+        let number = std::process::id();
         let mut own = Self {
             options,
             is_on,
-            merging: Merging { inputs: digest_of_inputs(options), options: digest_of(options) },
-            number: std::process::id(),
+            merging,
+            number,
             outputs_count: 0,
             kept: VecDeque::new(),
             laid: HashMap::new(),
             begun: None,
             current: (0, 0),
             is_begun: false,
-            journal: None,
+            noting: Noting::new(&output_of(options), journal_of(options, number), (merging, waits), None),
             waiting: Vec::new(),
             written_at: Instant::now(),
             written_bytes: 0,
@@ -82,21 +87,18 @@ impl<'a> Keeping<'a> {
     }
 
     fn told(&self, error: &io::Error) -> ReadError {
-        let message = format!("cannot note how far the merge is: {error}");
-        ReadError::new(ReadErrorKind::Output, &self.options.output.display().to_string(), message)
-    }
-
-    /// Where the journal lies of the merge with this number.
-    fn journal_of(&self, number: u32) -> PathBuf {
-        output::journal_of(&output::temporary_of(&self.options.output, number))
+        told(&output_of(self.options), error)
     }
 
     fn find(&mut self) -> Result<()> {
         self.note = Some("nothing was left to go on with: the merge began anew".to_string());
         let Some(number) = output::left_of(&self.options.output) else { return Ok(()) };
-        let path = self.journal_of(number);
+        let path = journal_of(self.options, number);
         let bytes = fs::read(&path).map_err(|error| self.told(&error))?;
-        let Some(Contents { merging, noted }) = Contents::read(&bytes) else {
+        let read = Contents::read(&bytes);
+        // What may not have come to the disk is good as long as the machine runs.
+        let is_good = |merging: &Merging| merging.start == 0 || Some(merging.start) == start_of_machine();
+        let Some(Contents { merging, noted }) = read.filter(|contents| is_good(&contents.merging)) else {
             self.note = Some("what was left could not be trusted: the merge began anew".to_string());
             return Ok(());
         };
@@ -115,7 +117,10 @@ impl<'a> Keeping<'a> {
         let trusted: Vec<(Noted, u64)> = noted.into_iter().take_while(|(one, _)| is_there(one.reaches())).collect();
         let Some((_, end)) = trusted.last() else { return Ok(()) };
         let journal = Journal::go_on(&path, *end).map_err(|error| self.told(&error))?;
-        (self.number, self.journal) = (number, Some(journal));
+        self.number = number;
+        // What is noted from now on is worth as much as what was.
+        let waits = merging.start == 0;
+        self.noting = Noting::new(&output_of(self.options), path, (merging, waits), Some(journal));
         if self.options.rewriting.is_some() {
             // What lies behind is of a time of which nothing is known.
             let (volume, end) = trusted.iter().map(|(one, _)| one.reaches()).max().unwrap_or_default();
@@ -219,31 +224,31 @@ impl<'a> Keeping<'a> {
         self.write_due(bytes_done, Some(output))
     }
 
-    /// When much has come together it is brought to the disk, the output first.
+    /// When much has come together it is brought to the disk, the output first, while more is written.
     fn write_due(&mut self, bytes_done: u64, output: Option<&Output>) -> Result<()> {
         let bytes_max = self.options.journal_bytes.unwrap_or(limits::JOURNAL_BYTES);
         let is_due = bytes_done.saturating_sub(self.written_bytes) >= bytes_max
             || self.written_at.elapsed() >= limits::JOURNAL_PAUSE;
         // Outputs before the current one are on the disk since they are whole.
         let Some(output) = output.filter(|_| is_due) else { return Ok(()) };
-        output.sync_data()?;
-        let journal = match self.journal.take() {
-            Some(journal) => Ok(journal),
-            None => Journal::begin(&self.journal_of(self.number), self.merging),
-        };
-        let written = journal.and_then(|mut journal| journal.append(&self.waiting).map(|()| journal));
-        self.journal = Some(written.map_err(|error| self.told(&error))?);
-        self.waiting.clear();
+        self.noting.note(output.written()?, std::mem::take(&mut self.waiting))?;
         (self.written_at, self.written_bytes) = (Instant::now(), bytes_done);
         Ok(())
     }
 
     /// The merge is whole.
     pub(super) fn end(self) {
-        if let Some(journal) = self.journal {
-            journal.end();
-        }
+        self.noting.end();
     }
+}
+
+fn output_of(options: &MergeOptions) -> String {
+    options.output.display().to_string()
+}
+
+/// Where the journal lies of the merge with this number.
+fn journal_of(options: &MergeOptions, number: u32) -> PathBuf {
+    output::journal_of(&output::temporary_of(&options.output, number))
 }
 
 fn changed(path: &str) -> ReadError {

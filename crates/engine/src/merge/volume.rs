@@ -257,6 +257,7 @@ impl Volume {
                         seek_directory: self.file.seek_of(directory),
                         process_ids_before,
                         bundle_bytes: copier.bundle_bytes,
+                        digests: copier.options.proves,
                     };
                     copy = Copied::Baskets(copier.copy(&copying, self.file.output())?);
                 }
