@@ -104,8 +104,9 @@ def contents(made: MergeResult) -> list[bytes]:
         {"cluster_events": 130},
         {"cluster_events": 2500, "basket_size": 4000, "codec": "lz4:1", "order": "offset"},
         {"cluster_events": 90, "max_size": 70_000},
+        {"sync": False},
     ],
-    ids=["copied", "recompressed", "several outputs", "slow", "slow with large clusters", "several slow outputs"],
+    ids=["copied", "recompressed", "several outputs", "slow", "slow with large clusters", "several slow", "no sync"],
 )
 def test_a_merge_that_is_killed_again_and_again_makes_the_same_file(
     tmp_path: Path, inputs: list[str], options: dict[str, Any]

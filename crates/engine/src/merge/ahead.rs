@@ -37,6 +37,16 @@ struct State {
     is_stopped: bool,
 }
 
+/// Ends the opening of inputs when it is dropped.
+struct Stopping<'a, 'o>(&'a Ahead<'o>);
+
+impl Drop for Stopping<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().is_stopped = true;
+        self.0.changed.notify_all();
+    }
+}
+
 impl<'a> Ahead<'a> {
     /// None is opened yet.
     pub(super) fn new(options: &'a MergeOptions) -> Self {
@@ -51,11 +61,9 @@ impl<'a> Ahead<'a> {
             for _ in 0..threads.min(self.options.inputs.len()) {
                 scope.spawn(|| self.open_all());
             }
-            let result =
-                self.options.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)));
-            self.lock().is_stopped = true;
-            self.changed.notify_all();
-            result
+            // Also when the consumer panics: the scope waits for its threads.
+            let _stopping = Stopping(self);
+            self.options.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)))
         })
     }
 
