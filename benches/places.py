@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +19,16 @@ LARGE_BRANCHES = 40
 LARGE_ENTRIES_OF_CLUSTER = 1000
 #: Of a cluster of the large file, as it is stored.
 LARGE_CLUSTER_BYTES = 7_300_000
+#: Of a file of split objects.
+SMALL_FILE_BYTES = 2_960_000
+#: So many of them at most go into a large file, again and again.
+EVENT_FILES = 100
 
 
 def large_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) -> Path:
-    """A file of about so many bytes, with 40 branches of arrays of 64 floats, made once."""
+    """A file of about so many bytes, with 40 branches of arrays of 64 floats, made once. They compress by a third, with
+    the fastest level of zstd: decoding them takes little beside their way.
+    """
     path = cache / "links" / f"large-{size_bytes // 1_000_000}.root"
     if not path.exists():
         import numpy as np
@@ -42,14 +49,37 @@ def large_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) ->
     return path
 
 
+def large_event_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) -> Path:
+    """A file of about so many bytes, made once of the small files of split objects, whose baskets it has as they are: a
+    few KB each, compressed with zlib, as ROOT wrote them.
+    """
+    path = cache / "links" / f"events-{size_bytes // 1_000_000}.root"
+    if not path.exists():
+        from branchline.layout import merge
+
+        made = split_object_files(cache, min(EVENT_FILES, max(2, size_bytes // SMALL_FILE_BYTES)), progress)
+        progress(f"merging a file of {size_bytes / 1e6:.0f} MB")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            # Files that are there already come again under other names.
+            inputs = [Path(folder) / f"{number}.root" for number in range(max(2, size_bytes // SMALL_FILE_BYTES))]
+            for number, one in enumerate(inputs):
+                one.symlink_to(made[number % len(made)].resolve())
+            merge(inputs, path)
+    return path
+
+
 @dataclass(frozen=True)
 class Workload:
-    """Files with a tree, by their names below the server's folder, and some of its branches or all."""
+    """Files with a tree, by their names below the server's folder, and some of its branches or all; and the round trips
+    that a reader that knows nothing yet cannot spare: TCP, login and open, what tells where the rest is, the rest.
+    """
 
     name: str
     names: tuple[str, ...]
     tree: str
     branches: tuple[str, ...] | None
+    round_trips: int = 4
 
     def request(self, base: str) -> dict[str, object]:
         """What a reader is asked to read below a folder or URL."""

@@ -93,6 +93,36 @@ def test_of_many_ranges_of_a_far_file_all_are_asked_for_at_once(served: Served, 
     assert all(one["sent_ns"] < first_byte_ns for one in requests)
 
 
+def test_connections_for_many_reads_are_made_while_metadata_are_read(tmp_path: Path) -> None:
+    with uproot.recreate(tmp_path / "large.root") as file:
+        tree = file.mktree("events", {"x": "float64"})
+        for _ in range(6):
+            tree.extend({"x": np.random.default_rng(1).random(300_000)})
+    opened: set[int] = set()
+    others = threading.Event()
+    waited: list[bool] = []
+
+    def first_read_waits(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> None:
+        if code == OPEN:
+            # A far server.
+            time.sleep(0.03)
+            opened.add(number)
+            if len(opened) == 2:
+                others.set()
+        if code in READS and not waited:
+            waited.append(others.wait(10))
+
+    content = (tmp_path / "large.root").read_bytes()
+    with (
+        xrootd_script(content, first_read_waits, flags=0) as (url, script, server),
+        ChunkStream([Source(url, "events")], ["x"], step_size="1 MB") as stream,
+    ):
+        assert sum(len(chunk) for chunk in stream) == 6 * 300_000
+    assert waited == [True]
+    # No more connections than were expected, and each opened the file once.
+    assert script.requests.count(OPEN) == server.connections <= 3
+
+
 def round_trips(requests: list[dict[str, Any]]) -> int:
     """How many requests one after the other had to wait for the one before."""
     count, waited_until_ns = 0, -1

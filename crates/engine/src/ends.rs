@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use branchline_storage::{is_worth_a_round_trip, Link};
 
-use crate::limits::{ENDS_ROUND_TRIP_MIN, HEAD_BYTES, TAIL_BYTES, TAIL_MIN_BYTES};
+use crate::limits::{HEAD_BYTES, TAIL_BYTES, TAIL_MIN_BYTES};
 use crate::tree::{Content, Tree};
 
 /// What was seen of the files of a stream so far.
@@ -32,12 +32,11 @@ impl Ends {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 
-    /// How much of the end of a file of this size is read at the other end of this way; None for the whole file.
-    pub(crate) fn tail_of(&self, link: Option<Link>, size: u64) -> Option<u64> {
+    /// How much of the end of a file of this size is read; None for the whole file. What a disk of ours has beside it costs
+    /// less than to come back for it, but for the bytes of a server somebody pays, however near it is.
+    pub(crate) fn tail_of(&self, is_at_a_server: bool, link: Option<Link>, size: u64) -> Option<u64> {
         let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let far = link.filter(|link| link.round_trip >= ENDS_ROUND_TRIP_MIN);
-        if far.is_none() || size < TAIL_BYTES {
-            // Its round trips may not pass beside those of others.
+        if !is_at_a_server || size < TAIL_BYTES {
             return (!is_worth_a_round_trip(link, size)).then_some(TAIL_BYTES);
         }
         let Some(Seen { tail_bytes, wanted_share }) = seen else { return Some(tail_of_unknown(size)) };
@@ -68,27 +67,31 @@ mod tests {
     }
 
     #[test]
-    fn near_files_are_read_whole() {
+    fn files_on_our_disks_are_read_whole() {
         for link in [None, link(0, 2000.0), link(1, 500.0)] {
-            assert_eq!(Ends::default().tail_of(link, 3_000_000), None);
-            assert_eq!(having_seen(60_000, 0.01).tail_of(link, 3_000_000), None);
+            assert_eq!(Ends::default().tail_of(false, link, 3_000_000), None);
+            assert_eq!(having_seen(60_000, 0.01).tail_of(false, link, 3_000_000), None);
         }
     }
 
     #[test]
-    fn of_far_files_only_what_is_wanted_is_read() {
+    fn of_files_at_servers_only_what_is_wanted_is_read() {
         let size = 3_000_000;
-        assert_eq!(Ends::default().tail_of(link(100, 0.0), size), Some(size / 32));
-        assert_eq!(having_seen(80_000, 0.01).tail_of(link(100, 300.0), size), Some(100_000));
-        // Most of it is wanted.
-        assert_eq!(having_seen(80_000, 0.6).tail_of(link(100, 300.0), size), None);
-        // Another request would take longer than the rest of the file.
-        assert_eq!(having_seen(80_000, 0.01).tail_of(link(100, 300.0), 500_000), None);
+        for link in [link(0, 0.0), link(100, 0.0)] {
+            assert_eq!(Ends::default().tail_of(true, link, size), Some(size / 32));
+        }
+        for link in [link(0, 800.0), link(100, 300.0)] {
+            assert_eq!(having_seen(80_000, 0.01).tail_of(true, link, size), Some(100_000));
+            // Most of it is wanted.
+            assert_eq!(having_seen(80_000, 0.6).tail_of(true, link, size), None);
+            // Another request would take longer than the rest of the file.
+            assert_eq!(having_seen(80_000, 0.01).tail_of(true, link, 500_000), None);
+        }
     }
 
     #[test]
     fn what_files_say_of_themselves_sets_no_size() {
-        assert_eq!(having_seen(u64::MAX / 2, 0.0).tail_of(link(100, 300.0), 1 << 40), Some(TAIL_BYTES));
-        assert_eq!(having_seen(10, f64::INFINITY).tail_of(link(100, 300.0), 1 << 40), None);
+        assert_eq!(having_seen(u64::MAX / 2, 0.0).tail_of(true, link(100, 300.0), 1 << 40), Some(TAIL_BYTES));
+        assert_eq!(having_seen(10, f64::INFINITY).tail_of(true, link(100, 300.0), 1 << 40), None);
     }
 }

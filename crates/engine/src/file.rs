@@ -127,10 +127,13 @@ impl File {
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
         let extent = extent(store.name(), size)?;
+        if let Extent::Ends { reads, .. } = extent {
+            store.expect_reads(reads);
+        }
         reader.read_first(size, &extent, reads_baskets_alone(access))?;
         let lease = match extent {
             Extent::Whole(lease) => lease,
-            Extent::Ends(_) => None,
+            Extent::Ends { .. } => None,
         };
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
@@ -331,7 +334,12 @@ pub(crate) enum Extent {
     /// All of it, into memory that may be leased for it.
     Whole(Option<Lease>),
     /// Where its metadata are in general: its head, and so much of its end.
-    Ends(u64),
+    Ends {
+        /// Bytes at its end.
+        tail: u64,
+        /// Reads of the rest that will come at a time.
+        reads: usize,
+    },
 }
 
 /// Says how much of a file is read at once, by the name of its storage element and its size.
@@ -346,7 +354,7 @@ pub(crate) fn reads_baskets_alone(access: &Access) -> bool {
 fn usual_extent(access: &Access, size: u64) -> Extent {
     match size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access) {
         true => Extent::Whole(None),
-        false => Extent::Ends(limits::TAIL_BYTES),
+        false => Extent::Ends { tail: limits::TAIL_BYTES, reads: 0 },
     }
 }
 
@@ -379,7 +387,7 @@ impl MetadataReader<'_> {
         let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
         self.read(match extent {
             _ if alone => vec![head],
-            Extent::Ends(tail) if size > head.length + tail => vec![head, ByteRange::new(size - tail, *tail)],
+            Extent::Ends { tail, .. } if size > head.length + tail => vec![head, ByteRange::new(size - tail, *tail)],
             _ => vec![ByteRange::new(0, size)],
         })
     }

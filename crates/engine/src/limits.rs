@@ -9,9 +9,8 @@ pub const HEAD_BYTES: u64 = 16 << 10;
 pub const TAIL_BYTES: u64 = 1 << 20;
 /// Of a small file not less is read from its end: a request with two such ranges is one of the smallest.
 pub const TAIL_MIN_BYTES: u64 = 64 << 10;
-/// From this round trip on it is not more than needed that is read of small files of which few branches are wanted, with
-/// one round trip more: it passes beside those of other files.
-pub(crate) const ENDS_ROUND_TRIP_MIN: std::time::Duration = std::time::Duration::from_millis(20);
+/// From this round trip on connections are made for reads that are still to come: it takes two.
+pub(crate) const FAR_ROUND_TRIP_MIN: std::time::Duration = std::time::Duration::from_millis(20);
 /// Metadata that is asked for piece by piece comes in pieces of at least this size.
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
 /// Records of a file that was never closed are looked at in pieces of this size, which hold several small ones.
@@ -105,7 +104,7 @@ pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
 /// bytes are there twice for a moment.
 pub const BUNDLE_MEMORY_SHARE: u64 = 8;
 /// Files that are opened ahead before the first one tells how much memory each of them takes.
-pub const UNKNOWN_FILES_AHEAD: usize = 32;
+pub const UNKNOWN_FILES_AHEAD: usize = 64;
 /// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another.
 pub const NEAR_INPUTS_OPENED: usize = 2;
 /// Inputs that are open before it is their turn. More of them would not come sooner, and their bytes would leave the

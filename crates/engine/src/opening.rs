@@ -4,14 +4,15 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use branchline_storage::{link_to, AccessMode};
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{link_to, AccessMode, Choice};
 
 use crate::ahead::{Ahead, Piece};
 use crate::budget::{Budget, Lease, Refusal};
 use crate::ends::Ends;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
-use crate::limits::TAIL_BYTES;
+use crate::limits::{self, TAIL_BYTES};
 use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
 use crate::source::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
@@ -95,7 +96,7 @@ impl Opening {
         let mut is_too_large = false;
         let mut extent = |name: &str, size: u64| {
             if let Some(tail) = self.tail_of(name, size) {
-                return Ok(Extent::Ends(tail));
+                return Ok(Extent::Ends { tail, reads: self.reads_of(name, size) });
             }
             let leased = match room {
                 FileRoom::Waiting(budget) => budget.lease_file(size),
@@ -109,7 +110,7 @@ impl Opening {
                 // Beside a chunk of many entries there may be room for parts of the file.
                 (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => {
                     is_too_large = true;
-                    return Ok(Extent::Ends(TAIL_BYTES));
+                    return Ok(Extent::Ends { tail: TAIL_BYTES, reads: self.reads_of(name, size) });
                 }
                 (Err(Refusal::TooLarge), FileRoom::Ahead(..)) => NotOpened::NoRoom,
                 (Err(Refusal::Closed), _) => NotOpened::Closed,
@@ -132,9 +133,21 @@ impl Opening {
             _ if size > self.shares.whole_file => Some(TAIL_BYTES),
             AccessMode::Planned | AccessMode::Stage => match self.options.selection {
                 Selection::All => None,
-                Selection::Named(_) => self.ends.tail_of(link_to(store_name), size),
+                Selection::Named(_) => self.ends.tail_of(store_name.contains("://"), link_to(store_name), size),
             },
         }
+    }
+
+    /// How many reads of a file will be due at a time, as far as its size tells.
+    fn reads_of(&self, store_name: &str, size: u64) -> usize {
+        let access = &self.options.access;
+        let far = link_to(store_name).filter(|link| link.round_trip >= limits::FAR_ROUND_TRIP_MIN);
+        if access.mode != AccessMode::Planned || size <= limits::WHOLE_FILE_BYTES || far.is_none() {
+            return 0;
+        }
+        let choice = Choice::of(access, far, 0);
+        let bytes = choice.bytes_in_flight.min(self.shares.ahead).min(size);
+        choice.requests_in_flight.min(bytes.div_ceil(MAX_JOINED_BYTES) as usize)
     }
 
     fn prepare(&self, tree: Arc<Tree>, file_lease: Option<Arc<Lease>>, source: &Source) -> Result<Prepared> {

@@ -32,9 +32,9 @@ pub(crate) const LINK_BYTES_MIN: u64 = 8 << 20;
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
 /// A shorter round trip is hidden behind decoding by one thread that runs ahead.
 pub(crate) const AHEAD_ROUND_TRIP_MIN: Duration = Duration::from_micros(300);
-/// The round trip to a server that nothing was asked of yet: one within a continent. Where it is shorter, some files were
+/// The round trip to a server that nothing was asked of yet: one between continents. Where it is shorter, some files were
 /// opened a little too early.
-pub(crate) const EXPECTED_ROUND_TRIP: Duration = Duration::from_millis(30);
+pub(crate) const EXPECTED_ROUND_TRIP: Duration = Duration::from_millis(63);
 /// Bytes that may be due at the least: two requests of the largest size, of which the next is on its way while one comes.
 pub(crate) const AHEAD_BYTES_MIN: u64 = 2 * MAX_JOINED_BYTES;
 /// The same while the bandwidth is not known: what fills 5 Gbit/s between two continents for the first round trip.

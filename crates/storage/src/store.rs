@@ -33,6 +33,10 @@ pub trait Store: Send + Sync {
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
+    /// Reads come soon, so many at a time: what takes round trips before the first of them may begin now, and is not
+    /// waited for.
+    fn expect_reads(&self, _count: usize) {}
+
     /// What happened that a user should know though the bytes are right, in sentences without a full stop: a cache that
     /// could not be written, for instance.
     fn remarks(&self) -> Vec<String> {
@@ -93,6 +97,10 @@ impl<T: Around> Store for T {
 
     fn gap_bytes(&self) -> u64 {
         Around::gap_bytes(self)
+    }
+
+    fn expect_reads(&self, count: usize) {
+        self.inner().expect_reads(count);
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

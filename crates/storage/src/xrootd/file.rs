@@ -190,6 +190,25 @@ impl Store for XrootdFile {
         REMOTE_GAP_BYTES
     }
 
+    fn expect_reads(&self, count: usize) {
+        let Place { server, target, .. } = self.place();
+        // The file is open on the connection that it was opened on.
+        for _ in 1..count {
+            let (id, holder, settings) = (self.id, Arc::downgrade(&self.alive), self.settings.clone());
+            let (server, open) = (server.clone(), Request::open(&target));
+            let Some(mut coming) = pool().expect(&server, count) else { return };
+            let connect = move || {
+                // Whoever reads tells what is wrong.
+                let Ok((mut session, Some(Answer::Done(answer)))) = coming.start(id, open, &settings) else { return };
+                if let (Some(opened), Some(_)) = (Opened::parse(&answer), holder.upgrade()) {
+                    session.keep(id, opened.handle, holder);
+                }
+            };
+            // Without a thread those who read connect themselves.
+            let _ = std::thread::Builder::new().name("branchline-connect".to_owned()).spawn(connect);
+        }
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
         for read in reads.iter() {
             if read.range.end().is_none_or(|end| end > self.size_bytes) {

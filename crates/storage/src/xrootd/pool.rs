@@ -36,6 +36,9 @@ impl fmt::Display for Server {
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
+    /// Of the busy ones those that are being connected for whoever comes, and how many wait for such a one.
+    coming_count: usize,
+    waiting_count: usize,
     /// As those that were made showed it.
     known: Acquaintance,
 }
@@ -85,7 +88,8 @@ impl Pool {
             sessions.idle.retain(|session| session.last_used.elapsed() < SESSION_IDLE_MAX);
             let has_file = sessions.idle.iter().position(|session| session.handle(file).is_some());
             let found = has_file.or_else(|| sessions.idle.len().checked_sub(1));
-            if found.is_some() || sessions.busy_count < SESSIONS_MAX {
+            let is_coming = sessions.coming_count > sessions.waiting_count;
+            if found.is_some() || sessions.busy_count < SESSIONS_MAX && !is_coming {
                 sessions.busy_count += 1;
                 let known = sessions.known;
                 let idle = found.map(|index| sessions.idle.swap_remove(index));
@@ -99,8 +103,25 @@ impl Pool {
                 let reason = format!("all {SESSIONS_MAX} connections to {server} are busy for too long");
                 return Err(Fault::new(StorageErrorKind::Timeout, reason));
             }
+            sessions.waiting_count += 1;
             servers = self.given_back.wait_timeout(servers, left).unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(sessions) = servers.get_mut(server) {
+                sessions.waiting_count = sessions.waiting_count.saturating_sub(1);
+            }
         }
+    }
+
+    /// One connection more to this server, if there are not so many: who needs one waits for it.
+    pub(super) fn expect(self: &Arc<Self>, server: &Server, count: usize) -> Option<Coming> {
+        let mut servers = self.lock();
+        let sessions = servers.entry(server.clone()).or_default();
+        if sessions.busy_count + sessions.idle.len() >= count.min(SESSIONS_MAX) {
+            return None;
+        }
+        sessions.busy_count += 1;
+        sessions.coming_count += 1;
+        let taken = Taken { session: None, server: server.clone(), pool: Arc::clone(self) };
+        Some(Coming { taken: Some(taken), server: server.clone(), pool: Arc::clone(self) })
     }
 
     /// Closes what nobody holds any more on the idle connections to a server.
@@ -109,6 +130,34 @@ impl Pool {
             sessions.idle.iter_mut().for_each(Session::close_left);
             sessions.idle.retain(|session| !session.is_broken);
         }
+    }
+}
+
+/// A connection that is to be made for whoever comes; they wait no longer for it when this is dropped.
+pub(super) struct Coming {
+    taken: Option<Taken>,
+    server: Server,
+    pool: Arc<Pool>,
+}
+
+impl Coming {
+    /// Connects, and asks for the file: comes with the answer.
+    pub(super) fn start(&mut self, file: u64, open: Request, settings: &Settings) -> Result<(Taken, Option<Answer>)> {
+        let known = self.pool.lock().get(&self.server).map(|sessions| sessions.known).unwrap_or_default();
+        let once = || Fault::new(StorageErrorKind::Io, "a connection is made once");
+        let mut taken = self.taken.take().ok_or_else(once)?;
+        let answer = taken.make_ready(file, open, settings, known)?;
+        Ok((taken, answer))
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        drop(self.taken.take());
+        if let Some(sessions) = self.pool.lock().get_mut(&self.server) {
+            sessions.coming_count = sessions.coming_count.saturating_sub(1);
+        }
+        self.pool.given_back.notify_all();
     }
 }
 
