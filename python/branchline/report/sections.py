@@ -453,7 +453,9 @@ def _access(job: Job) -> str:
 
 def _chosen(link: Mapping[str, Any]) -> str:
     """What reading chose for a storage element, and by what."""
-    found = f"{link['name']}: a round trip of {duration(link['round_trip_s'])}, {size(link['bytes_per_second'])}/s"
+    rate = link["bytes_per_second"]
+    way = f"{size(rate)}/s" if rate else "of a bandwidth that too few bytes came to tell"
+    found = f"{link['name']}: a round trip of {duration(link['round_trip_s'])}, {way}"
     requests = int(link["requests_in_flight"])
     if not requests:
         return f"{found}, so nothing was asked for early"
