@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ def root() -> Any:
     module = import_root()
     if module is None:
         missing("ROOT (the package `root` of PyPI)")
+    if shutil.which(os.environ.get("CXX", "c++")) is None:
+        missing("a C++ compiler (g++), whose headers ROOT's interpreter uses,")
     return module
 
 
