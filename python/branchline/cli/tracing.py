@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -38,6 +39,12 @@ trace = typer.Typer(
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace (.parquet).")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@trace.callback()
+def begin() -> None:
+    """Arrow's own allocators give memory back at once and are given it anew: half of the time of reading a trace."""
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 @trace.command("run", context_settings={"allow_interspersed_args": False})

@@ -123,8 +123,19 @@ class Trace:
         """Writes it as Parquet; the file appears when it is whole. Raises StorageError."""
         about = json.dumps({"version": VERSION, **self.about}).encode()
         table = self.rows.replace_schema_metadata({_ABOUT: about})
-        with whole_file(path) as unfinished:
-            pq.write_table(table, unfinished, compression="zstd")
+        with whole_file(path) as unfinished, pq.ParquetWriter(unfinished, table.schema, compression="zstd") as writer:
+            # Who reads it passes over the columns of a group of rows that mean nothing for their kind.
+            for run in self._runs(table):
+                writer.write_table(run)
+
+    def _runs(self, table: pa.Table) -> list[pa.Table]:
+        """The rows in pieces of one kind, if these are few."""
+        column, _ = codes(self.rows, "kind")
+        starts = np.nonzero(np.diff(column, prepend=-2))[0]
+        if not len(starts) or len(starts) > RUNS_MAX // 10:
+            return [table]
+        ends = [*starts[1:].tolist(), len(column)]
+        return [table.slice(start, end - start) for start, end in zip(starts.tolist(), ends, strict=True)]
 
 
 def check_replaceable(path: Path) -> None:
@@ -150,19 +161,47 @@ def read_trace(path: Path) -> Trace:
             hint = f"a job that was killed left what it had: branchline trace recover {path}"
         raise MissingFileError(f"there is no trace {path}", path=str(path), hint=hint)
     try:
-        table = pq.read_table(path, memory_map=False)
+        with pq.ParquetFile(path) as file:
+            table = _rows_in(file)
     except (pa.ArrowException, OSError) as error:
         raise BadFileError(f"{path} is no trace: {error}", path=str(path)) from error
     about = (table.schema.metadata or {}).get(_ABOUT)
     if about is None:
         hint = "traces are written by `branchline trace run` and by --trace"
         raise BadFileError(f"{path} is Parquet, but no trace", path=str(path), hint=hint)
-    described = json.loads(about)
-    if described.pop("version", 0) > VERSION:
+    try:
+        described = dict(json.loads(about))
+        version = int(described.pop("version", 0))
+    except (ValueError, TypeError) as error:
+        raise BadFileError(f"{path} is no trace: what it says of itself is damaged", path=str(path)) from error
+    if version > VERSION:
         raise BadFileError(f"{path} is a trace of a newer Branchline", path=str(path), hint="update Branchline")
-    for name in set(SCHEMA.names) - set(table.schema.names):
-        table = table.append_column(name, pa.nulls(table.num_rows, SCHEMA.field(name).type))
-    return Trace(table.select(SCHEMA.names).cast(SCHEMA), described)
+    return Trace(table, described)
+
+
+def _rows_in(file: pq.ParquetFile) -> pa.Table:
+    """The rows of a file, in the columns of the form. Of a group of rows those columns are not read that have nothing,
+    as its statistics say: of most kinds that is half of them.
+    """
+    for one in file.schema_arrow:
+        if one.name in SCHEMA.names and pa.types.is_nested(one.type):
+            raise pa.ArrowInvalid(f"its column {one.name} is {one.type}")
+    tables = [SCHEMA.empty_table()]
+    for number in range(file.num_row_groups):
+        about = file.metadata.row_group(number)
+        columns = [about.column(place) for place in range(about.num_columns)]
+        some = {
+            one.path_in_schema
+            for one in columns
+            if one.statistics is None or not one.statistics.has_null_count or one.statistics.null_count < about.num_rows
+        }
+        group = file.read_row_group(number, columns=[name for name in SCHEMA.names if name in some])
+        filled = [
+            group[name] if name in group.schema.names else pa.chunked_array([pa.nulls(about.num_rows, kind)])
+            for name, kind, _ in COLUMNS
+        ]
+        tables.append(pa.table(filled, names=SCHEMA.names).cast(SCHEMA))
+    return pa.concat_tables(tables).unify_dictionaries().replace_schema_metadata(file.schema_arrow.metadata)
 
 
 def numbers(table: pa.Table, name: str, missing: int = -1) -> Numbers:

@@ -3,24 +3,38 @@
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: an event of phase "X" is a slice of a
 thread, with its begin (ts) and length (dur) in microseconds; "M" names processes and threads. Slices of a thread lie in
 each other or apart: a thread with several requests on their way has further lanes, as threads with names of their own.
+
+Traces have millions of slices: they are made column by column, a block of them at a time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from branchline.report.whole_files import whole_file
-from branchline.tracing.form import EXTENT, PART, REQUEST, SPAN, Trace
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-#: Columns of a request that are shown when its slice is chosen.
-_SHOWN = ("file", "offset", "size_bytes", "got_bytes", "store", "connection", "attempt", "outcome", "wagon")
+from branchline.report.whole_files import whole_file
+from branchline.tracing.form import EXTENT, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
+
+#: Columns that are shown when a slice is chosen.
+_SHOWN = {
+    REQUEST: ("file", "offset", "size_bytes", "got_bytes", "store", "connection", "attempt", "outcome", "wagon"),
+    EXTENT: ("file", "branch", "basket", "wagon"),
+    SPAN: ("file", "branch", "basket", "wagon"),
+}
 #: Names in the title of a slice; the others are counted.
 _NAMES_MAX = 3
 #: Between the numbers of a thread and of its further lanes; numbers of threads of Linux are below it.
 _LANE = 1 << 23
+#: Slices that are made to text at a time.
+_BLOCK = 100_000
+_THOUSANDTHS = pa.array([f".{number:03d}" for number in range(1000)])
 
 
 def write_perfetto(trace: Trace, path: Path) -> None:
@@ -29,92 +43,183 @@ def write_perfetto(trace: Trace, path: Path) -> None:
         file.write('{"displayTimeUnit":"ns","otherData":')
         json.dump({key: str(value) for key, value in trace.about.items()}, file)
         file.write(',"traceEvents":[\n')
-        for number, event in enumerate(_events(trace)):
-            file.write((",\n" if number else "") + json.dumps(event, separators=(",", ":")))
+        for number, text in enumerate(_events(trace)):
+            file.write((",\n" if number else "") + text)
         file.write("\n]}\n")
 
 
-def _events(trace: Trace) -> Iterator[dict[str, Any]]:
-    lanes = _Lanes()
-    named: set[tuple[int, int]] = set()
-    jobs = {row["process"] or 0: row["job"] for row in trace.rows_of(REQUEST).select(["process", "job"]).to_pylist()}
-    for one in sorted(_slices(trace), key=lambda one: (_ends(one)[0], -_ends(one)[1])):
-        process, thread = one["pid"], one["tid"]
-        lane = lanes.place(one)
-        one["tid"] = thread + lane * _LANE
-        if (process, one["tid"]) not in named:
-            if not any(known == process for known, _ in named):
-                yield _name("process_name", process, thread, jobs.get(process) or trace.about.get("command", ""))
-            named.add((process, one["tid"]))
-            lane_name = f", {lane + 1} at a time" if lane else ""
-            yield _name("thread_name", process, one["tid"], f"thread {thread}{lane_name}")
-        yield one
+@dataclass(frozen=True)
+class _Kind:
+    """The slices of one kind, and what makes the texts of some of them."""
+
+    rows: pa.Table
+    texts: Callable[[pa.Table], pa.Array]
 
 
-class _Lanes:
-    """For each thread its lanes, each with the ends of the slices that are open in it, the outermost first."""
+def _events(trace: Trace) -> Iterator[str]:
+    """Pieces of the text of all events."""
+    hits = _Hits(trace)
+    kinds = [
+        _Kind(trace.rows_of(REQUEST), hits.texts),
+        *(_Kind(trace.rows_of(kind), _texts_of(kind)) for kind in (EXTENT, SPAN)),
+    ]
+    sizes = [one.rows.num_rows for one in kinds]
+    kind = np.repeat(np.arange(len(kinds)), sizes)
+    row = np.concatenate([np.arange(size) for size in sizes])
+    process, thread, begin, last = (
+        np.concatenate([numbers(one.rows, name, 0) for one in kinds])
+        for name in ("process", "thread", "sent_ns", "last_byte_ns")
+    )
+    end = np.maximum(begin, last)
+    order = np.lexsort((-end, begin))
+    lane = _lanes(process[order], thread[order], begin[order], end[order])
+    yield from _names(trace, process[order], thread[order], lane)
+    for start in range(0, len(order), _BLOCK):
+        block = order[start : start + _BLOCK]
+        heads = _joined(
+            '{"ph":"X","pid":', process[block], ',"tid":', thread[block] + lane[start : start + _BLOCK] * _LANE,
+            ',"ts":', _microseconds(begin[block]), ',"dur":', _microseconds(end[block] - begin[block]), ",",
+        )  # fmt: skip
+        tails: list[pa.Array] = []
+        places = []
+        for number, one in enumerate(kinds):
+            own = np.nonzero(kind[block] == number)[0]
+            if len(own):
+                tails.append(one.texts(one.rows.take(pa.array(row[block][own]))))
+                places.append(own)
+        tail = pa.concat_arrays(tails).take(pa.array(np.argsort(np.concatenate(places))))
+        yield ",\n".join(_joined(heads, tail).to_pylist())
 
-    def __init__(self) -> None:
-        self._open: dict[tuple[int, int], list[list[int]]] = {}
 
-    def place(self, one: dict[str, Any]) -> int:
-        """The first lane in which a slice lies apart from the others, or inside of one. They come as they begin."""
-        lanes = self._open.setdefault((one["pid"], one["tid"]), [])
-        begin, end = _ends(one)
+def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> Numbers:
+    """For each slice the first lane of its thread in which it lies apart from the others, or inside of one. They come
+    as they begin, and of those that begin together the longest first.
+    """
+    opened: dict[tuple[int, int], list[list[int]]] = {}
+    found = []
+    columns = (column.tolist() for column in (process, thread, begin, end))
+    for own_process, own_thread, own_begin, own_end in zip(*columns, strict=True):
+        # For each lane the ends of the slices that are open in it, the outermost first.
+        lanes = opened.setdefault((own_process, own_thread), [])
         for number, ends in enumerate(lanes):
-            while ends and ends[-1] <= begin:
+            while ends and ends[-1] <= own_begin:
                 ends.pop()
-            if not ends or end <= ends[-1]:
-                ends.append(end)
-                return number
-        lanes.append([end])
-        return len(lanes) - 1
+            if not ends or own_end <= ends[-1]:
+                ends.append(own_end)
+                found.append(number)
+                break
+        else:
+            found.append(len(lanes))
+            lanes.append([own_end])
+    return np.array(found, "i8")
 
 
-def _ends(one: dict[str, Any]) -> tuple[int, int]:
-    """Begin and end of a slice in nanoseconds, which its microseconds hold but for what rounding took."""
-    begin = round(1000 * one["ts"])
-    return begin, begin + round(1000 * one["dur"])
+def _names(trace: Trace, process: Numbers, thread: Numbers, lane: Numbers) -> Iterator[str]:
+    """The events that name processes, and threads with their lanes."""
+    jobs = dict(zip(numbers(trace.rows_of(REQUEST), "process", 0).tolist(), _texts(trace, "job"), strict=True))
+    named = set()
+    for own_process, own_thread, own_lane in np.unique(np.stack([process, thread, lane], axis=1), axis=0).tolist():
+        if own_process not in named:
+            named.add(own_process)
+            yield _name("process_name", own_process, own_thread, jobs.get(own_process) or trace.about.get("command"))
+        behind = f", {own_lane + 1} at a time" if own_lane else ""
+        yield _name("thread_name", own_process, own_thread + own_lane * _LANE, f"thread {own_thread}{behind}")
 
 
-def _slices(trace: Trace) -> Iterator[dict[str, Any]]:
-    hit = _hit(trace)
-    for row in trace.rows_of(REQUEST).to_pylist():
-        names = hit.get(row["request"], [])
-        title = ", ".join(names[:_NAMES_MAX]) + (f" and {len(names) - _NAMES_MAX} more" if names[_NAMES_MAX:] else "")
-        shown = {key: row[key] for key in _SHOWN if row[key] is not None}
-        yield _slice(row, title or row["what"], f"request,{row['what']}", {**shown, "hit": names})
-    for kind in (EXTENT, SPAN):
-        for row in trace.rows_of(kind).to_pylist():
-            shown = {key: row[key] for key in ("file", "branch", "basket", "wagon") if row[key] is not None}
-            title = " ".join(part for part in (row["what"], row["branch"]) if part)
-            yield _slice(row, title or kind, kind, shown)
-
-
-def _hit(trace: Trace) -> dict[int, list[str]]:
-    """What each request hit, as `branch basket 3`, in the order of the file."""
-    found: dict[int, list[str]] = {}
-    for row in trace.rows_of(PART).select(["request", "what", "branch", "basket", "tree"]).to_pylist():
-        basket = "" if row["basket"] is None else f" {row['what']} {row['basket']}"
-        name = f"{row['branch']}{basket}" if row["branch"] else " ".join(filter(None, (row["what"], row["tree"])))
-        found.setdefault(row["request"], []).append(name)
+def _texts(trace: Trace, column: str) -> list[str | None]:
+    """A column of all requests."""
+    found: list[str | None] = trace.rows_of(REQUEST)[column].to_pylist()
     return found
 
 
-def _slice(row: dict[str, Any], name: str, category: str, shown: dict[str, Any]) -> dict[str, Any]:
-    begin = row["sent_ns"] or 0
-    end = max(row["last_byte_ns"] or begin, begin)
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": category,
-        "pid": row["process"] or 0,
-        "tid": row["thread"] or 0,
-        "ts": begin / 1000,
-        "dur": (end - begin) / 1000,
-        "args": shown,
-    }
+def _name(what: str, process: int, thread: int, name: str | None) -> str:
+    event = {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name or ""}}
+    return json.dumps(event, separators=(",", ":"))
 
 
-def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+def _escaped(table: pa.Table, name: str) -> pa.Array:
+    """A column of texts as they are within the quotes of JSON; null where there is none."""
+    column, texts = codes(table, name)
+    inner = pa.array([json.dumps(text)[1:-1] for text in texts], pa.string())
+    return inner.take(pa.array(column, mask=column < 0))
+
+
+def _joined(*parts: Any) -> pa.Array:
+    """Texts, each of the parts one behind the other: columns of texts or numbers, and the same text for all."""
+    columns = [
+        pa.array(part).cast(pa.string()) if isinstance(part, np.ndarray) else pa.scalar(part)
+        if isinstance(part, str) else part
+        for part in parts
+    ]  # fmt: skip
+    return pc.binary_join_element_wise(*columns, "")
+
+
+def _microseconds(nanoseconds: Numbers) -> pa.Array:
+    return _joined(nanoseconds // 1000, _THOUSANDTHS.take(pa.array(nanoseconds % 1000)))
+
+
+def _behind(mark: str, *parts: Any) -> pa.Array:
+    """A mark and the parts behind it; nothing where one of these is null."""
+    return pc.fill_null(_joined(mark, *parts), "")
+
+
+def _shown(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """What is shown of each row, as members of an object of JSON behind a comma each; those that are known."""
+    members = []
+    for name in names:
+        if pa.types.is_dictionary(table.schema.field(name).type):
+            members.append(_behind(f',"{name}":"', _escaped(table, name), '"'))
+        else:
+            members.append(_behind(f',"{name}":', table[name].combine_chunks().cast(pa.string())))
+    return _joined(*members)
+
+
+def _texts_of(kind: str) -> Callable[[pa.Table], pa.Array]:
+    """What makes the ends of the events of a kind that has no parts."""
+
+    def texts(table: pa.Table) -> pa.Array:
+        what, branch = _escaped(table, "what"), _escaped(table, "branch")
+        titles = pc.coalesce(_joined(what, " ", branch), what, branch, kind)
+        shown = _joined(f'"kind":"{kind}"', _shown(table, _SHOWN[kind]))
+        return _joined('"name":"', titles, f'","cat":"{kind}","args":{{', shown, "}}")
+
+    return texts
+
+
+def _part_names(parts: pa.Table) -> pa.Array:
+    """Branch and basket of each part, or what else lies there."""
+    what, branch = _escaped(parts, "what"), _escaped(parts, "branch")
+    basket = _behind(" ", what, " ", parts["basket"].combine_chunks().cast(pa.string()))
+    others = _joined(what, _behind(" ", _escaped(parts, "tree")))
+    return pc.coalesce(_joined(branch, basket), others)
+
+
+class _Hits:
+    """What each request hit, as `branch basket 3`, in the order of the file."""
+
+    def __init__(self, trace: Trace) -> None:
+        parts = trace.rows_of(PART)
+        order = np.argsort(numbers(parts, "request"), kind="stable")
+        self._request = numbers(parts, "request")[order]
+        self._parts = parts.select(["what", "branch", "basket", "tree"]).take(pa.array(order))
+
+    def _hit(self, requests: Numbers) -> pa.Array:
+        """The names of the parts of some requests: a list for each."""
+        first = np.searchsorted(self._request, requests, "left")
+        counts = np.searchsorted(self._request, requests, "right") - first
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(first - offsets[:-1], counts) + np.arange(offsets[-1])
+        names = _part_names(self._parts.take(pa.array(places))) if len(places) else pa.array([], pa.string())
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
+
+    def texts(self, table: pa.Table) -> pa.Array:
+        """The ends of the events of some requests."""
+        hit = self._hit(numbers(table, "request"))
+        many = pc.list_value_length(hit).to_numpy(zero_copy_only=False)
+        what = _escaped(table, "what")
+        titles = pc.binary_join(pc.list_slice(hit, 0, _NAMES_MAX), ", ")
+        titles = pc.if_else(pa.array(many > _NAMES_MAX), _joined(titles, " and ", many - _NAMES_MAX, " more"), titles)
+        titles = pc.if_else(pa.array(many > 0), titles, what)
+        listed = pc.if_else(pa.array(many > 0), _joined('["', pc.binary_join(hit, '","'), '"]'), "[]")
+        members = _joined('"hit":', listed, _shown(table, _SHOWN[REQUEST]))
+        return _joined('"name":"', titles, '","cat":"request,', what, '","args":{', members, "}}")

@@ -139,3 +139,32 @@ def test_requests_that_are_on_their_way_together_have_lanes_of_their_own(tmp_pat
     slices = [one for one in events if one["ph"] == "X"]
     assert [one["tid"] - slices[0]["tid"] for one in slices] == [0, 1 << 23, 0, 0]
     assert len([one for one in events if one["name"] == "thread_name"]) == 2
+
+
+NAMES = ['a"b\\c</script>', "\u00fc \u4e2d", "x\ny\t\x01", "plain", "fifth"]
+
+
+def test_any_names_and_many_pieces_are_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.tracing.perfetto._BLOCK", 2)
+    trace = made((0, 10), (100, 10), (100, 20), (0, 5))
+    parts = {
+        "kind": "part", "request": np.array([1, 1, 1, 1, 1, 0]), "what": ["basket"] * 5 + ["header"],
+        "branch": [*NAMES, None], "basket": np.array([0, 1, 2, 3, 4, -1]),
+    }  # fmt: skip
+    times = {"process": np.full(3, 7), "sent_ns": np.arange(3), "last_byte_ns": np.arange(3) + 1}
+    extent = {"kind": "extent", "branch": NAMES[:3], "file": [NAMES[0]] * 3, **times}
+    span = {"kind": "span", "what": ["wait", None, "wagon"], "wagon": [None, None, NAMES[1]], **times}
+    rows = [row for row in trace.rows.to_pylist() if row["kind"] == "request"]
+    requests = pa.Table.from_pylist(rows, schema=SCHEMA)
+    write_perfetto(Trace(requests, {}).with_rows(parts, extent, span), tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    check_events(events)
+    found = {category: [one for one in events if one.get("cat") == category] for category in ("extent", "span")}
+    assert [one["name"] for one in found["extent"]] == NAMES[:3]
+    assert [one["args"].get("file") for one in found["extent"]] == [NAMES[0]] * 3
+    assert [one["name"] for one in found["span"]] == ["wait", "span", "wagon"]
+    assert [one["args"].get("wagon") for one in found["span"]] == [None, None, NAMES[1]]
+    several = [one for one in events if one.get("cat") == "request,read"]
+    baskets = [f"{name} basket {number}" for number, name in enumerate(NAMES)]
+    assert [one["name"] for one in several] == ["header", ", ".join(baskets[:3]) + " and 2 more", "read", "read"]
+    assert [one["args"]["hit"] for one in several] == [["header"], baskets, [], []]
