@@ -153,7 +153,7 @@ from branchline._core import Store
 url, local, folder, how, seed = sys.argv[1:]
 content = open(local, "rb").read()
 numbers = random.Random(int(seed))
-access = Access(mode="stage", stage_dir=folder) if how == "stage" else Access(cache_dir=folder, cache_size="6 MB")
+access = Access(mode="stage", stage_dir=folder) if how == "stage" else Access(cache_dir=folder, cache_size="2 MB")
 while True:
     store = Store(url, access)
     for _ in range(20):
@@ -186,7 +186,7 @@ def test_processes_share_copies_and_may_be_killed(how: str, served: Served, tmp_
         kept.kill()
         kept.communicate()
     found = bytes_below(tmp_path / "copies")
-    assert found <= (6_000_000 + 200_000 if how == "cache" else BYTES_COUNT)
+    assert found <= (2_000_000 + 200_000 if how == "cache" else BYTES_COUNT)
     ended = subprocess.run(
         [sys.executable, "-c", READER.replace("while True", "for _ in range(3)"), *fixed, "9"], capture_output=True
     )

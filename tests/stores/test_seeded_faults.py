@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.stores.conftest import Served
+from tests.stores.servers import Folder, Nginx
 
 import branchline
 from branchline import Access, BranchlineError
@@ -34,6 +38,8 @@ WITH_CHECKSUM = {
 }
 WITHOUT = {"zstd": uproot.ZSTD(5), "none": None}
 ENTRIES = 2000
+#: How files are read; `kept` are the ranges of a cache on the local disk, which several seeds share.
+WAYS = ("plain", "cache", "planned", "prefetch", "stage", "kept")
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +60,42 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     return made
 
 
-def drawn(seed: int, files: dict[str, list[Path]]) -> tuple[str, list[str], str]:
-    """The codec, the locations and the fault of a seed."""
+@pytest.fixture(scope="module")
+def server(files: dict[str, list[Path]], served: Served) -> Iterator[str]:
+    """The same files at a server, without which nothing is staged or kept."""
+    folder = Folder()
+    data = files["none"][0].parent
+    for one in (*data.parents, data, *data.rglob("*")):
+        one.chmod(one.stat().st_mode | 0o055)
+    nginx = Nginx(folder.below("nginx"), data, served.certificates)
+    try:
+        nginx.start()
+        yield f"http://127.0.0.1:{nginx.port}"
+    finally:
+        nginx.kill()
+        folder.remove()
+
+
+def drawn(seed: int, files: dict[str, list[Path]], server: str, copies: Path) -> tuple[str, list[str], Access]:
+    """The codec, the locations and the way of reading of a seed."""
     draw = random.Random(seed)
     codec = draw.choice(sorted(files))
     kinds = ",".join(draw.sample(KINDS, draw.randint(1, 3)))
     fault = f"{kinds},every={draw.randint(1, 5)},after={draw.randint(0, 2)},seed={seed}"
     replicated = draw.random() < 0.4
-    paths = [f"{one} | {one.parent / 'replica' / one.name}" if replicated else str(one) for one in files[codec]]
-    return codec, paths, fault
+    # Drawn last, so that the others stay what they were for each seed.
+    way = draw.choice(WAYS)
+    access = Access(mode="planned" if way == "kept" else way, fault=fault)
+    if way in ("stage", "kept"):
+        folder = {"stage": "stage_dir", "kept": "cache_dir"}[way]
+        access = replace(access, **{folder: copies / f"{way}{draw.randrange(3)}"})
+    paths = []
+    for one in files[codec]:
+        here, other = str(one), f"{one.parent / 'replica' / one.name}"
+        if way in ("stage", "kept"):
+            here, other = f"{server}/{one.name}", f"{server}/replica/{one.name}"
+        paths.append(f"{here} | {other}" if replicated else here)
+    return codec, paths, access
 
 
 def read(paths: list[str], access: Access) -> Any:
@@ -71,32 +104,43 @@ def read(paths: list[str], access: Access) -> Any:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_a_seed_gives_the_right_arrays_or_an_error(
-    block: int, files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch, record_property: Any
+    block: int,
+    files: dict[str, list[Path]],
+    server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Any,
 ) -> None:
     monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.0005")
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "3")
     right = {codec: read([str(one) for one in paths], Access()) for codec, paths in files.items()}
     outcomes: Counter[str] = Counter()
+    ways: Counter[str] = Counter()
     take_troubles()
     seeds = range(block * SEEDS_IN_A_BLOCK, (block + 1) * SEEDS_IN_A_BLOCK)
     for seed in seeds:
-        codec, paths, fault = drawn(seed, files)
+        codec, paths, access = drawn(seed, files, server, tmp_path)
+        ways["kept" if access.cache_dir else str(access.mode)] += 1
         started = time.monotonic()
         try:
-            found = read(paths, Access(fault=fault))
+            found = read(paths, access)
         except BranchlineError as error:
-            outcomes["an error" if str(files[codec][0].parent) in str(error) else f"unnamed {error}"] += 1
+            outcomes[
+                "an error" if f"{codec}0.root" in str(error) or f"{codec}1.root" in str(error) else f"unnamed {error}"
+            ] += 1
         else:
             is_right = ak.array_equal(found, right[codec])
-            assert is_right or (codec in WITHOUT and "wrong" in fault), (seed, codec, fault)
+            assert is_right or (codec in WITHOUT and "wrong" in str(access.fault)), (seed, codec, access)
             outcomes["right" if is_right else f"wrong unseen ({codec})"] += 1
-        assert time.monotonic() - started < DEADLINE_S, (seed, fault)
+        assert time.monotonic() - started < DEADLINE_S, (seed, access)
     assert not [outcome for outcome in outcomes if outcome.startswith("unnamed")]
     met = take_troubles()
     assert sum(one["retries"] for one in met) > 0
     assert outcomes["right"] > SEEDS_IN_A_BLOCK / 3
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-    record_property("told", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {told}")
+    by_way = ", ".join(f"{count} {way}" for way, count in sorted(ways.items()))
+    assert set(ways) == set(WAYS)
+    record_property("told", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {told}; read {by_way}")
 
 
 def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:
