@@ -20,6 +20,7 @@ import pytest
 from tests.stores.conftest import Served
 from tests.stores.servers import Folder, Nginx, Process, Xrootd, XrootdCluster
 
+from branchline import Access
 from branchline._core import Store
 from branchline.errors import BranchlineError
 
@@ -86,9 +87,19 @@ def mend(victim: Process, how: str) -> None:
         victim.start(waits=getattr(victim, "host", "127.0.0.1") == "127.0.0.1")
 
 
-def read_all(location: str, before: Callable[[int], None]) -> bytes:
+def access_of(seed: int, copies: Path) -> Access:
+    """As it is read, through a cache of ranges, or from a copy of the whole file."""
+    ways = (Access(), Access(cache_dir=copies / "cache"), Access(mode="stage", stage_dir=copies / "stage"))
+    return random.Random(-seed).choice(ways)
+
+
+def way_of(access: Access) -> str:
+    return "through a cache" if access.cache_dir else "staged" if access.stage_dir else "plainly"
+
+
+def read_all(location: str, access: Access, before: Callable[[int], None]) -> bytes:
     before(-1)
-    store = Store(location)
+    store = Store(location, access)
     parts = []
     for number, offset in enumerate(range(0, SIZE, STEP)):
         before(number)
@@ -129,8 +140,9 @@ def outcome_of(place: Place, seed: int) -> str:
     content = random.Random(seed).randbytes(SIZE)
     path = put(place.data, f"{seed}.bin", content)
     strike = Strike(seed, place.victim, path)
+    access = access_of(seed, place.data.parent / "copies")
     try:
-        found = read_all(place.locations(path.name), strike)
+        found = read_all(place.locations(path.name), access, strike)
     except BranchlineError as error:
         return f"{strike.how}: an error" if path.name in str(error) else f"an error that names no file: {error}"
     finally:
@@ -141,6 +153,7 @@ def outcome_of(place: Place, seed: int) -> str:
 
 def try_all(place: Place, seeds: range, record_property: Any, name: str) -> None:
     outcomes: Counter[str] = Counter()
+    ways = Counter(way_of(access_of(seed, place.data)) for seed in seeds)
     for seed in seeds:
         started_s = time.monotonic()
         outcome = outcome_of(place, seed)
@@ -149,7 +162,8 @@ def try_all(place: Place, seeds: range, record_property: Any, name: str) -> None
         assert outcome.endswith("right") or not place.is_double, (seed, outcome)
         outcomes[outcome] += 1
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-    record_property("told", f"{name}, seeds {seeds[0]} to {seeds[-1]}: {told}")
+    by_way = ", ".join(f"{count} {way}" for way, count in sorted(ways.items()))
+    record_property("told", f"{name}, seeds {seeds[0]} to {seeds[-1]}: {told}; read {by_way}")
 
 
 def test_xrootd_alone(served: Served, own_folder: Folder, record_property: Any) -> None:
