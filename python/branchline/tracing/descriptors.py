@@ -11,17 +11,16 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from branchline.tracing.strace_lines import Call, descriptor, flags
+from branchline.tracing.strace_lines import OPENS, Call, descriptor, flags
 
 _READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
 #: Calls that copy from one descriptor to another inside the kernel: which of the arguments are the source, the offset
 #: in it, and the length.
 _COPIES = {"sendfile": (1, 2, 3), "copy_file_range": (0, 1, 4), "splice": (0, 1, 4)}
-_OPENS = frozenset({"open", "openat", "openat2", "creat"})
 _FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
-#: Calls that change what a descriptor means when they end; others count when they begin.
-_COUNTS_AT_END = _OPENS | {"dup", "dup2", "dup3", "fcntl"}
-
+#: Calls that read from a socket, beside those that read from anything.
+_RECEIVES = frozenset({"recv", "recvfrom", "recvmsg"})
+_SOCKET = re.compile(r"<(socket:\[\d+\])>")
 
 #: The port and the address that a connection goes to.
 _SERVER = re.compile(r'sin6?_port=htons\((\d+)\).*?"([0-9a-fA-F.:]+)"')
@@ -72,7 +71,8 @@ class Followed:
     reads: list[Read] = field(default_factory=list)
     programs: dict[int, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
-    servers: dict[str, None] = field(default_factory=dict)
+    #: Bytes that came over the connections to each server.
+    servers: dict[str, int] = field(default_factory=dict)
     rings: int = 0
     threads: set[int] = field(default_factory=set)
 
@@ -80,14 +80,18 @@ class Followed:
 class Follower:
     """Goes through the calls of all threads in the order of time."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Callable[[str], bool] = lambda _: True) -> None:
+        """Reads of files that are not ``wanted`` are not kept."""
         self.found = Followed()
+        self._wanted = wanted
+        self._is_wanted: dict[str, bool] = {}
+        self._sockets: dict[str, str] = {}
         self._tables: dict[int, _Table] = {}
         self._processes: dict[int, int] = {}
 
     def follow(self, calls: Iterable[Call]) -> Followed:
-        """The reads of all calls, in the order in which they began."""
-        for call in sorted(calls, key=_moment):
+        """The reads of all calls, in the order in which they began; the calls come in that of their `moment`."""
+        for call in calls:
             self._step(call)
         self.found.reads.sort(key=lambda read: read.begin_ns)
         return self.found
@@ -101,6 +105,8 @@ class Follower:
             self._connect(call)
         elif name in _FORKS:
             self._fork(call, table)
+        elif name in _RECEIVES:
+            self._receive(call)
         elif call.error is not None and name not in _READS:
             return
         elif name in _READS:
@@ -194,6 +200,7 @@ class Follower:
     def _read(self, call: Call, table: _Table) -> None:
         number, file = self._file(table, call.arguments[0])
         if file is None:
+            self._receive(call)
             return
         got = max(call.value, 0)
         at = {"pread64": 3, "preadv": 3, "preadv2": 3}.get(call.name)
@@ -232,12 +239,27 @@ class Follower:
         found = _SERVER.search(" ".join(call.arguments[1:]))
         if found is not None and int(found[1]) not in _NO_FILES:
             host = found[2] if ":" not in found[2] else f"[{found[2]}]"
-            self.found.servers[f"{host}:{found[1]}"] = None
+            server = f"{host}:{found[1]}"
+            self.found.servers.setdefault(server, 0)
+            socket = _SOCKET.search(call.arguments[0])
+            if socket is not None:
+                self._sockets[socket[1]] = server
+
+    def _receive(self, call: Call) -> None:
+        """Counts what came from a server. The number of a socket is its own as long as it is open, in any process."""
+        socket = _SOCKET.search(call.arguments[0]) if call.arguments else None
+        server = self._sockets.get(socket[1]) if socket is not None else None
+        if server is not None:
+            self.found.servers[server] += max(call.value, 0)
 
     def _ring(self, *_: object) -> None:
         self.found.rings += 1
 
     def _add(self, call: Call, number: int, path: str, offset: int | None, size: int, got: int) -> None:
+        if path not in self._is_wanted:
+            self._is_wanted[path] = self._wanted(path)
+        if not self._is_wanted[path]:
+            return
         process = self._processes.get(call.thread, call.thread)
         self.found.reads.append(
             Read(
@@ -247,7 +269,7 @@ class Follower:
 
 
 _CHANGES: dict[str, Callable[[Follower, Call, _Table], None]] = {
-    **dict.fromkeys(_OPENS, Follower._open),
+    **dict.fromkeys(OPENS, Follower._open),
     **dict.fromkeys(("dup", "dup2", "dup3", "fcntl"), Follower._dup),
     "close": Follower._close,
     "close_range": Follower._close_range,
@@ -258,10 +280,6 @@ _CHANGES: dict[str, Callable[[Follower, Call, _Table], None]] = {
     "write": Follower._write,
     "io_uring_setup": Follower._ring,
 }
-
-
-def _moment(call: Call) -> tuple[int, int]:
-    return (call.end_ns if call.name in _COUNTS_AT_END else call.begin_ns, call.begin_ns)
 
 
 def _mark(table: _Table, number: int, *, closes: bool) -> None:

@@ -53,7 +53,7 @@ def follow(command: Sequence[str], *, seccomp: bool = True) -> Trace:
                 f"strace could not follow {command[0]}, as it said above",
                 hint="following a program needs the right to trace it (ptrace), which containers may withhold",
             )
-        followed = Follower().follow(read_calls(Path(folder), _PREFIX))
+        followed = Follower(_is_of_interest).follow(read_calls(Path(folder), _PREFIX))
     return _as_trace(followed, command, started, ended, code)
 
 
@@ -84,10 +84,14 @@ def _leave_to_the_command(*_: object) -> None:
     """Ctrl-C goes to all processes of the terminal; strace ends when the command does."""
 
 
+def _is_of_interest(path: str) -> bool:
+    """Reads of other files are not kept: a program reads many more of these."""
+    return path.endswith(".root") or is_root_file(path)
+
+
 def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: int, code: int) -> Trace:
-    paths = {read.path for read in followed.reads}
-    kept = {path for path in paths if is_root_file(path) or path.endswith(".root")}
-    reads = [read for read in followed.reads if read.path in kept]
+    reads = followed.reads
+    kept = {read.path for read in reads}
     about: dict[str, Any] = {
         "command": shlex.join(command),
         "program": "strace",
@@ -155,7 +159,8 @@ def _notes(followed: Followed, reads: list[Read]) -> list[str]:
         whole = sum(read.size_bytes for read in mapped)
         notes.append(
             f"Files were mapped into memory {counted(len(mapped), 'time')}, {size(whole)} in all: what of them was "
-            f"touched is not seen by strace, and no bytes are counted for it."
+            f"touched is not seen by strace, and no bytes are counted for it. To count them let the program read "
+            f"instead: uproot does with handler=uproot.source.file.MultithreadedFileSource."
         )
     lost = sum(read.offset is None for read in reads)
     if lost:
@@ -184,11 +189,13 @@ def _elsewhere(followed: Followed) -> list[str]:
     """Servers that the program may have read files from."""
     if not followed.servers:
         return []
-    names = list(followed.servers)
-    named = ", ".join(names[:SERVERS_NAMED]) + (
-        f" and {len(names) - SERVERS_NAMED} more" if names[SERVERS_NAMED:] else ""
-    )
+    most = sorted(followed.servers.items(), key=lambda item: -item[1])
+    named = ", ".join(f"{server} ({size(got)} came)" for server, got in most[:SERVERS_NAMED])
+    if most[SERVERS_NAMED:]:
+        others = sum(got for _, got in most[SERVERS_NAMED:])
+        named += f" and {len(most) - SERVERS_NAMED} more ({size(others)})"
     return [
-        f"The program connected to {named}: what it read over a network is not seen by strace and is missing here. If "
-        f"it reads files of a server, follow it with local copies of some; --trace of Branchline records any storage."
+        f"The program connected to {named}: which files and baskets these bytes are of is not seen by strace, and they "
+        f"are missing here. If it reads files of a server, follow it with local copies of some; --trace of Branchline "
+        f"records any storage."
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +15,18 @@ CALLS = (
     "?open", "openat", "?openat2", "?creat", "read", "pread64", "readv", "preadv", "preadv2", "lseek", "mmap",
     "close", "?close_range", "dup", "?dup2", "dup3", "fcntl", "clone", "?clone3", "?fork", "?vfork", "execve",
     "?execveat", "?io_uring_setup", "sendfile", "?copy_file_range", "splice", "write",
-    "connect",
+    "connect", "?recv", "recvfrom", "recvmsg",
 )  # fmt: skip
 #: What strace is told beside the calls: a file for each thread, where descriptors lead, no data, times in nanoseconds.
 OPTIONS = (
     "-ff", "-qq", "-y", "-s", "0", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns",
     "--signal=none",
 )  # fmt: skip
+
+OPENS = frozenset({"open", "openat", "openat2", "creat"})
+COUNT_AT_END = OPENS | {"dup", "dup2", "dup3", "fcntl"}
+#: Files of threads that are open at a time.
+STREAMED_MAX = 500
 
 _CALL = re.compile(r"(\d+)\.(\d{9}) (\w+)\((.*)\) += (.+)$", re.DOTALL)
 _SPENT = re.compile(r"^(.*?)(?: <(\d+)\.(\d{9})>)?$")
@@ -49,14 +55,31 @@ class Call:
 
 
 def read_calls(folder: Path, prefix: str) -> Iterator[Call]:
-    """The calls in all files of a trace, each thread's in its order."""
-    for path in sorted(folder.glob(f"{prefix}.*")):
-        thread = int(path.suffix[1:])
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-            for line in lines:
-                call = parse(thread, line.rstrip("\n"))
-                if call is not None:
-                    yield call
+    """The calls in all files of a trace, in the order in which they count: see `moment`.
+
+    Those of a thread are in their order already, one after another. Of the files of threads, which together may be far
+    larger than memory, a line each is held.
+    """
+    paths = sorted(folder.glob(f"{prefix}.*"), key=lambda path: path.stat().st_size)
+    few = len(paths) - STREAMED_MAX
+    # A process may not open as many files as a program has threads: the smallest are held whole.
+    whole = [iter(list(_calls_of(path))) for path in paths[: max(few, 0)]]
+    return heapq.merge(*whole, *map(_calls_of, paths[max(few, 0) :]), key=moment)
+
+
+def moment(call: Call) -> tuple[int, int]:
+    """When a call counts: those that change what a descriptor means do when they end, others when they begin."""
+    return (call.end_ns if call.name in COUNT_AT_END else call.begin_ns, call.begin_ns)
+
+
+def _calls_of(path: Path) -> Iterator[Call]:
+    """The calls of one thread."""
+    thread = int(path.suffix[1:])
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+        for line in lines:
+            call = parse(thread, line.rstrip("\n"))
+            if call is not None:
+                yield call
 
 
 def parse(thread: int, line: str) -> Call | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from branchline.tracing.descriptors import Followed, Follower
-from branchline.tracing.strace_lines import parse
+from branchline.tracing.strace_lines import moment, parse, read_calls
 
 PATH = "/data/a.root"
 
@@ -101,3 +105,26 @@ def test_vectors_copies_and_mappings_are_seen() -> None:
     assert places(found) == [(90, 8), (20, 30), (0, 50), (4096, 0)]
     assert [one.size_bytes for one in found.reads] == [10, 30, 50, 4096]
     assert found.rings == 1
+
+
+def test_bytes_that_came_from_a_server_are_counted_whoever_reads_them() -> None:
+    address = '{sa_family=AF_INET, sin_port=htons(1094), sin_addr=inet_addr("127.0.0.1")}, 16'
+    found = followed(
+        f"connect(5<socket:[77]>, {address}) = -1 EINPROGRESS (Operation now in progress)",
+        'recvfrom(5<socket:[77]>, ""..., 100, 0, NULL, NULL) = 60',
+        "recvfrom(5<socket:[77]>, 0x7f, 100, 0, NULL, NULL) = -1 EAGAIN (Resource temporarily unavailable)",
+        (2, 'read(5<socket:[77]>, ""..., 100) = 30'),
+        "recvmsg(6<socket:[78]>, {msg_name=NULL}, 0) = 1000",
+    )
+    assert found.servers == {"127.0.0.1:1094": 90}
+    assert places(found) == []
+
+
+def test_calls_of_many_threads_come_in_the_order_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.tracing.strace_lines.STREAMED_MAX", 2)
+    for thread in range(5):
+        lines = [f"1700000000.{7 * n + thread:09d} close({n}) = 0 <0.000000001>\n" for n in range(10 * thread)]
+        (tmp_path / f"calls.{thread}").write_text("".join(lines))
+    calls = list(read_calls(tmp_path, "calls"))
+    assert len(calls) == 100
+    assert calls == sorted(calls, key=moment)
