@@ -1,7 +1,7 @@
 //! What is made of objects of one path that are not trees: a sum of those that add up, and of others each version once,
 //! as cycles of one name.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use branchline_format::streamer::ClassInfos;
@@ -94,8 +94,10 @@ impl Objects {
             file.write_object(*slot, about, |key_size| sum.record(key_size).map_err(told))?;
         }
         let count = self.versions_count();
-        if let Some(note) = self.sums.iter().find_map(|one| one.sum.note()).filter(|_| count == 1) {
-            return Ok(Some(format!("{path} ({class_name}): {note}")));
+        let notes: BTreeSet<&str> = self.sums.iter().flat_map(|one| one.sum.notes()).collect();
+        if count == 1 && !notes.is_empty() {
+            let notes: Vec<&str> = notes.into_iter().collect();
+            return Ok(Some(format!("{path} ({class_name}): {}", notes.join("; "))));
         }
         Ok((count > 1).then(|| match &self.reason {
             Some(reason) => format!("{path} ({class_name}) does not add up: {reason}; its {count} versions are cycles"),

@@ -27,6 +27,8 @@ pub struct SumPlan {
     pub(super) histograms: Vec<HistogramPlan>,
     /// Whether cells with other labels are added.
     pub(super) ignores_labels: bool,
+    /// Whether objects in a list that do not add up are not those of the sum.
+    pub(super) leaves_out: bool,
 }
 
 impl Addend {

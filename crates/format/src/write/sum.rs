@@ -122,10 +122,10 @@ impl Addend {
             let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
             return Err(format!("it holds {}, not {}", names(other), names(self)));
         }
-        if self.others != other.others {
-            return Err("other objects are in it that do not add up".to_string());
+        let mut plan = SumPlan { leaves_out: self.others != other.others, ..SumPlan::default() };
+        if plan.leaves_out && self.owners.is_empty() {
+            return Err("other objects are in it, and none that adds up".to_string());
         }
-        let mut plan = SumPlan::default();
         for owner in self.of_kind(OwnerKind::Grid) {
             plan.ignores_labels |= self.check_grid(other, owner)?;
         }
@@ -172,13 +172,15 @@ pub struct Sum {
     count: u64,
     /// Whether bins with other labels were added.
     ignores_labels: bool,
+    /// Whether objects in lists that do not add up were left out, as they are not those of the first.
+    leaves_out: bool,
 }
 
 impl Sum {
     /// Begins with the first object: its plain bytes behind a key of so many bytes, and its numbers.
     pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
         let (class_name, infos) = (class_name.to_string(), Arc::clone(infos));
-        Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false }
+        Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false, leaves_out: false }
     }
 
     /// Bytes of a record that can only be written behind a key as large as that of the first object; none of others.
@@ -197,15 +199,20 @@ impl Sum {
     }
 
     /// What is to be known of how objects were added.
-    pub fn note(&self) -> Option<&'static str> {
-        self.ignores_labels
-            .then_some("its bins have other labels in some files, and were added by their numbers, as hadd adds them")
+    pub fn notes(&self) -> impl Iterator<Item = &'static str> {
+        let labels = "its bins have other labels in some files, and were added by their numbers, as hadd adds them";
+        let others = "objects in it that do not add up are those of the first file; some files have others there";
+        [(self.ignores_labels, labels), (self.leaves_out, others)]
+            .into_iter()
+            .filter(|(is_so, _)| *is_so)
+            .map(|(_, note)| note)
     }
 
     /// Adds an object that was not refused.
     pub fn add(&mut self, mut addend: Addend, plan: &SumPlan) {
         self.count += 1;
         self.ignores_labels |= plan.ignores_labels;
+        self.leaves_out |= plan.leaves_out;
         for histogram in &plan.histograms {
             self.total.relay(histogram, false);
             addend.relay(histogram, true);
@@ -289,6 +296,7 @@ impl Sum {
     pub fn difference(&self, other: &Self) -> Option<String> {
         match self.total.plan_of(&other.total) {
             Err(what) => return Some(what),
+            Ok(plan) if plan.leaves_out => return Some("objects in it that do not add up differ".to_string()),
             Ok(plan) if !plan.histograms.is_empty() => return Some("its axes differ".to_string()),
             Ok(_) => {}
         }

@@ -1,0 +1,26 @@
+"""A sample of `python -m tests.peers.rewritten`: real files merged with themselves, and read by ROOT, uproot and us."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.peers.rewritten.files import check_file
+from tests.peers.rewritten.root_reader import declare
+
+SAMPLE = [
+    ("issue447_recursive.root", "fast"),
+    ("TreeEventTreeSimple1.root", "baskets"),
+    ("uproot-issue-697.root", "skim"),
+    ("qualifiedName_v5.root", "slim"),
+]
+
+
+@pytest.mark.parametrize(("name", "way"), SAMPLE)
+def test_what_is_written_of_real_files_is_read_as_they_are(
+    root: Any, shared: Path, tmp_path: Path, name: str, way: str
+) -> None:
+    declare(root)
+    found = check_file(root, str(shared / "root" / name), way, tmp_path, {"ours", "uproot", "root"})
+    assert (found.outcome, found.message) == ("fine", "")
