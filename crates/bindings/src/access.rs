@@ -44,6 +44,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
             gap_bytes: fields.gap,
             requests_in_flight: fields.requests_in_flight,
             bytes_in_flight: fields.bytes_in_flight,
+            first_bytes: 0,
             streams: fields.streams,
             cache_dir: fields.cache_dir,
             cache_bytes: fields.cache_size,

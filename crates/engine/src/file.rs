@@ -76,7 +76,10 @@ impl File {
     ) -> Result<(Arc<Self>, Option<Lease>)> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
-        let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, access));
+        // Who reads baskets alone is compared by the requests.
+        let first_bytes = if reads_baskets_alone(access) { 0 } else { limits::HEAD_BYTES };
+        let opening = Access { first_bytes, ..access.clone() };
+        let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, &opening));
         let store = store.map_err(|error| ReadError::from_storage(&error))?;
         let counted = Counted::new(store, Arc::clone(&counters));
         let about = About { remarks: counted.remarked(), access, counters: &counters, watch: &watch };

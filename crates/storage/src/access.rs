@@ -58,6 +58,9 @@ pub struct Access {
     pub requests_in_flight: Option<usize>,
     /// Bytes that are asked for and not there yet, of all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
+    /// So many bytes of a file's begin are read next by who opens it: a place that answers with bytes when it is asked
+    /// about a file keeps these.
+    pub first_bytes: u64,
     /// Connections over which one XRootD server sends the bytes of one large read.
     pub streams: usize,
     /// Where copies of what was read are kept for the next time, if they are.
@@ -82,6 +85,7 @@ impl Default for Access {
             gap_bytes: None,
             requests_in_flight: None,
             bytes_in_flight: None,
+            first_bytes: 0,
             streams: 1,
             cache_dir: None,
             cache_bytes: crate::limits::CACHE_BYTES,

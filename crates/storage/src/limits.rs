@@ -27,7 +27,7 @@ pub(crate) const LINK_SAMPLES: usize = 32;
 /// While less is due it is not the link that is waited for.
 pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
 /// So many bytes that came while the link was full tell its bandwidth: those of a few requests.
-pub(crate) const LINK_BYTES_MIN: u64 = 8 << 20;
+pub(crate) const LINK_BYTES_MIN: u64 = 16 << 20;
 /// What was longer ago says little about the bandwidth of now.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
 /// A shorter round trip is hidden behind decoding by one thread that runs ahead.
@@ -71,6 +71,8 @@ pub(crate) const HTTP_RANGES_MAX: usize = 150;
 /// Bytes that one HTTP request for several ranges asks for: enough to hide the request, and small enough to share
 /// a read among the lanes.
 pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * 1024 * 1024;
+/// Ranges of so few bytes in all come in one HTTP request: over several connections they would be no faster.
+pub(crate) const HTTP_TOGETHER_BYTES: u64 = 256 * 1024;
 /// Redirects from server to server. A federation takes two or three.
 pub(crate) const REDIRECTS_MAX: u32 = 8;
 /// Idle connections kept to each HTTP server.

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) requests_in_flight: Option<usize>,
     /// Bytes that a user wants to be due at a time.
     pub(crate) bytes_in_flight: Option<u64>,
+    /// Bytes of a file's begin that are read next by who opens it.
+    pub(crate) first_bytes: u64,
     /// Connections over which an XRootD server sends the bytes of one large read.
     pub(crate) streams: usize,
 }
@@ -60,6 +62,7 @@ impl Default for Settings {
             element: String::new(),
             requests_in_flight: None,
             bytes_in_flight: None,
+            first_bytes: 0,
             streams: 1,
         }
     }
@@ -88,8 +91,8 @@ impl Settings {
 
     /// The same with what is chosen for reading.
     pub(crate) fn chosen(self, access: &Access) -> Self {
-        let Access { requests_in_flight, bytes_in_flight, streams, .. } = *access;
-        Self { requests_in_flight, bytes_in_flight, streams, ..self }
+        let Access { requests_in_flight, bytes_in_flight, first_bytes, streams, .. } = *access;
+        Self { requests_in_flight, bytes_in_flight, first_bytes, streams, ..self }
     }
 
     /// How many requests of so many bytes are due at a time within one read of this storage element: as many as fill the

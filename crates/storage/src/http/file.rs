@@ -15,7 +15,8 @@ use super::leave::Leave;
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
 use crate::limits::{
-    AHEAD_REQUESTS_MAX, HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, PART_LINE_BYTES_MAX, REMOTE_GAP_BYTES,
+    AHEAD_REQUESTS_MAX, HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
+    REMOTE_GAP_BYTES,
 };
 use crate::retry::with_retries;
 use crate::settings::Settings;
@@ -47,6 +48,8 @@ pub struct HttpFile {
     told_apart: OnceLock<Option<String>>,
     /// Where the server sent us for the bytes, until that fails.
     direct: Mutex<Option<String>>,
+    /// The first bytes, which came when the file was opened, until they are read.
+    first: Mutex<Option<Vec<u8>>>,
     client: Arc<Client>,
     settings: Settings,
 }
@@ -56,6 +59,7 @@ struct About {
     size_bytes: u64,
     entity: Option<String>,
     direct: Option<String>,
+    first: Option<Vec<u8>>,
 }
 
 impl HttpFile {
@@ -68,9 +72,10 @@ impl HttpFile {
     /// Opens the file at a place.
     pub(crate) fn open_at(place: Place, client: &Arc<Client>, settings: Settings) -> Result<Self> {
         let about = with_retries(&settings, |_| ask_about(client, &place, &settings))?;
-        let About { size_bytes, entity, direct } = about;
-        let (told_apart, direct, client) = (OnceLock::new(), Mutex::new(direct), Arc::clone(client));
-        Ok(Self { place, size_bytes, entity, told_apart, direct, client, settings })
+        let About { size_bytes, entity, direct, first } = about;
+        let (direct, first) = (Mutex::new(direct), Mutex::new(first));
+        let (told_apart, client) = (OnceLock::new(), Arc::clone(client));
+        Ok(Self { place, size_bytes, entity, told_apart, direct, first, client, settings })
     }
 
     /// S3 does one range at a time, whoever serves it.
@@ -84,6 +89,25 @@ impl HttpFile {
 
     fn set_direct(&self, url: Option<String>) {
         *self.direct.lock().unwrap_or_else(PoisonError::into_inner) = url;
+    }
+
+    fn take_first(&self) -> Option<Vec<u8>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Fills those reads that lie in the first bytes, which are given up then: the request that they came with counts here.
+    fn fill_from_first(&self, wanted: &mut Vec<&mut RangeRead>) -> ReadEffort {
+        let mut effort = ReadEffort::default();
+        let Some(first) = self.take_first() else { return effort };
+        wanted.retain_mut(|read| {
+            let (start, length) = (read.range.offset, read.range.length);
+            let range = start as usize..start.saturating_add(length) as usize;
+            let (Some(bytes), Some(room)) = (first.get(range), read.room_for(length)) else { return true };
+            room.copy_from_slice(bytes);
+            effort = ReadEffort { calls_count: 1, read_bytes: first.len() as u64, ..effort };
+            false
+        });
+        effort
     }
 
     /// Asks for these ranges, where the server sent us before if it did.
@@ -235,11 +259,14 @@ fn target(url: &Url) -> String {
     path.bytes().chain(query.bytes()).map(encoded).collect()
 }
 
-/// Asks for the first byte, because HEAD is answered without the size by some and refused by others.
+/// Asks for the first byte or some more, because HEAD is answered without the size by some and refused by others.
 fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<About> {
     let (url, leave) = (place.url.as_str(), &place.leave);
-    let told = journal::request("GET about", &place.path, &place.name, std::iter::once((0, 1)));
-    let ask = Ask { url, range: Some("bytes=0-0"), bytes: 1, without_body: false, told };
+    let first_bytes = settings.first_bytes.max(1);
+    let what = if settings.first_bytes > 0 { "GET" } else { "GET about" };
+    let told = journal::request(what, &place.path, &place.name, std::iter::once((0, first_bytes)));
+    let range = format!("bytes=0-{}", first_bytes - 1);
+    let ask = Ask { url, range: Some(&range), bytes: first_bytes, without_body: false, told };
     let mut answer = client.ask(ask, leave, settings)?;
     let range = answer.header("content-range").and_then(ContentRange::parse);
     if answer.status() == 416 && range.is_none() {
@@ -247,6 +274,7 @@ fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<Abou
         let told = journal::request("HEAD", &place.path, &place.name, std::iter::empty());
         answer = client.ask(Ask { url, range: None, bytes: 0, without_body: true, told }, leave, settings)?;
     }
+    let found = range.as_ref().and_then(|range| range.range);
     let size_bytes = match (answer.status(), range) {
         (206, Some(ContentRange { size_bytes: Some(size_bytes), .. })) => size_bytes,
         (206, _) => return Err(answer.nonsense("a part of the file, but does not say how large the file is")),
@@ -260,13 +288,20 @@ fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<Abou
     };
     let entity = entity_of(&answer);
     let direct = Some(answer.url()).filter(|found| found != url);
-    if answer.status() == 206 && size_bytes > 0 {
+    let expected = ByteRange::new(0, first_bytes.min(size_bytes));
+    let mut first = None;
+    if answer.status() == 206 && settings.first_bytes > 0 && found == Some(expected) {
+        let mut read = RangeRead::new(expected);
+        fill(&mut read, &mut answer)?;
+        answer.got(expected.length);
+        first = Some(read.bytes().to_vec());
+    } else if answer.status() == 206 && size_bytes > 0 {
         // To its end, or the connection is not used again; but not for ever.
         let drained = io::copy(&mut answer.body().take(PART_LINE_BYTES_MAX as u64), &mut io::sink());
         let drained = drained.map_err(|error| answer.broken(&error))?;
         answer.got(drained);
     }
-    Ok(About { size_bytes, entity, direct })
+    Ok(About { size_bytes, entity, direct, first })
 }
 
 fn length_of(answer: &Answer) -> Option<u64> {
@@ -300,11 +335,13 @@ fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
 
 /// Cuts the reads into groups, each for one request.
 fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Vec<&'a mut RangeRead>> {
-    if one_range_only || reads.len() <= HTTP_LANES {
+    let all_bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
+    let is_little = all_bytes <= HTTP_TOGETHER_BYTES;
+    if one_range_only || reads.len() <= HTTP_LANES && !is_little {
         return reads.into_iter().map(|read| vec![read]).collect();
     }
     reads.sort_by_key(|read| read.range.offset);
-    let share = reads.len().div_ceil(HTTP_LANES);
+    let share = if is_little { reads.len() } else { reads.len().div_ceil(HTTP_LANES) };
     let ranges_max = share.min(HTTP_RANGES_MAX);
     let mut groups: Vec<Vec<&'a mut RangeRead>> = Vec::new();
     let mut bytes = 0;
@@ -369,6 +406,7 @@ impl Store for HttpFile {
                 read.room_for(0);
             }
         }
+        let of_first = self.fill_from_first(&mut wanted);
         let bytes: u64 = wanted.iter().map(|read| read.range.length).sum();
         let groups = groups(wanted, self.takes_one_range_only());
         let mean_bytes = bytes / groups.len().max(1) as u64;
@@ -381,8 +419,13 @@ impl Store for HttpFile {
             let own = self.run_lane(&queue);
             let died = |_| Err(self.lane_died());
             let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
-            all.chain([own]).try_fold(ReadEffort::default(), |sum, lane| lane.map(|effort| sum + effort))
+            all.chain([own]).try_fold(of_first, |sum, lane| lane.map(|effort| sum + effort))
         })
+    }
+
+    fn read_again(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
+        drop(self.take_first());
+        self.read_ranges(reads)
     }
 }
 

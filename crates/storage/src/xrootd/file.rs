@@ -191,17 +191,22 @@ impl Store for XrootdFile {
     }
 
     fn expect_reads(&self, count: usize) {
-        let Place { server, target, .. } = self.place();
+        let Place { server, target, version } = self.place();
         // The file is open on the connection that it was opened on.
         for _ in 1..count {
-            let (id, holder, settings) = (self.id, Arc::downgrade(&self.alive), self.settings.clone());
+            let (id, size_bytes, version) = (self.id, self.size_bytes, version.clone());
+            let (holder, settings) = (Arc::downgrade(&self.alive), self.settings.clone());
             let (server, open) = (server.clone(), Request::open(&target));
             let Some(mut coming) = pool().expect(&server, count) else { return };
             let connect = move || {
                 // Whoever reads tells what is wrong.
                 let Ok((mut session, Some(Answer::Done(answer)))) = coming.start(id, open, &settings) else { return };
-                if let (Some(opened), Some(_)) = (Opened::parse(&answer), holder.upgrade()) {
-                    session.keep(id, opened.handle, holder);
+                match Opened::parse(&answer) {
+                    Some(opened) if opened.size_bytes == size_bytes && opened.version == version => {
+                        session.keep(id, opened.handle, holder);
+                    }
+                    // It is another file by now: who reads finds that out.
+                    _ => session.is_broken = true,
                 }
             };
             // Without a thread those who read connect themselves.
