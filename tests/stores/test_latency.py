@@ -95,12 +95,17 @@ def test_of_many_ranges_of_a_far_file_all_are_asked_for_at_once(served: Served, 
 
 def test_of_small_files_over_http_what_is_wanted_is_read_in_three_requests(served: Served, wide_file: bytes) -> None:
     names = [f"wide-{number}.root" for number in range(3)]
-    for name in names:
-        (served.data / name).write_bytes(wide_file)
-    sources = [Source(f"http://127.0.0.1:{served.nginx.port}/{name}", "events") for name in names]
-    with ChunkStream(sources, ["b7", "b41"]) as stream:
-        assert [len(chunk) for chunk in stream] == [4500] * 3
-        files = stream.records()["files"]
+    try:
+        for name in names:
+            (served.data / name).write_bytes(wide_file)
+        sources = [Source(f"http://127.0.0.1:{served.nginx.port}/{name}", "events") for name in names]
+        with ChunkStream(sources, ["b7", "b41"]) as stream:
+            assert [len(chunk) for chunk in stream] == [4500] * 3
+            files = stream.records()["files"]
+    finally:
+        # Others list the folder.
+        for name in names:
+            (served.data / name).unlink(missing_ok=True)
     # The first bytes with the size, the end, and the baskets.
     assert [one["read_calls"] for one in files] == [3] * 3
     time.sleep(0.1)  # a line of the log is written when its answer was sent
@@ -166,6 +171,8 @@ def test_metadata_of_a_far_file_that_do_not_lie_at_its_ends_take_one_more_round_
                 assert sum(len(chunk) for chunk in stream) == 2000
     finally:
         proxy.close()
+        # Others list the folder.
+        (served.data / "scattered.root").unlink()
     requests = read_trace(tmp_path / "trace.parquet").rows_of("request").to_pylist()
     # Both ends; the streamer infos and the tree; the baskets.
     assert round_trips(requests) == 3
