@@ -136,7 +136,9 @@ impl Recorder<'_, '_> {
         let header = self.begin()?;
         let version = i32::from(header.version);
         if matches!((name, version), ("TBranch", ..=9) | ("TTree", ..=4)) {
-            return Err(FormatError::unsupported(format!("{name} version {version}, from before ROOT 5")));
+            return Err(FormatError::unsupported(format!(
+                "{name} version {version}, which Geant4 and ROOT before 5 write"
+            )));
         }
         let infos = self.infos;
         let mut checksum = 0;
