@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shlex
+from collections.abc import Iterable
 
 from branchline import _core
 
@@ -49,6 +51,11 @@ def replicas_in(location: str) -> list[str]:
 def without_secrets(location: str) -> str:
     """What may be shown of a URL: passwords and the values of secret parameters become ``***``."""
     return _core.without_secrets(location) if is_url(location) else location
+
+
+def shown_command(words: Iterable[str]) -> str:
+    """A command as it may be recorded, in the words of a shell, without the secrets of URLs in it."""
+    return shlex.join(without_secrets(word) for word in words)
 
 
 def shown(location: str) -> str:

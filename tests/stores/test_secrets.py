@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -121,3 +122,24 @@ def test_no_record_or_report_of_a_job_tells_a_secret(
     for path in written:
         assert SECRET.encode() not in path.read_bytes(), path.name
     assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_no_record_of_a_command_tells_a_secret(served: Served, tmp_path: Path) -> None:
+    wagon, out = tmp_path / "wagon.py", tmp_path / "out"
+    wagon.write_text(WAGON.replace("'x'", "'px'"))
+    url = f"root://localhost:{served.xrootd.port}//small.root?authz={SECRET}&client_secret={SECRET}&code={SECRET}"
+    closed = f"http://me:{SECRET}@localhost:{free_port()}/f.root"
+    options = ["--tree", "events", "--trace", str(tmp_path / "trace"), "--skip-bad-files", "-o", str(out)]
+    commands = [
+        ["run", str(wagon), url, closed, *options],
+        ["inspect", url, closed],
+        ["trace", "show", str(tmp_path / "trace")],
+        ["trace", "export", str(tmp_path / "trace"), str(tmp_path / "trace.json")],
+    ]
+    for words in commands:
+        done = subprocess.run([sys.executable, "-m", "branchline.cli", *words], capture_output=True, check=False)
+        assert SECRET.encode() not in done.stdout + done.stderr, words[0]
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"trace", "trace.json", "job.json", "report.html"} <= {path.name for path in written}
+    for path in written:
+        assert SECRET.encode() not in path.read_bytes(), path.name

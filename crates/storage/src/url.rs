@@ -97,8 +97,23 @@ pub(crate) fn split_address(address: &str) -> Option<(&str, Option<u16>)> {
 }
 
 /// Parts of a query that give access to whoever knows them.
-const SECRET_KEYS: &[&str] =
-    &["authz", "access_token", "token", "signature", "password", "credential", "security-token", "macaroon", "xrd.ztn"];
+const SECRET_KEYS: &[&str] = &[
+    "authz",
+    "authorization",
+    "token",
+    "signature",
+    "password",
+    "passwd",
+    "credential",
+    "macaroon",
+    "xrd.ztn",
+    "secret",
+    "key",
+    "keyid",
+    "jwt",
+    "bearer",
+    "ticket",
+];
 
 /// What may be shown of a URL, or of a server's words about one: passwords and the values of secret parameters become
 /// `***`. A plain path stays as it is.
@@ -130,7 +145,8 @@ fn without_password(text: &str) -> String {
 fn without_secret_value(parameter: &str) -> String {
     let Some((key, value)) = parameter.split_once('=') else { return parameter.to_owned() };
     let lower = key.to_ascii_lowercase();
-    let is_secret = SECRET_KEYS.iter().any(|secret| lower.ends_with(secret)) || lower == "key" || lower == "sig";
+    let is_secret =
+        SECRET_KEYS.iter().any(|secret| lower.ends_with(secret)) || matches!(&*lower, "sig" | "code" | "auth" | "pwd");
     if is_secret && !value.is_empty() {
         format!("{key}=***")
     } else {

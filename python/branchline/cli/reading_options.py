@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,11 +65,12 @@ def traced(path: Path | None) -> Iterator[None]:
         yield
         return
     # Only who traces waits for it to be imported.
+    from branchline.locations import shown_command
     from branchline.tracing.recording import recording
 
     with told(debug=False):
         try:
-            with recording(path, shlex.join(["branchline", *sys.argv[1:]])):
+            with recording(path, shown_command(["branchline", *sys.argv[1:]])):
                 yield
         finally:
             if path.is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,6 +56,7 @@ def run(
     """Runs a train: every wagon over the dataset, which is read once."""
     # Only who runs a train waits for all that it takes to be imported.
     from branchline.cli.progress_bar import progress_bar
+    from branchline.locations import shown_command
     from branchline.running import run_quietly
 
     with told(debug=debug):
@@ -76,7 +76,7 @@ def run(
                 worker_timeout=worker_timeout,
                 force=force,
                 progress=progress,
-                command=shlex.join(["branchline", *sys.argv[1:]]),
+                command=shown_command(["branchline", *sys.argv[1:]]),
                 stopping=say_stopping,
             )
         with told(debug=debug):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import BranchlineError, OptionError
+from branchline.locations import shown_command
 from branchline.report.quantities import counted, size
 from branchline.tracing.descriptors import Followed, Follower, Read
 from branchline.tracing.file_map import is_root_file, map_file
@@ -93,7 +93,7 @@ def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: i
     reads = followed.reads
     kept = {read.path for read in reads}
     about: dict[str, Any] = {
-        "command": shlex.join(command),
+        "command": shown_command(command),
         "program": "strace",
         "host": socket.gethostname(),
         "started_unix_ns": started,
