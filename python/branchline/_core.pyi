@@ -101,7 +101,11 @@ class Chunk:
     def read_late(self, name: str) -> Any: ...
 
 def decompress_all(
-    paths: list[str], tree: str | None = None, branches: list[str] | None = None, threads: int = 1
+    paths: list[str],
+    tree: str | None = None,
+    branches: list[str] | None = None,
+    threads: int = 1,
+    codec: str | None = None,
 ) -> dict[str, Any]: ...
 def compare(outputs: list[str], inputs: list[str], tree: str | None, access: Access | None) -> dict[str, Any]: ...
 

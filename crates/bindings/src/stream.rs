@@ -9,7 +9,9 @@ use branchline_engine::read_now::read_now;
 use branchline_engine::source::{Options, Selection, Source, SourceTree};
 use branchline_engine::stream::{self, Next};
 use branchline_engine::{records, slab};
+use branchline_format::compress::{NoSetting, Setting};
 use branchline_trace::Counter;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -205,18 +207,22 @@ impl Chunk {
     }
 }
 
-/// Decompresses every basket of these branches and nothing else: the limit that reading is compared with.
+/// Decompresses every basket of these branches and nothing else, or compresses them anew, too: the limits that reading
+/// and recompressing are compared with.
 #[pyfunction]
-#[pyo3(signature = (paths, tree=None, branches=None, threads=1))]
+#[pyo3(signature = (paths, tree=None, branches=None, threads=1, codec=None))]
 pub fn decompress_all<'py>(
     py: Python<'py>,
     paths: Vec<String>,
     tree: Option<&str>,
     branches: Option<Vec<String>>,
     threads: usize,
+    codec: Option<&str>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let names = branches.unwrap_or_default();
-    let done = py.detach(|| decompress_limit::decompress_all(&paths, tree, &names, threads));
+    let setting: Option<Setting> =
+        codec.map(str::parse).transpose().map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
+    let done = py.detach(|| decompress_limit::decompress_all(&paths, tree, &names, (threads, setting)));
     let done = done.map_err(|error| to_python(py, &error))?;
     let about = PyDict::new(py);
     about.set_item("seconds", done.seconds)?;

@@ -1,10 +1,12 @@
-//! The limit that reading is compared with: decompressing the same baskets and nothing else.
+//! The limits that reading and recompressing are compared with: decompressing the same baskets and nothing else, or
+//! compressing them anew, too.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
 use branchline_format::basket::BasketRecord;
-use branchline_format::compress::Decompressor;
+use branchline_format::compress::{Compressor, Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::ntuple::cluster::Scratch;
 use branchline_storage::Access;
@@ -32,8 +34,14 @@ pub struct Decompressed {
 }
 
 /// Decompresses every basket of these branches (all that can be read if none are named). The stored bytes are fetched
-/// first, the output of each thread goes to one buffer that is used again, and the baskets are dealt out beforehand.
-pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], threads: usize) -> Result<Decompressed> {
+/// first, and the output of each thread goes to one buffer that is used again. With a setting what was a basket is
+/// compressed anew, and what comes of it is dropped.
+pub fn decompress_all(
+    paths: &[String],
+    tree: Option<&str>,
+    names: &[String],
+    (threads, setting): (usize, Option<Setting>),
+) -> Result<Decompressed> {
     let mut sources = Vec::new();
     for path in paths {
         let tree = File::open(path, &Access::default())?.tree(tree)?;
@@ -52,16 +60,11 @@ pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], th
             sources.push((Arc::clone(&chunk.tree), branch, source, entries.end - entries.start));
         }
     }
-    let sources = Arc::new(sources);
+    let next = AtomicUsize::new(0);
     let started = Instant::now();
     let threads = threads.max(1);
     let parts: Vec<Result<Decompressed>> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|first| {
-                let sources = &sources;
-                scope.spawn(move || decompress_part(sources, first, threads))
-            })
-            .collect();
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| decompress_part(&sources, &next, setting))).collect();
         let ended = || ReadError::new(ReadErrorKind::Internal, "", "a decompressing thread ended early");
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(ended()))).collect()
     });
@@ -78,18 +81,22 @@ pub fn decompress_all(paths: &[String], tree: Option<&str>, names: &[String], th
 /// A basket of a branch of a tree, and its entries.
 type Stored = (Arc<Tree>, usize, BasketSource, u64);
 
-fn decompress_part(sources: &[Stored], first: usize, step: usize) -> Result<Decompressed> {
-    let mut decompressor = Decompressor::new();
-    let mut plain = Vec::new();
+fn decompress_part(sources: &[Stored], next: &AtomicUsize, setting: Option<Setting>) -> Result<Decompressed> {
+    let (mut decompressor, mut compressor) = (Decompressor::new(), Compressor::new());
+    let (mut plain, mut stored) = (Vec::new(), Vec::new());
     let mut scratch = Scratch::default();
     let mut done = Decompressed::default();
-    for (tree, branch, source, entries_count) in sources.iter().skip(first).step_by(step) {
+    while let Some((tree, branch, source, entries_count)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
         let failed = |error: FormatError| ReadError::from_format(tree.file().path(), &error);
         match source {
             BasketSource::Record(_) => {
                 let record = BasketRecord::parse(source.stored(), *entries_count).map_err(failed)?;
                 let size = record.plain_size().map_err(failed)?;
-                record.decompress(&mut decompressor, &mut plain).map_err(failed)?;
+                let bytes = record.decompress(&mut decompressor, &mut plain).map_err(failed)?;
+                if let Some(setting) = setting {
+                    stored.clear();
+                    compressor.compress(setting, bytes, &mut stored);
+                }
                 done.plain_bytes += size as u64;
             }
             BasketSource::Pages(pages) => {

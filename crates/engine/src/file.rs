@@ -15,7 +15,8 @@ use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
-    coalesce, link_to, note_wrong_bytes, Access, AccessMode, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
+    coalesce, is_on_this_machine, link_to, note_wrong_bytes, Access, AccessMode, ByteRange, Choice, Counted, RangeRead,
+    Remarks, Store,
 };
 use branchline_trace::{Counter, Counters, Stopwatch};
 
@@ -94,6 +95,23 @@ impl File {
             }
             done => done,
         }
+    }
+
+    /// Opens a file all of which is to be copied: where reads cost next to nothing its baskets are read when they are
+    /// written, by the thread that writes them, in whose processor's cache they are then.
+    pub(crate) fn open_to_copy(path: &str, access: &Access) -> Result<Arc<Self>> {
+        let mut extent = |_: &str, size| match usual_extent(access, size) {
+            Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near(path, access) => Ok(Extent::Ends(
+                (size / limits::COPIED_TAIL_SHARE).clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES),
+            )),
+            usual => Ok(usual),
+        };
+        Self::open_as(path, access, &mut extent).map(|(file, _)| file)
+    }
+
+    /// Whether a read costs hardly more than copying its bytes.
+    pub(crate) fn is_near(&self) -> bool {
+        is_near(&self.path, &self.access)
     }
 
     /// The same file with all its bytes read anew.
@@ -359,6 +377,11 @@ fn usual_extent(access: &Access, size: u64) -> Extent {
         true => Extent::Whole(None),
         false => Extent::Ends { tail: limits::TAIL_BYTES, reads: 0 },
     }
+}
+
+fn is_near(path: &str, access: &Access) -> bool {
+    let is_as_it_is = access.throttle.is_none() && access.fault.is_none() && access.mode == AccessMode::Planned;
+    is_as_it_is && is_on_this_machine(path)
 }
 
 /// The first of many names, and how many there are more.

@@ -80,6 +80,12 @@ pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
+/// Where reads cost next to nothing they are copied by so many bytes: what a core's own cache holds.
+pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
+/// Files on disks of this machine up to this size are read whole before they are copied, of larger ones the end,
+pub const COPIED_WHOLE_BYTES: u64 = 256 << 10;
+/// or at least this part of them: metadata grow with the file.
+pub const COPIED_TAIL_SHARE: u64 = 32;
 /// After so many bytes the disk is told to begin with them: some requests of its largest size.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 /// Of outputs that are larger room is asked for on the disk before they are written to: it costs more than it gives for
@@ -100,6 +106,9 @@ pub const REWRITING_MEMORY_SHARE: u64 = 16;
 /// Bytes after decompression of baskets that are handed to the compressors before those before are written: every one of them has the
 /// next at hand, also when one basket takes longer than others.
 pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
+/// Of so many bytes after decompression the largest baskets are compressed first: of a small input all are, and none of
+/// the compressors waits long for another at its end.
+pub const RECOMPRESSED_TOGETHER_BYTES: u64 = 16 << 20;
 /// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its
 /// bytes are there twice for a moment.
 pub const BUNDLE_MEMORY_SHARE: u64 = 8;

@@ -51,7 +51,7 @@ pub use links::{link_to, links, Link};
 pub use listing::{list_folder, listing_wait, Listing, ListingForm};
 pub use local::{was_written_to, LocalFile, LocalWay};
 pub use memory::Memory;
-pub use open::{link_expected, open, size_of};
+pub use open::{is_on_this_machine, link_expected, open, size_of};
 pub use range::{ByteRange, RangeRead};
 pub use read_ahead::ReadAhead;
 pub use settings::longest_wait;

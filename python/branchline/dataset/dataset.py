@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from branchline.dataset.at_servers import with_sizes
 from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
-from branchline.locations import split_location
+from branchline.locations import is_url, split_location
 
 # More names than this make a message that nobody reads; the count is always given.
 NAMES_IN_A_MESSAGE = 5
@@ -46,7 +45,13 @@ class Dataset:
         if isinstance(given, Dataset):
             return cls(replace(one, companions=beside or one.companions) for one in given) if beside else given
         template = DataFile(path="", tree=tree, dataset=name, companions=beside)
-        return cls(with_sizes([one.with_size() for one in _collect(given, template)]))
+        files = [one.with_size() for one in _collect(given, template)]
+        if not any(is_url(one.path) for one in files):
+            return cls(files)
+        # Only who has files at servers waits for what speaks to them to be imported.
+        from branchline.dataset.at_servers import with_sizes
+
+        return cls(with_sizes(files))
 
     def __len__(self) -> int:
         return len(self.files)

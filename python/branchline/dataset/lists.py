@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -60,6 +58,10 @@ def _replicas_in_line(location: str) -> str:
 
 
 def _load_json(path: str) -> Any:
+    # Only who has a fileset waits for them to be imported.
+    import gzip
+    import json
+
     opener = gzip.open if path.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8") as text:

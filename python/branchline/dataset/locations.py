@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from branchline.dataset.at_servers import expand_url, is_url_pattern
 from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
 from branchline.locations import files_matching, is_pattern, is_url, replicas_in, split_location, without_secrets
@@ -20,11 +19,15 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
     is found when the dataset is complete, so that all missing files are reported at once.
     """
     path, tree = split_location(location)
-    if is_url(path) and len(replicas_in(path)) == 1 and is_url_pattern(path):
-        return [
-            replace(_file_at(one.url, replace(template, tree=tree or template.tree)), size_bytes=one.size_bytes)
-            for one in expand_url(path)
-        ]
+    if is_url(path) and len(replicas_in(path)) == 1:
+        # Only who has files at servers waits for what speaks to them to be imported.
+        from branchline.dataset.at_servers import expand_url, is_url_pattern
+
+        if is_url_pattern(path):
+            return [
+                replace(_file_at(one.url, replace(template, tree=tree or template.tree)), size_bytes=one.size_bytes)
+                for one in expand_url(path)
+            ]
     path = os.path.expanduser(path)
     paths = _paths_of(path, location)
     return [_file_at(one, replace(template, tree=tree or template.tree)) for one in paths]

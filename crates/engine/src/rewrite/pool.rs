@@ -51,12 +51,24 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
 
     /// Hands something over that takes so many bytes.
     pub(crate) fn hand_over(&mut self, job: J, cost: u64) {
-        if let Some(jobs) = &self.jobs {
-            // They wait as long as there is a sender.
-            drop(jobs.send((self.handed_over, job)));
+        self.hand_over_all(vec![(job, cost)]);
+    }
+
+    /// Hands some things over that take so many bytes. The largest are begun first, so that no thread works long on a
+    /// last one while the others have nothing to do.
+    pub(crate) fn hand_over_all(&mut self, some: Vec<(J, u64)>) {
+        let Some(jobs) = &self.jobs else { return };
+        let mut numbered = Vec::with_capacity(some.len());
+        for (job, cost) in some {
+            numbered.push((cost, self.handed_over, job));
             self.handed_over += 1;
             self.costs.push_back(cost);
             self.cost += cost;
+        }
+        numbered.sort_by_key(|(cost, _, _)| std::cmp::Reverse(*cost));
+        for (_, number, job) in numbered {
+            // They wait as long as there is a sender.
+            drop(jobs.send((number, job)));
         }
     }
 

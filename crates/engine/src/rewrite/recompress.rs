@@ -65,16 +65,24 @@ impl Recompressor {
         places: &mut Places,
         written: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
+        let mut waiting = Vec::new();
+        let mut waiting_cost = 0;
         tree.for_bundles(|bundle, records| {
             for (basket, record) in bundle.iter().zip(records) {
-                while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
-                    self.write_next(tree, output, places, written)?;
-                }
                 let cost = plain_bytes(&record);
-                self.pool.hand_over(Job { setting: self.setting, record, basket: basket.clone() }, cost);
+                waiting.push((Job { setting: self.setting, record, basket: basket.clone() }, cost));
+                waiting_cost += cost;
+                if waiting_cost > limits::RECOMPRESSED_TOGETHER_BYTES {
+                    while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
+                        self.write_next(tree, output, places, written)?;
+                    }
+                    self.pool.hand_over_all(std::mem::take(&mut waiting));
+                    waiting_cost = 0;
+                }
             }
             Ok(())
         })?;
+        self.pool.hand_over_all(waiting);
         while self.write_next(tree, output, places, written)? {}
         Ok(())
     }
