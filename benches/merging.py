@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,9 +24,13 @@ from benches.tables import MEGA, opening, spread, table
 from benches.worker import REPOSITORY
 
 OURS, LEFT, HADD, CAT = "Branchline, by entry", "Branchline, --no-sync", "hadd -fk", "cat, synced"
+CODEC = "zstd:5"
+RECOMPRESSED, CODEC_ALONE = f"Branchline, --codec {CODEC}", f"{CODEC} alone"
+# So many files with nothing but a small tree show what each of them costs.
+INPUTS_COUNTS = (100, 1000, 5000)
 KIB = 1024
 # What is to be reached.
-TIMES_HADD_MIN, OF_CAT_MAX = 5, 1.2
+TIMES_HADD_MIN, OF_CAT_MAX, OF_CODEC_MAX = 5, 1.2, 1.2
 
 LAUNCHER = """
 import os, sys, time
@@ -74,7 +79,7 @@ def _branchline() -> list[Merger]:
         *orders,
         arm(LEFT, "--no-sync"),
         arm("Branchline, --verify", "--verify"),
-        arm("Branchline, --codec zstd:5", "--codec", "zstd:5"),
+        arm(RECOMPRESSED, "--codec", CODEC),
         arm("Branchline, --cluster-bytes 30 MB", "--cluster-bytes", "30 MB"),
     ]
 
@@ -110,14 +115,54 @@ def measure(merger: Merger, case: Case, output: Path, *, is_cold: bool) -> tuple
     subprocess.run(["sync"], check=True)
     if is_cold:
         forget(case.files)
+    seconds, peak = run(merger, output, case.files)
+    return seconds, peak, entries_of(output, case.tree) if merger.makes_root else None
+
+
+def run(merger: Merger, output: Path, files: list[str]) -> tuple[float, int]:
+    """Seconds and peak memory in bytes of one merge."""
     # What a process had before it became another program counts as its own: a small one starts it.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "python"), str(REPOSITORY)])}
-    command = [sys.executable, "-S", "-c", LAUNCHER, *merger.command(str(output), case.files)]
+    # As it is installed: its modules are compiled once.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-S", "-c", LAUNCHER, *merger.command(str(output), files)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     seconds, peak_kib, status = done.stdout.split()[-3:]
     if status != "0":
         raise RuntimeError(f"{merger.key} ended with {status}: {done.stderr[-500:]}")
-    return float(seconds), int(peak_kib) * KIB, entries_of(output, case.tree) if merger.makes_root else None
+    return float(seconds), int(peak_kib) * KIB
+
+
+def codec_alone(case: Case) -> float:
+    """Seconds in which the same baskets are decompressed and compressed anew on all cores, and nothing else is done."""
+    from branchline import _core
+
+    return float(_core.decompress_all(case.files, case.tree, None, os.cpu_count() or 1, CODEC)["seconds"])
+
+
+def rows_of_many(folder: Path, counts: tuple[int, ...]) -> list[list[str]]:
+    """What merging so many small files takes."""
+    import numpy as np
+    import uproot
+
+    first = folder / "small.root"
+    with uproot.recreate(first) as file:
+        file["events"] = {f"x{number}": np.arange(100.0) + number for number in range(20)}
+    rows = []
+    output = folder / "merged.root"
+    (ours,) = (merger for merger in _branchline() if merger.key == OURS)
+    for count in counts:
+        inputs = folder / f"{count}-inputs"
+        shutil.rmtree(inputs, ignore_errors=True)
+        inputs.mkdir()
+        for number in range(count):
+            (inputs / f"{number:05}.root").hardlink_to(first)
+        output.unlink(missing_ok=True)
+        seconds, peak = run(ours, output, [str(inputs)])
+        rows.append([f"{count}", f"{seconds:.2f}", f"{peak / MEGA:.0f}"])
+        shutil.rmtree(inputs)
+    output.unlink(missing_ok=True)
+    return rows
 
 
 def entries_of(path: Path, tree: str) -> int:
@@ -174,15 +219,19 @@ def merging_page(
                 extra = {"peak_bytes": float(peak), "size_bytes": float(output.stat().st_size)}
                 if number > 0:  # a round before warms programs and caches
                     samples.append(Sample(case.name, arm.key, number, seconds, entries, None, extra))
+            if number > 0 and case.name.endswith("warm"):
+                samples.append(Sample(case.name, CODEC_ALONE, number, codec_alone(case), None, None))
     output.unlink(missing_ok=True)
     for case in cases:
         counts = {sample.entries for sample in samples if sample.case == case.name} - {None}
         if len(counts) != 1:
             raise RuntimeError(f"{case.name}: outputs of {sorted(map(str, counts))} entries")
-    return _page(cases, arms, samples, repeats), cases, samples
+    many = rows_of_many(folder, INPUTS_COUNTS if repeats > 1 else INPUTS_COUNTS[:1])
+    return _page(cases, arms, samples, (repeats, many)), cases, samples
 
 
-def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], repeats: int) -> str:
+def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], measured: tuple[int, list[list[str]]]) -> str:
+    repeats, many = measured
     head = ["merged with", "seconds", "peak MB", "output MB", f"x {OURS}", f"x {LEFT}", f"x {CAT}"]
     lines = opening("Merging many files into one", repeats)
     lines += [
@@ -199,4 +248,25 @@ def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], repeats:
             "",
             table(head, rows_of(case, arms, samples)),
         ]
+        if case.name.endswith("warm"):
+            lines += ["", *_beside_codec(case, samples)]
+    lines += [
+        "",
+        "## Many small inputs, warm: 20 branches of 100 entries each, one pass",
+        "",
+        "Beside what is open there is nothing in memory but the tables of the output, a row for each basket.",
+        "",
+        table(["inputs", f"{OURS}: seconds", "peak MB"], many),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _beside_codec(case: Case, samples: list[Sample]) -> list[str]:
+    """What recompressing takes beside the codec."""
+    seconds = Spread.of(list(seconds_of(samples, case.name, CODEC_ALONE).values()))
+    beside = spread(ratio(samples, case.name, RECOMPRESSED, CODEC_ALONE), digits=2)
+    return [
+        f"Decompressing the same baskets and compressing them with {CODEC} on all cores, all of them in memory and",
+        f"nothing else to do, takes {spread(seconds)} s: `--codec {CODEC}` takes {beside} times as long (at most",
+        f"{OF_CODEC_MAX} is to be reached).",
+    ]

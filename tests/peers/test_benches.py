@@ -58,7 +58,7 @@ def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, tmp_pat
     results = run_benches(tmp_path, "merging")
     samples = json.loads((results / "merging.json").read_text())["samples"]
     assert {sample["entries"] for sample in samples} == {200, 40, None}
-    assert len({sample["arm"] for sample in samples}) == 14
+    assert len({sample["arm"] for sample in samples}) == 15
     assert "hadd -fk" in (results / "merging.md").read_text()
 
 
