@@ -101,9 +101,10 @@ impl File {
     /// written, by the thread that writes them, in whose processor's cache they are then.
     pub(crate) fn open_to_copy(path: &str, access: &Access) -> Result<Arc<Self>> {
         let mut extent = |_: &str, size| match usual_extent(access, size) {
-            Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near(path, access) => Ok(Extent::Ends(
-                (size / limits::COPIED_TAIL_SHARE).clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES),
-            )),
+            Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near(path, access) => {
+                let tail = size / limits::COPIED_TAIL_SHARE;
+                Ok(Extent::Ends { tail: tail.clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES), reads: 0 })
+            }
             usual => Ok(usual),
         };
         Self::open_as(path, access, &mut extent).map(|(file, _)| file)
