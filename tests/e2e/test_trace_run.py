@@ -229,3 +229,13 @@ def test_files_that_change_and_servers_are_named(esd: Path, tmp_path: Path) -> N
     assert f"{folder / 'replaced.root'} was written or replaced meanwhile" in notes
     assert f"{esd} " not in notes
     assert "connected to 127.0.0.1:9" in notes
+
+
+def test_names_that_are_no_text_are_shown_with_escapes(esd: Path, tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.root")
+    shutil.copy(esd, path)
+    found = followed(tmp_path / "t.parquet", "dd", "status=none", f"if={path}", "of=/dev/null", "bs=1M")
+    (file,) = summarise(read_trace(tmp_path / "t.parquet"))["files"]
+    assert file["file"] == f"{tmp_path}/a\\udcff.root"
+    assert file["read_bytes"] == esd.stat().st_size
+    assert f"The name of {file['file']} is no UTF-8" in " ".join(found.notes)

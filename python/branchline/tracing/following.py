@@ -89,22 +89,31 @@ def _is_of_interest(path: str) -> bool:
     return path.endswith(".root") or is_root_file(path)
 
 
+def _readable(text: str) -> str:
+    """A name as text: bytes that are no UTF-8, which names of files may have, are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: int, code: int) -> Trace:
     reads = followed.reads
     kept = {read.path for read in reads}
     about: dict[str, Any] = {
-        "command": shown_command(command),
+        "command": _readable(shown_command(command)),
         "program": "strace",
         "host": socket.gethostname(),
         "started_unix_ns": started,
         "wall_ns": ended - started,
         "exit_code": code,
-        "notes": [*_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)],
+        "notes": [
+            _readable(note)
+            for note in [*_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)]
+        ],
     }
     store = f"local:{socket.gethostname()}"
     groups = [_requests(reads, followed, started, store)] if reads else []
     trace = Trace.of(groups, about)
-    maps = [map_file(path) for path in sorted(kept) if os.path.exists(path)]
+    # We ourselves open no files with names that are no UTF-8.
+    maps = [map_file(path) for path in sorted(kept) if _readable(path) == path and os.path.exists(path)]
     return with_parts(trace, maps)
 
 
@@ -118,11 +127,11 @@ def _requests(reads: list[Read], followed: Followed, started: int, store: str) -
     return {
         "kind": REQUEST,
         "request": np.arange(len(reads)),
-        "job": [followed.programs.get(read.process, "") or None for read in reads],
+        "job": [_readable(followed.programs.get(read.process, "")) or None for read in reads],
         "process": column([read.process for read in reads]),
         "thread": column([read.thread for read in reads]),
         "what": [read.name for read in reads],
-        "file": [read.path for read in reads],
+        "file": [_readable(read.path) for read in reads],
         "offset": column([-1 if read.offset is None else read.offset for read in reads]),
         "size_bytes": column([read.size_bytes for read in reads]),
         "got_bytes": column([read.got_bytes for read in reads]),
@@ -175,6 +184,9 @@ def _changed(paths: Sequence[str], started: int) -> list[str]:
     """Files that were not the whole time what they are now."""
     notes = []
     for path in paths:
+        if _readable(path) != path:
+            notes.append(f"The name of {path} is no UTF-8: what was hit in it is not known. Follow it by another name.")
+            continue
         try:
             is_new = os.stat(path).st_ctime_ns > started
         except OSError:

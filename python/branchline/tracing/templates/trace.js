@@ -360,7 +360,7 @@ class View {
 function bars(title, groups, labels, told, joined = 1) {
   const top = Math.max(...groups, 1), wide = 460, high = 130, left = 52, step = (wide - left) / Math.max(groups.length, 1);
   const svg = drawn("svg", { viewBox: `0 0 ${wide} ${high + 34}`, role: "img", "aria-label": title });
-  for (const tick of ticks(0, top, 4)) {
+  for (const tick of ticks(0, top, Math.min(4, top))) {
     const y = high - tick / top * (high - 6);
     svg.append(drawn("path", { class: "grid", d: `M${left} ${y}H${wide}` }), drawn("text", { x: left - 5, y: y + 4, "text-anchor": "end" }, told(tick)));
   }
