@@ -14,6 +14,9 @@ SAMPLE = [
     ("TreeEventTreeSimple1.root", "baskets"),
     ("uproot-issue-697.root", "skim"),
     ("qualifiedName_v5.root", "slim"),
+    # As Geant4 writes them.
+    ("uproot-issue-250.root", "fast"),
+    ("uproot-issue-250.root", "baskets"),
 ]
 
 

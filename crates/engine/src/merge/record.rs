@@ -336,7 +336,7 @@ impl BranchTotals {
         if self.stores_offsets && recording.value(owner, "fEntryOffsetLen") == 0 {
             changes.number(recording, owner, "fEntryOffsetLen", OFFSETS_LENGTH)?;
         }
-        changes.no_pointers(recording, owner, "fBaskets")?;
+        changes.no_baskets(recording, owner, room)?;
         let filled = |numbers: &[i64], next: i64| {
             let mut numbers = numbers.to_vec();
             numbers.push(next);

@@ -6,7 +6,10 @@ use crate::streamer::{ClassInfo, Element};
 mod code {
     pub const BASE: i32 = 0;
     pub const INT: i32 = 3;
+    pub const DOUBLE: i32 = 8;
     pub const BOOL: i32 = 18;
+    pub const INTS: i32 = 43;
+    pub const OBJECT: i32 = 61;
     pub const OBJECT_POINTER: i32 = 64;
     pub const STRING: i32 = 65;
     pub const TOBJECT: i32 = 66;
@@ -36,6 +39,29 @@ pub fn class_info(name: &str) -> Option<ClassInfo> {
     };
     let elements = members.iter().map(|(name, type_code)| element(name, *type_code)).collect();
     Some(ClassInfo { name: name.to_string(), version: 0, checksum: 0, elements })
+}
+
+/// Stands for a type code: offsets of baskets in TBranch up to version 9, of 32 bits behind a 1 and of 64 bits behind a 2.
+pub const LEGACY_SEEKS: i32 = -16;
+
+/// TBranch from version 6 to 9, as its own streamer wrote it before there were streamer infos, and as Geant4 writes it.
+/// Where a file describes these versions, their arrays say less than the streamer does.
+pub fn legacy_branch(version: i32) -> ClassInfo {
+    const COUNTED: [(&str, i32); 3] =
+        [("fBasketBytes", code::INTS), ("fBasketEntry", code::INTS), ("fBasketSeek", LEGACY_SEEKS)];
+    let mut elements = vec![element("TNamed", code::BASE)];
+    elements.extend((version > 7).then(|| element("TAttFill", code::BASE)));
+    let numbers =
+        ["fCompress", "fBasketSize", "fEntryOffsetLen", "fWriteBasket", "fEntryNumber", "fOffset", "fMaxBaskets"];
+    elements.extend(numbers.map(|name| element(name, code::INT)));
+    elements.extend((version > 6).then(|| element("fSplitLevel", code::INT)));
+    elements.extend(["fEntries", "fTotBytes", "fZipBytes"].map(|name| element(name, code::DOUBLE)));
+    let pointers = |name| Element { type_name: "TObjArray".to_string(), ..element(name, code::OBJECT) };
+    elements.extend(["fBranches", "fLeaves", "fBaskets"].map(pointers));
+    let counted = |(name, code)| Element { count_name: "fMaxBaskets".to_string(), ..element(name, code) };
+    elements.extend(COUNTED.map(counted));
+    elements.push(element("fFileName", code::STRING));
+    ClassInfo { name: "TBranch".to_string(), version, checksum: 0, elements }
 }
 
 fn element(name: &str, type_code: i32) -> Element {

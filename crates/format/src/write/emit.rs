@@ -54,8 +54,13 @@ impl Changes {
     /// Replaces a variable array; its counter is another member.
     pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, values: &[i64]) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
-        let KeptKind::Array(basic) = kept.kind else { return Err(mismatch(name)) };
-        let mut bytes = vec![u8::from(!values.is_empty())];
+        let (basic, flag) = match kept.kind {
+            KeptKind::Array(basic) => (basic, u8::from(!values.is_empty())),
+            KeptKind::Seeks(Basic::I32) if values.iter().all(|value| i32::try_from(*value).is_ok()) => (Basic::I32, 1),
+            KeptKind::Seeks(_) => (Basic::I64, 2),
+            _ => return Err(mismatch(name)),
+        };
+        let mut bytes = vec![flag];
         for value in values {
             push_number(&mut bytes, basic, *value).ok_or_else(|| too_large(name, *value))?;
         }
@@ -94,15 +99,25 @@ impl Changes {
         Ok(())
     }
 
-    /// Empties a TObjArray.
-    pub fn no_pointers(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
-        /// Byte count, version 3, a TObject on the heap, an empty name, no pointers, lower bound 0.
-        const EMPTY: [u8; 25] = [0x40, 0, 0, 21, 0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+    /// Takes from a branch the baskets that it had in memory (TBranch::fBaskets). Up to version 9 ROOT counts on room for
+    /// all baskets there.
+    pub fn no_baskets(&mut self, recording: &Recording<'_>, owner: usize, room: usize) -> Result<()> {
+        const NAME: &str = "fBaskets";
+        /// Version 3, a TObject on the heap, an empty name.
+        const HEAD: [u8; 13] = [0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0];
+        let Some((index, kept)) = recording.find(owner, NAME) else { return Ok(()) };
         if kept.kind != KeptKind::Pointers {
-            return Err(mismatch(name));
+            return Err(mismatch(NAME));
         }
-        self.bytes.insert(index, EMPTY.to_vec());
+        let seeks = recording.find(owner, "fBasketSeek").map(|(_, kept)| &kept.kind);
+        let count = if matches!(seeks, Some(KeptKind::Seeks(_))) { room } else { 0 };
+        let too_many = || too_large(NAME, count as i64);
+        let size = u32::try_from(HEAD.len() + 4 + 4 + 4 * count).ok().filter(|size| *size < BYTE_COUNT_MASK);
+        let mut bytes = (size.ok_or_else(too_many)? | BYTE_COUNT_MASK).to_be_bytes().to_vec();
+        bytes.extend(HEAD);
+        bytes.extend((count as u32).to_be_bytes());
+        bytes.resize(bytes.len() + 4 + 4 * count, 0); // the lower bound, and pointers to nothing
+        self.bytes.insert(index, bytes);
         Ok(())
     }
 

@@ -45,7 +45,7 @@ impl Numbers {
                 cursor.skip(2 + 4)?; // a version, and how many
                 basic
             }
-            KeptKind::Other | KeptKind::Pointers | KeptKind::Link => return Ok(None),
+            KeptKind::Seeks(_) | KeptKind::Other | KeptKind::Pointers | KeptKind::Link => return Ok(None),
         };
         let count = cursor.remaining() / basic.size();
         Ok(Some(match basic {

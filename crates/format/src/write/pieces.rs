@@ -189,7 +189,8 @@ impl Cutter<'_, '_> {
                 self.made.numbers_count += 1;
                 self.made.pieces.push(Piece::Number(place.clone(), basic));
             }
-            KeptKind::Array(basic) if ARRAYS.contains(&kept.name) && place.len() > 1 => {
+            // The byte in front, which may say of how many bytes they are, is the same in all.
+            KeptKind::Array(basic) | KeptKind::Seeks(basic) if ARRAYS.contains(&kept.name) && place.len() > 1 => {
                 let is_counter = |(place, _): &&(Member, usize)| *place == (kept.owner, COUNTER);
                 let (_, counter) = *self.made.numbers.iter().rev().find(is_counter)?;
                 let at = place.start + 1..place.end;

@@ -64,6 +64,8 @@ pub enum KeptKind {
     Number(Basic),
     /// A byte that says whether there are any, and so many numbers.
     Array(Basic),
+    /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
+    Seeks(Basic),
     /// A TArray: a count and so many numbers.
     Counted(Basic),
     /// A std::vector: a header, a count and so many numbers.

@@ -135,10 +135,12 @@ impl Recorder<'_, '_> {
     fn described(&mut self, name: &str, counters: &mut Counters) -> Result<()> {
         let header = self.begin()?;
         let version = i32::from(header.version);
-        if matches!((name, version), ("TBranch", ..=9) | ("TTree", ..=4)) {
-            return Err(FormatError::unsupported(format!(
-                "{name} version {version}, which Geant4 and ROOT before 5 write"
-            )));
+        if matches!((name, version), ("TBranch", ..=5) | ("TTree", ..=4)) {
+            return Err(FormatError::unsupported(format!("{name} version {version}, which ROOT before 4 wrote")));
+        }
+        if matches!((name, version), ("TBranch", ..=9)) {
+            self.members(&builtin::legacy_branch(version), counters)?;
+            return self.end(header, false).map_err(|error| error.in_object(format!("class {name}")));
         }
         let infos = self.infos;
         let mut checksum = 0;
@@ -171,7 +173,11 @@ impl Recorder<'_, '_> {
         for element in &info.elements {
             let kept = self.owner.zip(names.iter().find(|name| **name == element.name));
             let named = |error: FormatError| error.in_object(format!("{}::{}", info.name, element.name));
-            match (kept, kept_kind(element)) {
+            let kind = match element.type_code {
+                builtin::LEGACY_SEEKS => Some(KeptKind::Seeks(self.seek_type()?)),
+                _ => kept_kind(element),
+            };
+            match (kept, kind) {
                 (Some((owner, name)), Some(kind)) => {
                     let value = self.keep((owner, name, kind), |recorder| recorder.member(element, counters));
                     value.map_err(named)?;
@@ -182,6 +188,11 @@ impl Recorder<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// How the offsets that come next are stored.
+    fn seek_type(&self) -> Result<Basic> {
+        Ok(if self.buffer.cursor.clone().u8()? == 2 { Basic::I64 } else { Basic::I32 })
     }
 
     /// Reads a member. Answers with its value, if it is a number, or with what it refers to.
@@ -228,6 +239,14 @@ impl Recorder<'_, '_> {
             66 => self.buffer.skip_tobject()?,
             67 => self.class("TNamed", counters)?,
             code::STL | 365 | 71 | 500 => self.container(element)?,
+            builtin::LEGACY_SEEKS => {
+                let size = self.seek_type()?.size();
+                let counter = counters.iter().rev().find(|(name, _)| *name == element.count_name);
+                let (_, count) = counter.ok_or_else(unknown)?;
+                self.buffer.cursor.skip(1)?;
+                let count = self.buffer.cursor.checked_count(*count, size)?;
+                self.buffer.cursor.skip(count.saturating_mul(size))?;
+            }
             _ => return Err(unknown()),
         }
         Ok(0)
