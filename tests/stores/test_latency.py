@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,24 @@ def test_metadata_of_a_far_file_that_do_not_lie_at_its_ends_take_one_more_round_
     requests = read_trace(tmp_path / "trace.parquet").rows_of("request").to_pylist()
     # Both ends; the streamer infos and the tree; the baskets.
     assert round_trips(requests) == 3
+
+
+def test_files_for_which_there_was_no_room_ahead_are_opened_ahead_when_there_is(
+    wide_file: bytes, tmp_path: Path
+) -> None:
+    count = 24
+
+    def slow(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> None:
+        time.sleep(0.03)
+
+    with xrootd_script(wide_file, slow, flags=0) as (url, script, _), recording(tmp_path / "trace.parquet", "a test"):
+        sources = [Source(f"{url}{number}", "events") for number in range(count)]
+        with ChunkStream(sources, None, step_size="10 MB", memory_limit="70 MB", threads=2) as stream:
+            assert sum(len(chunk) for chunk in stream) == count * 4500
+    requests = read_trace(tmp_path / "trace.parquet").rows_of("request").to_pylist()
+    of_threads = Counter(one["thread"] for one in requests if one["size_bytes"] > len(wide_file) // 2)
+    assert of_threads.total() == count
+    # None of the threads reads them one after the other.
+    assert max(of_threads.values()) <= count // 2
+    # Each was refused once at most.
+    assert script.requests.count(OPEN) <= 2 * count

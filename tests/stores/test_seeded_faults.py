@@ -88,7 +88,9 @@ def drawn(seed: int, files: dict[str, list[Path]], server: str, copies: Path) ->
     access = Access(mode="planned" if way == "kept" else way, fault=fault)
     if way in ("stage", "kept"):
         folder = {"stage": "stage_dir", "kept": "cache_dir"}[way]
-        access = replace(access, **{folder: copies / f"{way}{draw.randrange(3)}"})
+        # Wrong bytes that nothing shows to be wrong are kept as they came, and are wrong for all who share them.
+        kind = "wrong" if "wrong" in kinds else "right"
+        access = replace(access, **{folder: copies / f"{way}-{kind}{draw.randrange(3)}"})
     paths = []
     for one in files[codec]:
         here, other = str(one), f"{one.parent / 'replica' / one.name}"

@@ -137,23 +137,37 @@ impl Fetcher {
         let is_first = self.last_store.borrow().is_none() && self.opening.options.access.mode == AccessMode::Planned;
         *next = (*next).max(if is_first { current } else { current + 1 });
         let Some(choice) = self.choice() else { return };
+        self.open_refused(choice, slots);
         while *next < self.sources.len() && *next - current <= choice.requests_in_flight.min(self.files_ahead_max()) {
-            let source = self.sources[*next].clone();
-            if matches!(source.tree, SourceTree::Path(..)) {
-                let (slot, filler) = Slot::new();
-                let (opening, ahead, index) = (self.opening.clone(), Arc::clone(&self.ahead), *next);
-                let open = move || {
-                    let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead, index)).ok();
-                    if let Some(Opened { prepared: Ok(prepared), .. }) = &mut opened {
-                        ask_first(prepared, &opening.options, &ahead);
-                    }
-                    filler.fill(opened);
-                };
-                slots.push_back((*next, slot));
-                self.ahead.run(choice, 0, Box::new(open));
+            if matches!(self.sources[*next].tree, SourceTree::Path(..)) {
+                slots.push_back((*next, self.start_opening(*next, choice, None)));
             }
             *next += 1;
         }
+    }
+
+    /// Has those opened now for which there was no room when more were opened than it turned out to hold.
+    fn open_refused(&self, choice: Choice, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
+        let Some(bytes) = self.last_whole_bytes.get().filter(|bytes| *bytes > 0) else { return };
+        for (index, slot) in slots.iter_mut().filter(|(_, slot)| slot.is_refused()) {
+            let Some(room) = self.ahead.try_lease(bytes) else { return };
+            *slot = self.start_opening(*index, choice, Some(room));
+        }
+    }
+
+    /// Has a source opened ahead; `room` is kept for it if there was none before.
+    fn start_opening(&self, index: usize, choice: Choice, room: Option<Lease>) -> Arc<Slot> {
+        let (slot, filler) = Slot::new(room.is_some());
+        let (source, opening, ahead) = (self.sources[index].clone(), self.opening.clone(), Arc::clone(&self.ahead));
+        let open = move || {
+            let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead, index, Cell::new(room))).ok();
+            if let Some(Opened { prepared: Ok(prepared), .. }) = &mut opened {
+                ask_first(prepared, &opening.options, &ahead);
+            }
+            filler.fill(opened);
+        };
+        self.ahead.run(choice, 0, Box::new(open));
+        slot
     }
 
     /// How many files there is room for ahead, if they are like the last one.

@@ -1,5 +1,6 @@
 //! From a source to a tree that is ready to be read, in the fetcher's thread or ahead of it.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,8 +40,8 @@ pub(crate) struct Opened {
 pub(crate) enum FileRoom<'a> {
     /// From the stream's budget: waited for.
     Waiting(&'a Arc<Budget>),
-    /// From what may be taken ahead: if there is. Such files are read in their order.
-    Ahead(&'a Arc<Ahead>, usize),
+    /// From what may be taken ahead: if there is, or with what was kept for it. Such files are read in their order.
+    Ahead(&'a Arc<Ahead>, usize, Cell<Option<Lease>>),
 }
 
 /// Why nothing was opened.
@@ -100,9 +101,12 @@ impl Opening {
             }
             let leased = match room {
                 FileRoom::Waiting(budget) => budget.lease_file(size),
-                FileRoom::Ahead(ahead, _) => ahead.try_lease(size).ok_or(Refusal::TooLarge),
+                FileRoom::Ahead(ahead, _, kept) => {
+                    drop(kept.take());
+                    ahead.try_lease(size).ok_or(Refusal::TooLarge)
+                }
             };
-            if let (Ok(_), FileRoom::Ahead(ahead, index)) = (&leased, room) {
+            if let (Ok(_), FileRoom::Ahead(ahead, index, _)) = (&leased, room) {
                 due = Some(ahead.wait_until_due(*index, size));
             }
             *not_opened = Some(match (leased, room) {
@@ -196,13 +200,20 @@ pub(crate) struct Slot {
     /// None until it is done, and what became of it, which the fetcher takes.
     outcome: Mutex<Option<Option<Opened>>>,
     done: Condvar,
+    /// Whether there was no room for it before.
+    is_second: bool,
 }
 
 impl Slot {
     /// A slot, and what fills it. Where that is dropped instead, the fetcher opens the source itself.
-    pub(crate) fn new() -> (Arc<Self>, Filler) {
-        let slot = Arc::new(Self { outcome: Mutex::default(), done: Condvar::new() });
+    pub(crate) fn new(is_second: bool) -> (Arc<Self>, Filler) {
+        let slot = Arc::new(Self { outcome: Mutex::default(), done: Condvar::new(), is_second });
         (Arc::clone(&slot), Filler(slot))
+    }
+
+    /// Whether there was no room for the first time: a file that is larger than others is not opened again and again.
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.is_second && matches!(*self.outcome.lock().unwrap_or_else(PoisonError::into_inner), Some(None))
     }
 
     /// Waits so long, and takes what was opened: None in it if there was no room.
