@@ -252,6 +252,7 @@ impl Merge {
             merged.outputs.push(volume.file.output().path().to_owned());
             merged.add(&volume.merged);
         }
+        keeping.settle()?;
         publish(volumes.finished)?;
         keeping.end();
         Ok(merged)

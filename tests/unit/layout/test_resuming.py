@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from branchline import _core
 from branchline.cli.app import app
-from branchline.errors import BadFileError, OptionError
+from branchline.errors import BadFileError, BranchlineError, OptionError
 from branchline.layout import MergeResult, convert, merge, skim
 
 FILES = 12
@@ -287,6 +287,19 @@ def test_a_merge_that_fails_leaves_neither_output_nor_journal(
     with pytest.raises(BadFileError):
         merge(inputs, tmp_path / "all.root")
     assert parts(tmp_path) == []
+
+
+def test_what_goes_wrong_with_the_last_note_is_not_lost(
+    tmp_path: Path, inputs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = undisturbed(tmp_path, inputs).size_bytes * 3 // 4
+    whole, output = _core.Merge, tmp_path / "all.root"
+    monkeypatch.setattr(_core, "Merge", lambda wanted: whole({**wanted, "journal_bytes": due}))
+    # Nothing can be written where the journal is to be.
+    (tmp_path / f".{output.name}.{os.getpid()}.part.journal").mkdir()
+    with pytest.raises(BranchlineError, match="cannot note how far the merge is"):
+        merge(inputs, output)
+    assert not output.exists()
 
 
 def test_the_commands_go_on_and_say_so(tmp_path: Path, inputs: list[str]) -> None:

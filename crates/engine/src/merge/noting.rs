@@ -58,7 +58,7 @@ impl Noting {
     }
 
     /// Waits until all is noted.
-    fn settle(&mut self) -> Result<()> {
+    pub(super) fn settle(&mut self) -> Result<()> {
         if let Some(busy) = self.busy.take() {
             let mistake = |_| Err(ReadError::new(ReadErrorKind::Internal, &self.output, MISTAKE));
             self.journal = Some(busy.join().unwrap_or_else(mistake)?);

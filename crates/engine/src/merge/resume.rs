@@ -236,6 +236,11 @@ impl<'a> Keeping<'a> {
         Ok(())
     }
 
+    /// Waits until all that is due is noted. What the disk refused of it meanwhile it says only once, and only there.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.noting.settle()
+    }
+
     /// The merge is whole.
     pub(super) fn end(self) {
         self.noting.end();
