@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import grp
+import itertools
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.peers.peers import missing
 
 from branchline._core import Store
 
-START_TIMEOUT_S = 20
+START_TIMEOUT_S = 60
+START_TRIES = 3
+# Below those that Linux gives to connections, which would take the port of a server between its choice and its start,
+# or while it is down.
+PORTS = range(10_000, 32_768)
 # XRootD has no option for the address it listens on, and none of these servers is for the outside. This keeps each at
 # an address of its own, because a cluster tells its members apart by where they call from.
 LOOPBACK_SHIM = r"""
@@ -71,10 +78,22 @@ def program(name: str) -> str:
     return found or missing(name)
 
 
-def free_port() -> int:
+_ports = itertools.cycle(random.SystemRandom().sample(PORTS, len(PORTS)))
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody has it at any address of this machine."""
     with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """A port that this process gives to one server only, and that other processes of the tests hardly draw, too."""
+    return next(port for port in _ports if is_free(port))
 
 
 def answers(port: int) -> bool:
@@ -83,6 +102,14 @@ def answers(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+def wait_for(value: Callable[[], Sequence[Any]], wanted: int) -> None:
+    """Servers write their logs a moment after they answered; what is too much comes then, too."""
+    end_s = time.monotonic() + 10
+    while len(value()) < wanted and time.monotonic() < end_s:
+        time.sleep(0.02)
+    time.sleep(0.1)
 
 
 class Process:
@@ -107,6 +134,17 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, waits: bool = True) -> None:
+        """Starts it, and again if it ended by itself, as servers do that find something of theirs taken."""
+        for tries_left in reversed(range(START_TRIES)):
+            self._spawn()
+            why_not = self._wait_until_ready() if waits else ""
+            if not why_not:
+                return
+            self.kill()
+            if not tries_left or "ended" not in why_not:
+                raise AssertionError(f"{self._arguments[0]} {why_not}: {self._log.read_text()[-3000:]}")
+
+    def _spawn(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._arguments,
@@ -116,12 +154,18 @@ class Process:
                 env=self._environment,
                 start_new_session=True,
             )
+
+    def _wait_until_ready(self) -> str:
+        """Nothing, or why it is not."""
+        assert self._process is not None
         end_s = time.monotonic() + self._start_timeout_s
-        while waits and not self._ready():
-            if self._process.poll() is not None or time.monotonic() > end_s:
-                self.kill()
-                raise AssertionError(f"{self._arguments[0]} did not start: {self._log.read_text()[-3000:]}")
+        while not self._ready():
+            if self._process.poll() is not None:
+                return f"ended with {self._process.returncode} at its start"
+            if time.monotonic() > end_s:
+                return f"was not ready after {self._start_timeout_s} s"
             time.sleep(0.01)
+        return ""
 
     def kill(self) -> None:
         """Ends it at once, with its children: they are in a session of its own."""

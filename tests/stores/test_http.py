@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.stores.conftest import Served
 from tests.stores.scripted import Script, http_request, scripted
-from tests.stores.servers import NGINX_TOKEN, Folder, Nginx, grid_proxy
+from tests.stores.servers import NGINX_TOKEN, Folder, Nginx, grid_proxy, wait_for
 
 import branchline
 from branchline._core import Store
@@ -39,11 +39,12 @@ def local(port: int, path: str) -> str:
 
 
 def test_a_small_file_takes_two_requests(served: Served) -> None:
+    before = len(served.nginx.requests)
     tree = branchline.open(local(served.nginx.port, "small.root"))["events"]
     assert len(tree["px"].array()) == 1000
     assert len(tree.arrays()) == 1000
-    time.sleep(0.1)  # a line of the log is written when its answer was sent
-    assert len([line for line in served.nginx.requests if "small.root" in line]) == 2
+    wait_for(lambda: served.nginx.requests[before:], 2)
+    assert len([line for line in served.nginx.requests[before:] if "small.root" in line]) == 2
 
 
 def test_many_ranges_take_few_requests_where_the_server_does_several_in_one(served: Served) -> None:

@@ -13,6 +13,7 @@ import pytest
 import uproot
 from tests.stores.conftest import Served
 from tests.stores.scripted_xrootd import OPEN, PGREAD, READ, READV, xrootd_script
+from tests.stores.servers import wait_for
 
 from branchline._core import Proxy, Store
 from branchline.layout import merge
@@ -109,9 +110,12 @@ def test_of_small_files_over_http_what_is_wanted_is_read_in_three_requests(serve
             (served.data / name).unlink(missing_ok=True)
     # The first bytes with the size, the end, and the baskets.
     assert [one["read_calls"] for one in files] == [3] * 3
-    time.sleep(0.1)  # a line of the log is written when its answer was sent
-    for name in names:
-        assert len([line for line in served.nginx.requests if name in line]) == 3
+
+    def requests() -> list[str]:
+        return [name for line in served.nginx.requests for name in names if name in line]
+
+    wait_for(requests, 9)
+    assert sorted(requests()) == sorted(3 * names)
 
 
 def test_connections_for_many_reads_are_made_while_metadata_are_read(tmp_path: Path) -> None:

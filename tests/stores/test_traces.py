@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import uproot
-from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_shim
+from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_shim, wait_for
 
 from branchline import Access
 from branchline._core import Proxy
@@ -79,14 +78,6 @@ def told(trace: Trace) -> dict[int, tuple[Range, ...]]:
     for row in trace.rows_of(PART).to_pylist():
         found.setdefault(row["request"], []).append((row["offset"], row["offset"] + row["size_bytes"]))
     return {number: joined(own) for number, own in found.items()}
-
-
-def wait_for(value: Callable[[], Sequence[Any]], wanted: int) -> None:
-    """Servers write their logs a moment after they answered; what is too much comes then, too."""
-    end = time.monotonic() + 10
-    while len(value()) < wanted and time.monotonic() < end:
-        time.sleep(0.02)
-    time.sleep(0.1)
 
 
 def check_rows(rows: list[dict[str, Any]]) -> None:
