@@ -6,7 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = ("awkward", "hist", "matplotlib", "numpy", "pyarrow", "uproot")
+HEAVY = ("awkward", "hist", "matplotlib", "numpy", "pandas", "pyarrow", "uproot")
+
+
+def loaded_by(folder: Path, *words: str) -> set[str]:
+    """The packages that a command has loaded at its end."""
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from branchline.cli import main; main()"
+    run = [sys.executable, "-c", code, *words]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=folder, check=False)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "branchline" in loaded
+    return loaded
 
 
 def test_merging_imports_nothing_that_takes_longer_than_it() -> None:
@@ -18,18 +28,12 @@ def test_merging_imports_nothing_that_takes_longer_than_it() -> None:
 
 
 def test_commands_that_need_no_explanation_do_without_what_explains(tmp_path: Path) -> None:
-    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from branchline.cli import main; main()"
     for words in (["version"], ["verify", "none.root", "none.root"], ["merge", "none.root", "-o", "out.root"]):
-        run = [
-            sys.executable,
-            "-c",
-            f"import atexit, sys; atexit.register(lambda: print(*sys.modules)); {code}",
-            *words,
-        ]
-        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=False)
-        loaded = {name.partition(".")[0] for name in done.stdout.split()}
-        assert "branchline" in loaded
-        assert not loaded.intersection({*HEAVY, "typer", "click", "rich"}), words
+        assert not loaded_by(tmp_path, *words).intersection({*HEAVY, "typer", "click", "rich"}), words
+
+
+def test_explaining_all_commands_imports_nothing_that_they_work_with(tmp_path: Path) -> None:
+    assert not loaded_by(tmp_path, "--help").intersection(HEAVY)
 
 
 def test_names_of_the_package_are_there_when_they_are_asked_for() -> None:
