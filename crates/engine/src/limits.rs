@@ -19,6 +19,8 @@ pub const RECOVERY_PIECE_BYTES: u64 = 16 << 10;
 pub const METADATA_PIECES_MAX: usize = 4096;
 /// Directories that are read in one request: of 20 000 they would else be a request of any size.
 pub const METADATA_RANGES_MAX: usize = 4096;
+/// What is made up for entries that branches of a tree lack takes at most so many bytes: a file may say any number.
+pub const ABSENT_BYTES: u64 = 64 << 20;
 /// Names that an error message shows of many.
 pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.

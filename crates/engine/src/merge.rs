@@ -1,5 +1,6 @@
 //! Fast merge: what several files hold becomes one, and the baskets of trees are copied as they are.
 
+mod absent;
 mod ahead;
 pub mod compare;
 pub(crate) mod copy;

@@ -8,7 +8,7 @@ mod selection;
 mod slow;
 mod source;
 
-pub(crate) use counting::Counting;
+pub(crate) use counting::{counter_of, Counting};
 pub(crate) use forms::forms;
 pub(crate) use recompress::Recompressor;
 pub use selection::Selection;

@@ -9,6 +9,7 @@ mod entries;
 pub(crate) mod form;
 mod machine;
 pub(crate) mod members;
+mod nothing;
 mod pointers;
 pub(crate) mod program;
 pub(crate) mod special;
@@ -16,3 +17,4 @@ mod unstored;
 
 pub use classes::Classes;
 pub use entries::Program;
+pub use nothing::nothing;

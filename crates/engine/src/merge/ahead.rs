@@ -8,7 +8,7 @@ use crate::guard::{guarded, MISTAKE};
 use crate::limits;
 
 use super::input::Input;
-use super::tree_input::KnownTrees;
+use super::tree_input::{KnownTrees, Uneven};
 use super::MergeOptions;
 
 /// Inputs that are opened, in any order, and taken in theirs.
@@ -51,7 +51,10 @@ impl<'a> Ahead<'a> {
     /// None is opened yet.
     pub(super) fn new(options: &'a MergeOptions) -> Self {
         let is_far = options.inputs.iter().any(|path| path.contains("://"));
-        Self { options, state: Mutex::default(), changed: Condvar::new(), known: KnownTrees::default(), is_far }
+        // A file that is laid down anew alone stays as it is, unless its entries come to new baskets.
+        let is_alone = options.inputs.len() == 1 && options.rewriting.is_none();
+        let known = KnownTrees::new(if is_alone { Uneven::Kept } else { Uneven::Completed });
+        Self { options, state: Mutex::default(), changed: Condvar::new(), known, is_far }
     }
 
     /// Gives all inputs to a consumer, which ends it with an error.

@@ -13,7 +13,7 @@ use crate::ntuple_write::NtupleInput;
 use super::copy::{digest_of, Copying};
 use super::entries::EntryDigests;
 use super::input::{Content, Input};
-use super::tree_input::{KnownTrees, TreeInput};
+use super::tree_input::{KnownTrees, TreeInput, Uneven};
 use super::volume::digest_of_key;
 use super::{Branches, Order};
 
@@ -148,7 +148,7 @@ struct Row {
 
 impl Contents {
     fn of(paths: &[String], options: &CompareOptions, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
-        let (mut all, known) = (Self::default(), KnownTrees::default());
+        let (mut all, known) = (Self::default(), KnownTrees::new(Uneven::CompletedIfPossible));
         for path in paths {
             let input = Input::open(path, options.tree.as_deref(), (&Branches::new(), &known), &options.access)?;
             all.add(input, go_on)?;

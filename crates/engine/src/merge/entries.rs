@@ -18,7 +18,7 @@ use crate::rewrite::Counting;
 
 use super::copy::{Copying, Wanted};
 use super::input::{Content, Input};
-use super::tree_input::{KnownTrees, TreeInput};
+use super::tree_input::{KnownTrees, TreeInput, Uneven};
 use super::{Branches, Order};
 
 /// What tells the entries of each branch from others; none of a branch whose entries are not told apart.
@@ -39,7 +39,8 @@ impl EntryDigests {
         let mut digests = Self::default();
         let wanted = Branches::from([(tree.to_string(), branches.clone())]);
         for path in paths {
-            let input = Input::open(path, Some(tree), (&wanted, &KnownTrees::default()), access)?;
+            let input =
+                Input::open(path, Some(tree), (&wanted, &KnownTrees::new(Uneven::CompletedIfPossible)), access)?;
             let file = Arc::clone(&input.file);
             for item in input.items {
                 match item.content {

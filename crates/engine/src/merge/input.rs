@@ -20,7 +20,7 @@ use crate::file::{File, MetadataReader};
 use crate::new_file::{mark_uuid, ObjectName};
 use crate::ntuple_write::NtupleInput;
 
-use super::tree_input::{KnownTrees, TreeInput};
+use super::tree_input::{KnownTrees, TreeInput, Uneven};
 use super::Branches;
 
 /// The class by which objects know others (TRef).
@@ -35,6 +35,8 @@ pub(super) struct Input {
     pub(super) process_ids: Vec<ProcessId>,
     /// What of it is not merged.
     pub(super) left_out: Vec<String>,
+    /// What else is to be known of it.
+    pub(super) notes: Vec<String>,
     /// Tells it from other files, and from itself when it was changed; 0 where nobody asks.
     pub(super) identity: u128,
 }
@@ -111,7 +113,8 @@ impl Input {
             return Err(ReadError::new(ReadErrorKind::BadFile, file.path(), message)
                 .with_hint("leave it out with --skip-bad-files, or have ROOT recover it first"));
         }
-        let mut input = Self { file, items: Vec::new(), process_ids: Vec::new(), left_out: Vec::new(), identity: 0 };
+        let (items, process_ids, left_out, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut input = Self { file, items, process_ids, left_out, notes, identity: 0 };
         let entries = input.newest(tree)?;
         let file = Arc::clone(&input.file);
         let mut reader = file.metadata_reader();
@@ -123,8 +126,10 @@ impl Input {
                 continue;
             }
             let content = content_of(&file, &entry, (branches, known), &mut reader)?;
-            if let Content::Ntuple(ntuple) = &content {
-                input.left_out.extend(ntuple.left_out());
+            match &content {
+                Content::Ntuple(ntuple) => input.left_out.extend(ntuple.left_out()),
+                Content::Tree(tree) => input.notes.extend(tree.note.clone()),
+                _ => {}
             }
             input.items.push(Item { path: entry.path, key: entry.key, content });
         }
@@ -176,7 +181,8 @@ impl Input {
         }
         for entry in self.file.entries_below("")? {
             if is_object(&entry.path).is_some_and(|newest| newest.key.cycle != entry.key.cycle) {
-                let content = content_of(&self.file, &entry, (&Branches::new(), &KnownTrees::default()), &mut reader)?;
+                let content =
+                    content_of(&self.file, &entry, (&Branches::new(), &KnownTrees::new(Uneven::Kept)), &mut reader)?;
                 found.push(Item { path: entry.path, key: entry.key, content });
             }
         }

@@ -9,7 +9,7 @@ use crate::limits;
 use super::copy::{digest_of, Copying};
 use super::input::{Content, Input};
 use super::record::Totals;
-use super::tree_input::{KnownTrees, TreeInput};
+use super::tree_input::{KnownTrees, TreeInput, Uneven};
 use super::volume::Finished;
 use super::{Branches, Order};
 
@@ -22,7 +22,7 @@ pub(super) fn check(finished: &mut Finished, mut go_on: impl FnMut() -> Result<(
         error.path.clone_from(&path);
         error
     };
-    let written = Input::open(&temporary, None, (&Branches::new(), &KnownTrees::default()), &Access::default())
+    let written = Input::open(&temporary, None, (&Branches::new(), &KnownTrees::new(Uneven::Kept)), &Access::default())
         .map_err(renamed)?;
     for (name, totals) in finished.trees() {
         let item = written.items.iter().find(|item| item.path == name);

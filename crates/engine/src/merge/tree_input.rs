@@ -12,6 +12,8 @@ use branchline_format::write::{slim, OwnerKind, Recording, TreeForm, TreeIndex};
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 
+use super::absent::{are_uneven, complete};
+
 /// The tree among the objects of its record.
 pub(super) const TREE: usize = 0;
 /// What a basket takes in the tables of a tree's record.
@@ -27,6 +29,8 @@ pub(super) struct TreeInput {
     /// Its record, not compressed, and the size of the key in front.
     pub(super) plain: Vec<u8>,
     pub(super) key_size: u64,
+    /// What is to be known of it.
+    pub(super) note: Option<String>,
     /// Whether it was read as one that is like another, by whose objects its branches are called.
     is_alike: bool,
 }
@@ -52,8 +56,21 @@ pub(super) type Maximum = ((usize, &'static str), i64);
 
 /// What is known of the trees of a merge by their paths: the first of each, with which others are compared before they
 /// are taken apart. The same branches of all are wanted.
-#[derive(Default)]
-pub(super) struct KnownTrees(Mutex<HashMap<String, Arc<KnownTree>>>);
+pub(super) struct KnownTrees {
+    trees: Mutex<HashMap<String, Arc<KnownTree>>>,
+    uneven: Uneven,
+}
+
+/// What becomes of branches that have other entries than their tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Uneven {
+    /// They stay so: nothing comes behind them.
+    Kept,
+    /// They get what they lack.
+    Completed,
+    /// They get what they lack, as far as it can be made.
+    CompletedIfPossible,
+}
 
 struct KnownTree {
     infos: Arc<ClassInfos>,
@@ -64,12 +81,17 @@ struct KnownTree {
 }
 
 impl KnownTrees {
+    /// Nothing is known yet.
+    pub(super) fn new(uneven: Uneven) -> Self {
+        Self { trees: Mutex::default(), uneven }
+    }
+
     fn get(&self, path: &str) -> Option<Arc<KnownTree>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
     }
 
     fn keep(&self, path: &str, known: KnownTree) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(path.to_string()).or_insert_with(|| Arc::new(known));
     }
 }
@@ -102,9 +124,11 @@ impl TreeInput {
         let infos = file.class_infos();
         let key_size = key.key_size;
         if let Some(first) = known.get(path) {
-            if let Some((tree, facts)) = first.read(&plain, key, infos) {
+            let alike = first.read(&plain, key, infos);
+            if let Some((tree, facts)) = alike.filter(|(tree, _)| known.uneven == Uneven::Kept || !are_uneven(tree)) {
                 check_baskets(file, &tree)?;
-                return Ok(Self { tree, facts, dropped: Arc::clone(&first.dropped), plain, key_size, is_alike: true });
+                let (dropped, note) = (Arc::clone(&first.dropped), None);
+                return Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: true });
             }
         }
         let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
@@ -118,7 +142,16 @@ impl TreeInput {
             let (facts, dropped) = (facts.clone(), Arc::clone(&dropped));
             known.keep(path, KnownTree { infos, class_name, form, facts, dropped });
         }
-        Ok(Self { tree, facts, dropped, plain, key_size, is_alike: false })
+        let mut note = None;
+        if known.uneven != Uneven::Kept && are_uneven(&tree) {
+            let mut whole = tree.clone();
+            match complete(&mut whole, &recording, (file, path, key.date)) {
+                Ok(told) => (tree, note) = (whole, told),
+                Err(error) if known.uneven == Uneven::Completed => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: false })
     }
 
     /// Takes it apart, if that was not needed before: its record is to be put together again.
@@ -131,7 +164,8 @@ impl TreeInput {
     ) -> Result<()> {
         if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
-            *self = Self::new(file, path, key, plain, (branches, &KnownTrees::default()))?;
+            // One that is like another has all entries.
+            *self = Self::new(file, path, key, plain, (branches, &KnownTrees::new(Uneven::Kept)))?;
         }
         Ok(())
     }
@@ -151,6 +185,7 @@ impl TreeInput {
             dropped: Arc::default(),
             plain: Vec::new(),
             key_size: 0,
+            note: None,
             is_alike: false,
         }
     }
@@ -199,7 +234,7 @@ impl TreeFacts {
     }
 }
 
-/// Refuses a tree whose baskets do not have each entry once.
+/// Refuses a tree whose baskets do not have each entry of their branch once.
 fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
     for branch in &tree.branches {
         let wrong = |what: String| Err(refused(file.path(), format!("branch {} {what}", branch.path)));
@@ -215,10 +250,6 @@ fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
                 return wrong(format!("has no basket for entry {next}"));
             }
             next = basket.entry_stop;
-        }
-        // What nobody ever filled stays so.
-        if !branch.baskets.is_empty() && next != tree.entries_count {
-            return wrong(format!("has {next} entries, the tree {}", tree.entries_count));
         }
     }
     Ok(())

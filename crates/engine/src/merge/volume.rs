@@ -79,6 +79,7 @@ pub(super) struct Volume {
     pub(super) is_torn: bool,
     process_ids: Vec<ProcessId>,
     left_out: Vec<String>,
+    notes: Vec<String>,
     files_count: u64,
     /// What is written behind all baskets takes about so many bytes.
     rest_bytes: u64,
@@ -135,6 +136,7 @@ impl Volume {
             is_torn: false,
             process_ids: Vec::new(),
             left_out: Vec::new(),
+            notes: Vec::new(),
             files_count: 0,
             rest_bytes: 0,
         })
@@ -184,6 +186,7 @@ impl Volume {
         };
         self.infos.add(&input)?;
         self.left_out.extend(input.left_out.iter().map(|what| format!("{what} of {}", input.file.path())));
+        self.notes.extend(input.notes.iter().map(|what| format!("{}: {what}", input.file.path())));
         self.files_count += 1;
         self.rest_bytes += input.size_bytes() / 16;
         let infos = Arc::clone(input.file.class_infos());
@@ -455,7 +458,7 @@ impl Volume {
 
     /// Writes what comes behind the baskets. The output is on the disk then, but does not have its name.
     pub(super) fn finish(mut self) -> Result<Finished> {
-        let mut merged = Merged { left_out: self.left_out, ..Merged::default() };
+        let mut merged = Merged { left_out: self.left_out, notes: self.notes, ..Merged::default() };
         for thing in &mut self.things {
             match &mut thing.making {
                 Making::Tree(slot, totals) => {

@@ -21,6 +21,16 @@ use super::source::read;
 /// A branch that counts may be counted itself, and that one may not.
 const DEPTH_MAX: u32 = 2;
 
+/// The branch that says how many elements the entries of a branch of this kind have.
+pub(crate) fn counter_of(kind: &Kind) -> Option<usize> {
+    match kind {
+        Kind::Data(Layout::Run { count, .. }) => *count,
+        Kind::Data(Layout::Arrays { count, .. }) => Some(*count),
+        Kind::Data(Layout::Objects(program)) => program.count(),
+        _ => None,
+    }
+}
+
 /// Reads what counts the entries of a tree.
 pub(crate) struct Counting<'a> {
     file: &'a File,
@@ -38,13 +48,7 @@ impl<'a> Counting<'a> {
 
     /// The counts of these entries of a branch of this kind; none if nothing counts them.
     pub(crate) fn counts_for(&mut self, kind: &Kind, entries: Range<u64>) -> Result<Option<Arc<Counts>>> {
-        let count = match kind {
-            Kind::Data(Layout::Run { count, .. }) => *count,
-            Kind::Data(Layout::Arrays { count, .. }) => Some(*count),
-            Kind::Data(Layout::Objects(program)) => program.count(),
-            _ => None,
-        };
-        count.map(|count| self.counts_in(count, entries, DEPTH_MAX)).transpose()
+        counter_of(kind).map(|count| self.counts_in(count, entries, DEPTH_MAX)).transpose()
     }
 
     /// What a branch says of these entries.

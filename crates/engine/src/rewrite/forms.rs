@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use branchline_format::compress::{Codec, Setting};
-use branchline_format::layout::{kind_of, Kind, Layout};
+use branchline_format::layout::kind_of;
 use branchline_format::objects::Classes;
 use branchline_format::tree::{TBranch, TTree};
 use branchline_format::write::{OwnerKind, Recording};
 
+use super::counting::counter_of;
 use super::slow::BranchForm;
 
 /// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
@@ -28,19 +29,9 @@ pub(crate) fn forms(
         let own = Setting::of_root(branch.compress).filter(|own| *own != Setting::NONE || !is_compressed);
         let own = own.unwrap_or(usual);
         BranchForm {
-            stores_offsets: length > 0 || is_counted(&kind_of(branch, classes)),
+            stores_offsets: length > 0 || counter_of(&kind_of(branch, classes)).is_some(),
             setting: codec.unwrap_or(own),
         }
     };
     tree.branches.iter().map(form).collect()
-}
-
-/// Whether its entries have any number of elements, which only another branch tells where baskets have no offsets.
-fn is_counted(kind: &Kind) -> bool {
-    match kind {
-        Kind::Data(Layout::Run { count, .. }) => count.is_some(),
-        Kind::Data(Layout::Arrays { .. }) => true,
-        Kind::Data(Layout::Objects(program)) => program.count().is_some(),
-        _ => false,
-    }
 }

@@ -102,6 +102,11 @@ impl ClassProgram {
         Self { unread: Some(reason), ..program }
     }
 
+    /// The steps as they were compiled.
+    pub(crate) fn source(&self) -> &[Step] {
+        &self.source
+    }
+
     /// The steps as they are to be taken.
     pub(crate) fn steps(&self) -> Arc<Vec<Step>> {
         Arc::clone(&lock(&self.fused))

@@ -76,6 +76,11 @@ impl Program {
         Ok(Self::single(classes, compiler, piece, class_name.to_string()))
     }
 
+    /// The steps of an entry that is a single object; none if it is any number of elements.
+    pub(crate) fn single_steps(&self) -> Option<&[Step]> {
+        self.0.elements.is_none().then(|| self.0.class.source())
+    }
+
     /// C++'s name of what an entry is.
     pub fn type_name(&self) -> &str {
         &self.0.type_name

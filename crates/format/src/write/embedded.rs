@@ -23,7 +23,8 @@ pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, has_cl
     let names_size: u64 = names.iter().map(|name| string_size(name)).sum();
     let head_size = 2 + 4 * 4 + 1 + u64::from(head.io_bits != 0);
     let key_size = KEY_NUMBERS_SIZE + names_size + head_size;
-    if has_classes && key_size != basket.key_size {
+    // One that was made here has no key, and nothing in it refers to anything.
+    if has_classes && key_size != basket.key_size && basket.key_size != 0 {
         return Err(FormatError::unsupported(
             "it was never written by itself, and its objects may refer to each other",
         ));

@@ -1,0 +1,95 @@
+//! The bytes of an entry that holds nothing: numbers that are 0, texts and containers that are empty.
+
+use crate::layout::{Layout, RunHeader};
+use crate::scalar::Scalar;
+
+use super::program::{Step, TextLength};
+
+/// An entry of nothing larger than this is not made.
+const SIZE_MAX: usize = 1 << 20;
+/// What TBufferFile writes in front of a container: its size, and the version of TStreamerInfo.
+const BYTE_COUNT_MARK: u32 = 0x4000_0000;
+const CONTAINER_VERSION: u16 = 9;
+
+/// The bytes of an entry of this layout that holds nothing, with 0 elements where other branches count them; none if
+/// it is of a class of which nobody knows what nothing is.
+pub fn nothing(layout: &Layout) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    match layout {
+        Layout::Fixed { scalar, dimensions } => push_zeros(&mut out, stored_size(*scalar, dimensions)?)?,
+        Layout::Run { header: RunHeader::None, .. } | Layout::Arrays { .. } => {}
+        Layout::Run { header: RunHeader::Pointer, .. } => out.push(0),
+        Layout::Run { header: RunHeader::Count, .. } => out.extend([0; 4]),
+        Layout::Run { header: RunHeader::Container, .. } => push_headed(&mut out, |out| push_zeros(out, 4))?,
+        Layout::Objects(program) => match program.single_steps() {
+            Some(steps) => push_all(&mut out, steps)?,
+            // No element.
+            None => {}
+        },
+    }
+    Some(out)
+}
+
+fn stored_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> {
+    dimensions.iter().try_fold(scalar.stored_size(), |size, extent| size.checked_mul(*extent))
+}
+
+fn push_zeros(out: &mut Vec<u8>, count: usize) -> Option<()> {
+    let size = out.len().checked_add(count).filter(|size| *size <= SIZE_MAX)?;
+    out.resize(size, 0);
+    Some(())
+}
+
+/// Byte count and version, and behind them what is pushed.
+fn push_headed(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<()> {
+    let start = out.len();
+    out.extend([0; 4]);
+    out.extend(CONTAINER_VERSION.to_be_bytes());
+    push(out)?;
+    let size = u32::try_from(out.len() - start - 4).ok()?;
+    out[start..start + 4].copy_from_slice(&(BYTE_COUNT_MARK | size).to_be_bytes());
+    Some(())
+}
+
+fn push_all(out: &mut Vec<u8>, steps: &[Step]) -> Option<()> {
+    steps.iter().try_for_each(|step| push(out, step))
+}
+
+fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
+    match step {
+        Step::Block(block) if block.guards.is_empty() => push_zeros(out, block.size),
+        Step::Text { length: TextLength::Short, .. } => push_zeros(out, 1),
+        Step::Text { length: TextLength::Long, .. } | Step::Collection(_) => push_zeros(out, 4),
+        Step::Repeat { count, steps } => (0..*count).try_for_each(|_| {
+            let before = out.len();
+            push_all(out, steps)?;
+            // What takes no bytes could be repeated for ever.
+            (out.len() > before).then_some(())
+        }),
+        Step::Headed { count, steps } => {
+            push_headed(out, |out| (0..(*count).min(SIZE_MAX)).try_for_each(|_| push_all(out, steps)))
+        }
+        // What counts it is 0.
+        Step::Counted(counted) => push_zeros(out, if counted.has_flag { counted.arrays } else { 0 }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_numbers_is_zeros_and_nothing_of_containers_is_empty() {
+        let fixed = |dimensions: &[usize]| Layout::Fixed { scalar: Scalar::F64, dimensions: dimensions.to_vec() };
+        assert_eq!(nothing(&fixed(&[])), Some(vec![0; 8]));
+        assert_eq!(nothing(&fixed(&[2, 3])), Some(vec![0; 48]));
+        assert_eq!(nothing(&fixed(&[usize::MAX, 2])), None);
+        assert_eq!(nothing(&fixed(&[1 << 30])), None);
+        let run = |header| Layout::Run { scalar: Scalar::F32, dimensions: Vec::new(), header, count: None };
+        assert_eq!(nothing(&run(RunHeader::None)), Some(Vec::new()));
+        assert_eq!(nothing(&run(RunHeader::Pointer)), Some(vec![0]));
+        assert_eq!(nothing(&run(RunHeader::Count)), Some(vec![0; 4]));
+        assert_eq!(nothing(&run(RunHeader::Container)), Some(vec![0x40, 0, 0, 6, 0, 9, 0, 0, 0, 0]));
+    }
+}
