@@ -106,6 +106,10 @@ impl MergeOptions {
             return Ok(None);
         }
         let found = self.selections.get(path).filter(|found| found.entries_count() == entries_count);
+        if self.selections.get(path).is_some_and(|found| found.entries_count() == 0) && entries_count > 0 {
+            let message = "its tree says that it has no entries, and its branches have some";
+            return Err(ReadError::new(ReadErrorKind::Unsupported, path, message));
+        }
         let told = || {
             let message = format!("it is not said of its {entries_count} entries which of them are to be kept");
             ReadError::new(ReadErrorKind::Internal, path, message)

@@ -111,11 +111,25 @@ def _from_text(text: str | bytes, template: DataFile) -> list[DataFile]:
 
 def _refuse_twice(files: tuple[DataFile, ...]) -> None:
     seen = set()
+    by_place: dict[Any, str] = {}
     for one in files:
         if one.identity in seen:
-            raise DatasetError(
-                "this file is named twice in the dataset, its events would count double",
-                path=one.path,
-                hint="name it once",
-            )
+            _refuse(one.path, "this file is named twice in the dataset")
         seen.add(one.identity)
+        if one.on_disk is None:
+            continue
+        other = by_place.setdefault((one.on_disk, *one.identity[2:], one.dataset), one.path)
+        # Some file systems count their files anew with every look.
+        if other is not one.path and _is_same(other, one.path):
+            _refuse(one.path, f"this file is in the dataset as {other}, too")
+
+
+def _refuse(path: str, reason: str) -> None:
+    raise DatasetError(f"{reason}, its events would count double", path=path, hint="name it once")
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False

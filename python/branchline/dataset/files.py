@@ -20,7 +20,8 @@ class DataFile:
     ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
     ``size_bytes`` is None for a file that is missing, or of which nobody knows. ``path`` is what is shown and recorded;
     ``location`` is what is opened, where that is a URL with secrets in it. ``replicas`` are other places of the same
-    file, which are read where this one fails. ``is_absent`` says that a server has no such file.
+    file, which are read where this one fails. ``is_absent`` says that a server has no such file. ``on_disk`` are the device
+    and the number of a local file, which all its names share.
     """
 
     path: str
@@ -34,6 +35,7 @@ class DataFile:
     location: str = field(default="", repr=False)
     replicas: tuple[str, ...] = field(default=(), repr=False)
     is_absent: bool = False
+    on_disk: tuple[int, int] | None = field(default=None, repr=False, compare=False)
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
@@ -60,7 +62,7 @@ class DataFile:
             status = os.stat(self.path)
         except OSError:
             return replace(self, size_bytes=None)
-        return replace(self, size_bytes=status.st_size)
+        return replace(self, size_bytes=status.st_size, on_disk=(status.st_dev, status.st_ino))
 
 
 def storage_element(path: str) -> str:

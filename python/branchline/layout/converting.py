@@ -26,6 +26,8 @@ from branchline.layout.targets import (
     Layout,
     Target,
     Writer,
+    check_root_name,
+    kind_of_name,
 )
 from branchline.limits import parse_bytes
 from branchline.tree import File, Tree
@@ -69,7 +71,7 @@ def convert(
     """Converts the trees of ``inputs``, which must have the same branches, to one file.
 
     ``to`` is what the file is to be; by default a name that ends with ``.parquet`` asks for Parquet, and else a TTree
-    becomes an RNTuple and an RNTuple a TTree. ``branches`` and ``drop`` are names or patterns of branches to keep and
+    becomes an RNTuple and an RNTuple a TTree (in a name that ends with ``.root``, or has no ending). ``branches`` and ``drop`` are names or patterns of branches to keep and
     to leave out. ``cluster_entries``, ``cluster_bytes`` (compressed) and ``page_bytes`` (before compression; of a TTree
     those of a basket) lay the file out.
 
@@ -78,6 +80,10 @@ def convert(
     """
     if to is not None and to not in get_args(Kind):
         raise OptionError(f"nothing is converted to {to!r}", hint=f"one of {', '.join(get_args(Kind))}")
+    if to in ("rntuple", "ttree"):
+        check_root_name(output)
+    elif to == "parquet" and Path(output).suffix.lower() == ".root":
+        raise OptionError(f"a Parquet file is made, which {output} is not by its name", hint="name it OUT.parquet")
     if cluster_entries is not None and not 1 <= cluster_entries < ENTRIES_END:
         raise OptionError("clusters have a number of events from 1 to 2^63 - 1")
     files = list(Dataset.of(inputs, tree=tree) if tree else Dataset.of(inputs))
@@ -86,7 +92,7 @@ def convert(
     path = Path(output)
     with_trees = [file.tree if file.tree is not None else tree for file in files]
     first = _open_tree(files[0], with_trees[0], access)
-    kind = to or ("parquet" if path.suffix == ".parquet" else "ttree" if first.outline.nests else "rntuple")
+    kind = to or kind_of_name(path, "ttree" if first.outline.nests else "rntuple")
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.path for file in files], first.name, first.title)

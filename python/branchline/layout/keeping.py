@@ -12,6 +12,7 @@ from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout.merging import Kept, MergeResult, merge
+from branchline.layout.targets import check_root_name
 from branchline.tree import File, Tree
 
 #: What a selection reads at a time.
@@ -66,6 +67,7 @@ def skim(
     and gives one value for each. Entries come to new baskets; ``options`` are those of `merge`. Nothing but the tree
     is in the output. Raises what `merge` raises, and `ExpressionError` for an expression that does not fit.
     """
+    check_root_name(output)
     selections = {}
     path = tree
     for one in Dataset.of(inputs):

@@ -13,7 +13,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
-from branchline.layout.targets import ENTRIES_END
+from branchline.layout.targets import ENTRIES_END, check_root_name
 from branchline.limits import parse_bytes
 from branchline.locations import shown
 
@@ -117,6 +117,7 @@ def merge(
     `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
     there are not.
     """
+    check_root_name(output)
     kept = kept or Kept()
     rewrites = _check_layout(order, basket_size, cluster_events, cluster_bytes, kept)
     paths, tree = _inputs(inputs, tree)

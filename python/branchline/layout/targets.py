@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from branchline.errors import OptionError
 
 if TYPE_CHECKING:
     import awkward as ak
@@ -19,6 +22,33 @@ ENTRIES_END = 2**63
 CLUSTER_BYTES = "64 MiB"
 # What ROOT gives a page at most.
 PAGE_BYTES = "1 MiB"
+
+
+#: Endings of names that say of a file that it is something else than a ROOT file.
+OTHER_ENDINGS = frozenset(
+    ".arrow .avro .bz2 .csv .feather .gz .h5 .hdf5 .htm .html .ipc .json .jsonl .log .md .npy .npz .orc .parquet .pdf"
+    " .pickle .pkl .png .py .svg .tar .toml .txt .xml .xz .yaml .yml .zip .zst".split()
+)
+
+
+def check_root_name(output: str | os.PathLike[str]) -> None:
+    """Raises `OptionError` for the name of a file that is no ROOT file, which is what is made."""
+    ending = Path(os.fspath(output)).suffix.lower()
+    if ending in OTHER_ENDINGS:
+        hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
+        raise OptionError(f"a ROOT file is made, which {os.fspath(output)} is not by its name", hint=hint)
+
+
+def kind_of_name(output: Path, other: Kind) -> Kind:
+    """What a file with this name is to be, where nobody says: Parquet, or the ``other``. Raises `OptionError`."""
+    ending = output.suffix.lower()
+    if ending == ".parquet":
+        return "parquet"
+    if ending in ("", ".root"):
+        return other
+    raise OptionError(
+        f"the name {output.name} does not say what is to be made", hint="OUT.root, OUT.parquet, or say it with --to"
+    )
 
 
 @dataclass(frozen=True)

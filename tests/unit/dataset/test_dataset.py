@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,21 @@ def test_what_is_no_dataset_is_refused_by_name(folder: Path, given: object, mess
     (folder / "broken.json").write_text("{")
     with pytest.raises(DatasetError, match=message):
         Dataset.of(given)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_file_that_is_named_twice_by_a_link_is_refused(folder: Path, link: Callable[[str, str], None]) -> None:
+    link(str(folder / "a.root"), str(folder / "linked.root"))
+    with pytest.raises(DatasetError, match=r"is in the dataset as .*a\.root, too, its events would count double"):
+        Dataset.of(["a.root", "linked.root"])
+    with pytest.raises(DatasetError, match=r"too, its events would count double"):
+        Dataset.of("*.root")
+    assert len(Dataset.of(["a.root:one", "linked.root:two"])) == 2
+    assert len(Dataset.of({"one": {"files": ["a.root"]}, "two": {"files": ["linked.root"]}})) == 2
+    os.makedirs(folder / "elsewhere")
+    os.symlink(str(folder), str(folder / "elsewhere" / "again"))
+    with pytest.raises(DatasetError, match="would count double"):
+        Dataset.of(["a.root", "elsewhere/again/a.root"])
 
 
 def test_a_list_that_is_not_there_is_a_missing_file(folder: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 import uproot
 
 from branchline.access import Access
-from branchline.errors import BadFileError, BranchlineError, DatasetError, StorageError
-from branchline.layout import MergeProgress, convert, merge
+from branchline.errors import BadFileError, BranchlineError, DatasetError, OptionError, StorageError
+from branchline.layout import MergeProgress, convert, merge, skim, slim
 
 #: A merge is watched some times before it is whole.
 SLOW = Access(throttle="requests=60/s")
@@ -159,3 +159,33 @@ def test_sizes_and_names_that_cannot_be_are_told(tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"\\xff\.root is not UTF-8"):
             merge([os.fsdecode(odd)], output)
     assert not output.exists()
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.txt", "x.H5", "x.root.gz"])
+def test_a_root_file_has_no_name_of_another_format(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "a.root", x=np.arange(3))
+    output = tmp_path / name
+    makers: list[Callable[[], object]] = [
+        lambda: merge([path], output),
+        lambda: merge([path], output, codec="zstd:5", force=True),
+        lambda: slim([path], output, branches=["x"]),
+        lambda: skim([path], output, where="x > 1"),
+        lambda: convert([path], output, to="rntuple"),
+    ]
+    for make in makers:
+        with pytest.raises(OptionError, match=r"a ROOT file is made, which .* is not by its name .*OUT\.root"):
+            make()
+    assert os.listdir(tmp_path) == ["a.root"]
+
+
+def test_a_conversion_is_told_what_to_make_by_a_name_that_says_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.root", x=np.arange(3))
+    for name in ("b.txt", "b.rot", "b.json"):
+        with pytest.raises(OptionError, match=r"does not say what is to be made .*OUT\.root, OUT\.parquet, .*--to"):
+            convert([path], tmp_path / name)
+    with pytest.raises(OptionError, match="a Parquet file is made"):
+        convert([path], tmp_path / "b.root", to="parquet")
+    assert os.listdir(tmp_path) == ["a.root"]
+    assert convert([path], tmp_path / "b.Parquet").kind == "parquet"
+    assert [convert([path], tmp_path / name).kind for name in ("c.root", "c")] == ["rntuple"] * 2
+    assert convert([path], tmp_path / "d.part", to="ttree").kind == "ttree"
