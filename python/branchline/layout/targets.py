@@ -25,10 +25,25 @@ PAGE_BYTES = "1 MiB"
 
 
 #: Endings of names that say of a file that it is something else than a ROOT file.
-OTHER_ENDINGS = frozenset(
-    ".arrow .avro .bz2 .csv .feather .gz .h5 .hdf5 .htm .html .ipc .json .jsonl .log .md .npy .npz .orc .parquet .pdf"
-    " .pickle .pkl .png .py .svg .tar .toml .txt .xml .xz .yaml .yml .zip .zst".split()
-)
+OTHER_ENDINGS = {
+    *(
+        ".arrow",
+        ".avro",
+        ".csv",
+        ".feather",
+        ".h5",
+        ".hdf5",
+        ".ipc",
+        ".json",
+        ".jsonl",
+        ".npy",
+        ".npz",
+        ".orc",
+        ".parquet",
+    ),
+    *(".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".pickle", ".pkl", ".py", ".toml", ".xml", ".yaml", ".yml"),
+    *(".htm", ".html", ".log", ".md", ".pdf", ".png", ".svg", ".txt"),
+}
 
 
 def check_root_name(output: str | os.PathLike[str]) -> None:
