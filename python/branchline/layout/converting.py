@@ -71,9 +71,9 @@ def convert(
     """Converts the trees of ``inputs``, which must have the same branches, to one file.
 
     ``to`` is what the file is to be; by default a name that ends with ``.parquet`` asks for Parquet, and else a TTree
-    becomes an RNTuple and an RNTuple a TTree (in a name that ends with ``.root``, or has no ending). ``branches`` and ``drop`` are names or patterns of branches to keep and
-    to leave out. ``cluster_entries``, ``cluster_bytes`` (compressed) and ``page_bytes`` (before compression; of a TTree
-    those of a basket) lay the file out.
+    becomes an RNTuple and an RNTuple a TTree, in a name that ends with ``.root`` or has no ending. ``branches`` and
+    ``drop`` are names or patterns of branches to keep and to leave out. ``cluster_entries``, ``cluster_bytes``
+    (compressed) and ``page_bytes`` (before compression; of a TTree those of a basket) lay the file out.
 
     Raises `UnsupportedBranchError` for branches that cannot be read or have no equivalent, `DatasetError`,
     `StorageError` where the output cannot be written, and `OptionError`.
