@@ -21,11 +21,10 @@ pub fn nothing(layout: &Layout) -> Option<Vec<u8>> {
         Layout::Run { header: RunHeader::Pointer, .. } => out.push(0),
         Layout::Run { header: RunHeader::Count, .. } => out.extend([0; 4]),
         Layout::Run { header: RunHeader::Container, .. } => push_headed(&mut out, |out| push_zeros(out, 4))?,
-        Layout::Objects(program) => match program.single_steps() {
-            Some(steps) => push_all(&mut out, steps)?,
-            // No element.
-            None => {}
-        },
+        Layout::Objects(program) => {
+            // Of any number of elements there are none.
+            push_all(&mut out, program.single_steps().unwrap_or_default())?;
+        }
     }
     Some(out)
 }
