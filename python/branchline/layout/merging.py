@@ -117,14 +117,13 @@ def merge(
     `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
     there are not.
     """
-    check_root_name(output)
     kept = kept or Kept()
     rewrites = _check_layout(order, basket_size, cluster_events, cluster_bytes, kept)
     paths, tree = _inputs(inputs, tree)
     wanted: dict[str, Any] = {
         "inputs": paths,
         "access": access,
-        "output": os.fspath(Path(output)),
+        "output": os.fspath(check_root_name(output)),
         "tree": tree,
         "order": order,
         "codec": codec,

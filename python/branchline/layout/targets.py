@@ -46,12 +46,14 @@ OTHER_ENDINGS = {
 }
 
 
-def check_root_name(output: str | os.PathLike[str]) -> None:
-    """Raises `OptionError` for the name of a file that is no ROOT file, which is what is made."""
-    ending = Path(os.fspath(output)).suffix.lower()
+def check_root_name(output: str | os.PathLike[str]) -> Path:
+    """The path of a ROOT file that is to be made. Raises `OptionError` for a name that says something else."""
+    path = Path(output)
+    ending = path.suffix.lower()
     if ending in OTHER_ENDINGS:
         hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
-        raise OptionError(f"a ROOT file is made, which {os.fspath(output)} is not by its name", hint=hint)
+        raise OptionError(f"a ROOT file is made, which {path} is not by its name", hint=hint)
+    return path
 
 
 def kind_of_name(output: Path, other: Kind) -> Kind:
