@@ -11,6 +11,8 @@ mod embedded;
 pub mod emit;
 pub mod family;
 pub mod file;
+mod fills;
+mod found_limits;
 mod grid;
 mod histogram;
 mod index;

@@ -120,6 +120,45 @@ impl Axis {
         (self.high - self.low) / self.bins as f64
     }
 
+    /// The bin of a value (TAxis::FindFixBin).
+    pub(super) fn bin(&self, value: f64) -> usize {
+        if value < self.low {
+            return 0;
+        }
+        if value >= self.high || value.is_nan() {
+            return self.bins + 1;
+        }
+        match self.edges.is_empty() {
+            true => (1 + (self.bins as f64 * (value - self.low) / (self.high - self.low)) as usize).min(self.bins),
+            false => self.edges.partition_point(|edge| *edge <= value).min(self.bins),
+        }
+    }
+
+    /// Makes it as wide again, until a value lies on it (TH1::FindNewAxisLimits).
+    pub(super) fn extend_to(&mut self, value: f64) {
+        let mut width = self.high - self.low;
+        if !(value.is_finite() && width.is_finite() && width > 0.0) {
+            return;
+        }
+        let (mut low, mut high) = (self.low, self.high);
+        while value < low && width.is_finite() {
+            (low, width) = (low - width, 2.0 * width);
+        }
+        while value >= high && width.is_finite() {
+            (high, width) = (high + width, 2.0 * width);
+        }
+        if low.is_finite() && high.is_finite() {
+            (self.low, self.high) = (low, high);
+        }
+    }
+
+    /// In which bins of a wider one the middle of each of its bins lies; what is beyond its limits stays beyond them.
+    pub(super) fn bins_within(&self, wide: &Self) -> Vec<Option<usize>> {
+        let middle = |bin: usize| self.low + (bin as f64 - 0.5) * self.width();
+        let inner = |bin| if self == wide { bin } else { wide.bin(middle(bin)) };
+        [0].into_iter().chain((1..=self.bins).map(inner)).chain([wide.bins + 1]).map(Some).collect()
+    }
+
     /// What it is, in words.
     pub(super) fn words(&self) -> String {
         format!("{} bins from {} to {}", self.bins, self.low, self.high)

@@ -31,7 +31,8 @@ pub(super) const OF_TREES: &[&str] = &[
     "fMaximum",
 ];
 
-/// What of a histogram adds up: its cells, their errors, and the sums from which mean and spread are computed.
+/// What of a histogram adds up: its cells, their errors, and the sums from which mean and spread are computed; and what
+/// says how it is filled.
 const OF_HISTOGRAMS: &[&str] = &[
     "TArrayC",
     "TArrayS",
@@ -57,12 +58,21 @@ const OF_HISTOGRAMS: &[&str] = &[
     "fTsumwyz",
     "fTsumwt",
     "fTsumwt2",
+    "fBufferSize",
     "fBuffer",
+    "fStatOverflows",
+    "fYmin",
+    "fYmax",
+    "fZmin",
+    "fZmax",
+    "fTmin",
+    "fTmax",
+    "TObject",
 ];
 /// What of a THn or a THnSparse does; of the first, cells and errors are objects of their own.
 const OF_GRIDS: &[&str] = &["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2", "fFilledBins", "fBinContent"];
 const OF_CELLS: &[&str] = &["fData"];
-const OF_AXES: &[&str] = &["fNbins", "fXmin", "fXmax", "fXbins", "fBits2", "fLabels"];
+const OF_AXES: &[&str] = &["TObject", "fNbins", "fXmin", "fXmax", "fXbins", "fBits2", "fLabels"];
 const OF_GRAPHS: &[&str] = &[
     "fNpoints", "fX", "fY", "fEX", "fEY", "fEXlow", "fEXhigh", "fEYlow", "fEYhigh", "fEXlowd", "fEXhighd", "fEYlowd",
     "fEYhighd",

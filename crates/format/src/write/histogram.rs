@@ -33,7 +33,7 @@ pub struct SumPlan {
 
 impl Addend {
     /// The axes of a histogram that it has cells for; None if its cells are not those of its axes.
-    fn shape(&self, owner: usize) -> Option<Vec<&Axis>> {
+    pub(super) fn shape(&self, owner: usize) -> Option<Vec<&Axis>> {
         let cells_count = self.cells(owner)?.len();
         let (mut axes, mut product) = (Vec::new(), 1_usize);
         for number in owner + 1..owner + 4 {
@@ -113,6 +113,21 @@ impl Addend {
         let has_names = (empty.0 || first.is_labelled()) && (empty.1 || second.is_labelled());
         let can_grow = ours.iter().filter(|axis| axis.is_labelled()).all(|axis| axis.can_extend());
         has_names && empty != (true, true) && (empty.0 || can_grow)
+    }
+
+    /// Brings a histogram to other axes, whose bins its own go to; without any, its cells become empty.
+    pub(super) fn relay_to(&mut self, owner: usize, axes: Vec<Joined>) {
+        let cells_count = axes.iter().map(|joined| joined.axis.bins + 2).product();
+        let moved = self.axes.get(&(owner + 1)).filter(|_| axes.iter().all(|joined| !joined.one.is_empty()));
+        let cells = match moved {
+            Some(_) => {
+                let ours: Vec<&Axis> = (owner + 1..).take(axes.len()).filter_map(|axis| self.axes.get(&axis)).collect();
+                targets((&ours, &[]), &axes, |joined| &joined.one).unwrap_or_default()
+            }
+            None => Vec::new(),
+        };
+        let plan = HistogramPlan { owner, axes, cells: [cells, Vec::new()], cells_count, ignores_labels: false };
+        self.relay(&plan, false);
     }
 
     /// Brings a histogram to the axes of a sum.

@@ -128,6 +128,19 @@ impl Numbers {
         }
     }
 
+    /// Adds to the number at a place; whole numbers as above, without what is behind the point.
+    pub(super) fn add_at(&mut self, place: usize, value: f64) {
+        match self {
+            Self::F64(values) => values.get_mut(place).into_iter().for_each(|number| *number += value),
+            Self::F32(values) => values.get_mut(place).into_iter().for_each(|number| *number += value as f32),
+            Self::Whole(basic, values) => {
+                let most = largest(*basic);
+                let add = |number: i64| number.saturating_add(value as i64).clamp(-most, most);
+                values.get_mut(place).into_iter().for_each(|number| *number = add(*number));
+            }
+        }
+    }
+
     /// Whether there is something else than 0 at a place.
     pub(super) fn is_used(&self, place: usize) -> bool {
         match self {

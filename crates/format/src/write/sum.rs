@@ -1,6 +1,7 @@
 //! Objects of one name of several files, added up as ROOT's `Merge` functions do: histograms, profiles, efficiencies,
 //! graphs, parameters, and lists of these.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::streamer::ClassInfos;
 use super::axis::{Axis, Labels};
 use super::emit::Changes;
 use super::family::OwnerKind;
+use super::fills::Fills;
 use super::histogram::{SumPlan, CELLS};
 use super::numbers::Numbers;
 use super::record::Recording;
@@ -29,6 +31,10 @@ mod bit {
 /// profile the sums of weights (TProfileHelper::BuildArray).
 const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
 
+/// Numbers of a histogram that are no sums.
+const STAY: [&str; 10] =
+    ["fBuffer", "fBufferSize", "fNcells", "fStatOverflows", "fYmin", "fYmax", "fZmin", "fZmax", "fTmin", "fTmax"];
+
 /// An object to be added: its numbers.
 #[derive(Debug, Clone)]
 pub struct Addend {
@@ -37,10 +43,12 @@ pub struct Addend {
     pub(super) axes: HashMap<usize, Axis>,
     /// Axes whose bins have other names than they had.
     pub(super) relabelled: HashSet<usize>,
-    /// Bits of parameters.
-    bits: HashMap<usize, u32>,
+    /// Bits of parameters, of histograms and of their axes.
+    pub(super) bits: HashMap<usize, u32>,
     /// Bins of sparse histograms.
     pub(super) sparse: HashMap<usize, Sparse>,
+    /// Entries of histograms that have no limits yet.
+    pub(super) waiting: HashMap<usize, Fills>,
     /// What tells objects in lists from others that do not add up.
     others: u64,
     is_fixed: bool,
@@ -68,9 +76,10 @@ impl Addend {
         }
         let (axes, relabelled, is_fixed) = (HashMap::new(), HashSet::new(), recording.is_fixed());
         let others = recording.digest_of_others();
-        let mut addend = Self { owners, numbers, axes, relabelled, bits, sparse, others, is_fixed };
-        addend.check_filled()?;
+        let waiting = HashMap::new();
+        let mut addend = Self { owners, numbers, axes, relabelled, bits, sparse, waiting, others, is_fixed };
         addend.find_axes(labels);
+        addend.empty_buffers(infos)?;
         Ok(addend)
     }
 
@@ -95,16 +104,6 @@ impl Addend {
 
     pub(super) fn number(&self, owner: usize, name: &'static str) -> f64 {
         self.numbers.get(&(owner, name)).map_or(0.0, Numbers::first)
-    }
-
-    /// Refuses histograms whose entries are in a buffer still.
-    fn check_filled(&self) -> Result<()> {
-        let is_buffered = |owner: usize| self.number(owner, "fBuffer") >= 1.0;
-        if (0..self.owners.len()).any(is_buffered) {
-            let message = "its entries are in its buffer still (TH1::BufferEmpty), and its axes not known yet";
-            return Err(FormatError::unsupported(message));
-        }
-        Ok(())
     }
 
     /// The numbers in its cells that a histogram has.
@@ -133,6 +132,14 @@ impl Addend {
         for owner in self.of_kind(OwnerKind::Histogram) {
             self.check_cells(owner)?;
             other.check_cells(owner)?;
+            let waits = |of: &Self| of.waiting.contains_key(&owner);
+            if waits(self) || waits(other) {
+                let has_axes = |of: &Self| waits(of) || of.shape(owner).is_some();
+                match has_axes(self) && has_axes(other) {
+                    true => continue,
+                    false => return Err("its cells are not those of its axes".to_string()),
+                }
+            }
             histograms.extend(self.plan(other, owner)?);
             let planned = histograms.last().is_some_and(|plan| plan.owner == owner);
             let count = |of: &Self| of.cells(owner).map(Numbers::len);
@@ -232,12 +239,13 @@ impl Sum {
     }
 
     fn add_histogram(&mut self, owner: usize, addend: &mut Addend) {
+        self.total.join_waiting(owner, addend);
         for (name, instead) in STANDS_FOR {
             stand_in(&mut self.total, addend, owner, name, instead);
             stand_in(addend, &self.total, owner, name, instead);
         }
         for (place, numbers) in self.total.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
-            if let Some(others) = addend.numbers.get(place).filter(|_| !["fBuffer", "fNcells"].contains(&place.1)) {
+            if let Some(others) = addend.numbers.get(place).filter(|_| !STAY.contains(&place.1)) {
                 numbers.add(others);
             }
         }
@@ -294,24 +302,34 @@ impl Sum {
 
     /// In what it differs from another sum; numbers may differ by what adding them in another order does.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        match self.total.plan_of(&other.total) {
+        // What waits is compared as it is written.
+        let (ours, theirs) = (self.settled(), other.settled());
+        match ours.plan_of(&theirs) {
             Err(what) => return Some(what),
             Ok(plan) if plan.leaves_out => return Some("objects in it that do not add up differ".to_string()),
             Ok(plan) if !plan.histograms.is_empty() => return Some("its axes differ".to_string()),
             Ok(_) => {}
         }
-        let names: std::collections::BTreeSet<_> =
-            self.total.numbers.keys().chain(other.total.numbers.keys()).collect();
-        let is_same = |place| match (self.total.numbers.get(place), other.total.numbers.get(place)) {
-            (Some(one), Some(two)) => place.1 == "fBuffer" || one.is_near(two),
+        let names: std::collections::BTreeSet<_> = ours.numbers.keys().chain(theirs.numbers.keys()).collect();
+        let is_same = |place| match (ours.numbers.get(place), theirs.numbers.get(place)) {
+            (Some(one), Some(two)) => one.is_near(two),
             (one, two) => one.or(two).is_none_or(|numbers| numbers.len() == 0),
         };
-        let is_near =
-            |(owner, bins): (&usize, &Sparse)| other.total.sparse.get(owner).is_some_and(|two| bins.is_near(two));
-        if !self.total.sparse.iter().all(is_near) {
+        let is_near = |(owner, bins): (&usize, &Sparse)| theirs.sparse.get(owner).is_some_and(|two| bins.is_near(two));
+        if !ours.sparse.iter().all(is_near) {
             return Some("its bins differ".to_string());
         }
-        names.into_iter().find(|place| !is_same(*place)).map(|place| format!("its {} differs", place.1))
+        let differs = names.into_iter().find(|place| !is_same(*place));
+        differs.map(|place| format!("its {} differs", place.1))
+    }
+
+    /// What is written of it, once nothing more is added.
+    fn settled(&self) -> Cow<'_, Addend> {
+        let mut total = Cow::Borrowed(&self.total);
+        if !total.waiting.is_empty() {
+            total.to_mut().settle_waiting();
+        }
+        total
     }
 
     /// The plain bytes of the sum behind a key of so many bytes.
@@ -321,13 +339,14 @@ impl Sum {
         }
         let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, &self.infos)?;
         let mut changes = Changes::new();
+        let total = self.settled();
         for (index, kept) in recording.kept.iter().enumerate() {
-            let axis = self.total.axes.get(&kept.owner).filter(|_| self.total.relabelled.contains(&kept.owner));
+            let axis = total.axes.get(&kept.owner).filter(|_| total.relabelled.contains(&kept.owner));
             if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, kept.name) {
                 changes.labels(index, labels.clone());
-            } else if let (Some(bins), "fBinContent") = (self.total.sparse.get(&kept.owner), kept.name) {
+            } else if let (Some(bins), "fBinContent") = (total.sparse.get(&kept.owner), kept.name) {
                 changes.chunks(index, bins.clone());
-            } else if let Some(numbers) = self.total.numbers.get(&(kept.owner, kept.name)) {
+            } else if let Some(numbers) = total.numbers.get(&(kept.owner, kept.name)) {
                 changes.stored(index, numbers.stored(&kept.kind));
             }
         }
