@@ -14,22 +14,23 @@ import uproot
 from tests.peers.peers import missing
 
 
-def inputs(folder: Path) -> list[str]:
+def inputs(folder: Path, entries_count: int = 5000) -> list[str]:
     """Some files of one tree with differing numbers of entries."""
     paths = []
     for number in range(4):
-        path = folder / f"{number}.root"
+        path, count = folder / f"{number}.root", entries_count + number
         with uproot.recreate(path) as file:
-            file["events"] = {"x": np.arange(5000 + number), "y": np.random.default_rng(number).random(5000 + number)}
+            file.mktree("events", {"x": "int64", "y": "float64"})
+            file["events"].extend({"x": np.arange(count), "y": np.random.default_rng(number).random(count)})
         paths.append(str(path))
     return paths
 
 
 def calls(folder: Path, *words: str) -> list[str]:
-    """The calls of a merge that write, or wait for the disk."""
+    """The calls of a merge that write, wait for the disk, or tell it what is read soon."""
     strace = shutil.which("strace") or missing("strace")
     told = folder / "calls"
-    wanted = "trace=write,writev,pwrite64,pwritev,fsync,fdatasync"
+    wanted = "trace=write,writev,pwrite64,pwritev,fsync,fdatasync,fadvise64"
     line = [strace, "-ff", "-y", "-s", "0", "-e", wanted, "-e", "signal=none", "-o", str(told)]
     program = [sys.executable, "-m", "branchline", "merge", *words]
     ended = subprocess.run([*line, *program], capture_output=True, text=True, timeout=110, check=False)
@@ -64,3 +65,19 @@ def test_without_sync_the_output_is_the_same_and_nothing_is_waited_for(tmp_path:
     made = calls(tmp_path, *paths, "-o", str(output), "--force", "--no-sync")
     assert not [line for line in made if "sync(" in line]
     assert output.read_bytes() == before
+
+
+def asked_for(made: list[str], path: str) -> list[tuple[int, int]]:
+    """The offsets and lengths of a file that a disk was asked for ahead."""
+    found = [re.search(rf"fadvise64\(\d+<{re.escape(path)}>, (\d+), (\d+), POSIX_FADV_WILLNEED", line) for line in made]
+    return [(int(one[1]), int(one[2])) for one in found if one]
+
+
+def test_disks_are_asked_for_files_that_are_copied_whole_when_these_are_opened(tmp_path: Path) -> None:
+    paths = inputs(tmp_path, 50_000)
+    words = (*paths, "-o", str(tmp_path / "all.root"), "--force")
+    made = calls(tmp_path, *words)
+    for path in paths:
+        assert [one for one in asked_for(made, path) if one[0] == 0 and one[1] >= Path(path).stat().st_size]
+    part = calls(tmp_path, *words, "--tree", "events")
+    assert not [one for path in paths for one in asked_for(part, path) if one[1] >= Path(path).stat().st_size]

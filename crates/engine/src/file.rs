@@ -97,15 +97,20 @@ impl File {
         }
     }
 
-    /// Opens a file all of which is to be copied: where reads cost next to nothing its baskets are read when they are
-    /// written, by the thread that writes them, in whose processor's cache they are then.
-    pub(crate) fn open_to_copy(path: &str, access: &Access) -> Result<Arc<Self>> {
-        let mut extent = |_: &str, size| match usual_extent(access, size) {
-            Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near(path, access) => {
-                let tail = size / limits::COPIED_TAIL_SHARE;
-                Ok(Extent::Ends { tail: tail.clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES), reads: 0 })
-            }
-            usual => Ok(usual),
+    /// Opens a file that is to be copied, all of it or a part: where reads cost next to nothing its baskets are read when
+    /// they are written, by the thread that writes them, in whose processor's cache they are then.
+    pub(crate) fn open_to_copy(path: &str, access: &Access, is_all: bool) -> Result<Arc<Self>> {
+        let mut extent = |_: &str, size: u64| {
+            // Known since it was opened.
+            let is_near = is_near(path, access);
+            let tail = match usual_extent(access, size) {
+                Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near => {
+                    (size / limits::COPIED_TAIL_SHARE).clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES)
+                }
+                Extent::Ends { tail, .. } => tail,
+                usual => return Ok(usual),
+            };
+            Ok(if is_near && is_all { Extent::EndsFirst { tail } } else { Extent::Ends { tail, reads: 0 } })
         };
         Self::open_as(path, access, &mut extent).map(|(file, _)| file)
     }
@@ -149,13 +154,15 @@ impl File {
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
         let extent = extent(store.name(), size)?;
-        if let Extent::Ends { reads, .. } = extent {
-            store.expect_reads(reads);
+        match extent {
+            Extent::Ends { reads, .. } => store.expect_reads(reads),
+            Extent::EndsFirst { .. } => store.expect_all(),
+            Extent::Whole(_) => {}
         }
         reader.read_first(size, &extent, reads_baskets_alone(access))?;
         let lease = match extent {
             Extent::Whole(lease) => lease,
-            Extent::Ends { .. } => None,
+            Extent::Ends { .. } | Extent::EndsFirst { .. } => None,
         };
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
@@ -362,6 +369,11 @@ pub(crate) enum Extent {
         /// Reads of the rest that will come at a time.
         reads: usize,
     },
+    /// The same, and soon after all the rest of it.
+    EndsFirst {
+        /// Bytes at its end.
+        tail: u64,
+    },
 }
 
 /// Says how much of a file is read at once, by the name of its storage element and its size.
@@ -414,7 +426,9 @@ impl MetadataReader<'_> {
         let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
         self.read(match extent {
             _ if alone => vec![head],
-            Extent::Ends { tail, .. } if size > head.length + tail => vec![head, ByteRange::new(size - tail, *tail)],
+            Extent::Ends { tail, .. } | Extent::EndsFirst { tail } if size > head.length + tail => {
+                vec![head, ByteRange::new(size - tail, *tail)]
+            }
             _ => vec![ByteRange::new(0, size)],
         })
     }

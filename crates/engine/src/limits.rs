@@ -116,8 +116,9 @@ pub const RECOMPRESSED_TOGETHER_BYTES: u64 = 16 << 20;
 pub const BUNDLE_MEMORY_SHARE: u64 = 8;
 /// Files that are opened ahead before the first one tells how much memory each of them takes.
 pub const UNKNOWN_FILES_AHEAD: usize = 64;
-/// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another.
-pub const NEAR_INPUTS_OPENED: usize = 2;
+/// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another, and two that
+/// wait for a disk.
+pub const NEAR_INPUTS_OPENED: usize = 4;
 /// Inputs that are open before it is their turn. More of them would not come sooner, and their bytes would leave the
 /// processor's cache and come to new memory, which costs as much as reading them.
 pub const NEAR_INPUTS_AHEAD: usize = 4;

@@ -37,6 +37,9 @@ pub trait Store: Send + Sync {
     /// waited for.
     fn expect_reads(&self, _count: usize) {}
 
+    /// All of the file is read soon: a disk may begin to, and is not waited for.
+    fn expect_all(&self) {}
+
     /// What happened that a user should know though the bytes are right, in sentences without a full stop: a cache that
     /// could not be written, for instance.
     fn remarks(&self) -> Vec<String> {
@@ -101,6 +104,10 @@ impl<T: Around> Store for T {
 
     fn expect_reads(&self, count: usize) {
         self.inner().expect_reads(count);
+    }
+
+    fn expect_all(&self) {
+        self.inner().expect_all();
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

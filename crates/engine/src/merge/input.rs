@@ -107,7 +107,7 @@ impl Input {
         (branches, known): (&Branches, &KnownTrees),
         access: &Access,
     ) -> Result<Self> {
-        let file = File::open_to_copy(path, access)?;
+        let file = File::open_to_copy(path, access, tree.is_none() && branches.is_empty())?;
         if file.recovered_count() > 0 {
             let message = "the file was never closed: what was written to it last is missing";
             return Err(ReadError::new(ReadErrorKind::BadFile, file.path(), message)

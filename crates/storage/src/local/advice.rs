@@ -16,6 +16,12 @@ pub(super) fn read_cached(file: &File, room: &mut [u8], offset: u64) -> usize {
     preadv2(file, &mut [IoSliceMut::new(room)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0)
 }
 
+/// Asks the kernel for the first bytes of a file, which is read from there on.
+pub(super) fn expect_first(file: &File) {
+    // It is advice, as below.
+    let _ = fadvise(file, 0, NonZeroU64::new(ADVICE_WINDOW_BYTES), Advice::WillNeed);
+}
+
 /// Asks the kernel for ranges, so many ahead of those that are being read that it always has something to do.
 pub(super) struct Adviser<'a> {
     file: &'a File,

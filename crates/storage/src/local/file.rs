@@ -11,7 +11,7 @@ use std::vec::IntoIter;
 use branchline_trace::journal;
 use rustix::io::{pread, Errno};
 
-use super::advice::{is_on_network, read_cached, Adviser};
+use super::advice::{expect_first, is_on_network, read_cached, Adviser};
 use super::behind::fill_behind;
 use super::direct::{open_direct, pieces, read_piece, Piece, Sectors};
 use super::uring;
@@ -314,6 +314,12 @@ impl Store for LocalFile {
 
     fn gap_bytes(&self) -> u64 {
         LOCAL_GAP_BYTES
+    }
+
+    fn expect_all(&self) {
+        if self.direct.is_none() {
+            expect_first(&self.file);
+        }
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

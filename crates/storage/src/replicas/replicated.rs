@@ -112,6 +112,14 @@ impl Replicated {
         Ok(own)
     }
 
+    /// The one that is read from, if it is open.
+    fn current_store(&self) -> Option<Arc<dyn Store>> {
+        match &*lock(&self.replicas[self.current.load(Ordering::Relaxed)].state) {
+            State::Open(store) => Some(Arc::clone(store)),
+            State::Closed | State::Refused(_) => None,
+        }
+    }
+
     fn open_first(&self, index: usize, round: u32) -> Result<Arc<dyn Store>> {
         let store = self.open_in_time(index, round)?;
         store.size_bytes()?;
@@ -352,6 +360,18 @@ impl Store for Replicated {
 
     fn gap_bytes(&self) -> u64 {
         self.gap_bytes
+    }
+
+    fn expect_reads(&self, count: usize) {
+        if let Some(store) = self.current_store() {
+            store.expect_reads(count);
+        }
+    }
+
+    fn expect_all(&self) {
+        if let Some(store) = self.current_store() {
+            store.expect_all();
+        }
     }
 
     fn remarks(&self) -> Vec<String> {
