@@ -177,10 +177,12 @@ def bins_of(root: Any, histogram: Any) -> dict[str, Any]:
     return {**found, "entries": histogram.GetEntries(), "weights": histogram.GetWeightSum()}
 
 
-def seen(root: Any, path: str) -> dict[str, dict[str, Any]]:
-    """All that ROOT reads of a file, by name and cycle."""
+def seen(root: Any, path: str, folder: str = "") -> dict[str, dict[str, Any]]:
+    """All that ROOT reads of a folder of a file but folders, by name and cycle."""
     file, found = root.TFile.Open(path), {}
-    for key in file.GetListOfKeys():
+    for key in (file.GetDirectory(folder) if folder else file).GetListOfKeys():
+        if key.GetClassName() == "TDirectoryFile":
+            continue
         thing, name = key.ReadObj(), f"{key.GetName()};{key.GetCycle()}"
         things = list(thing) if thing.InheritsFrom("TList") else [thing]
         for index, one in enumerate(things):

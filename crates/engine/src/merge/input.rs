@@ -136,7 +136,8 @@ impl Input {
         Ok(input)
     }
 
-    /// Its keys, of each name the one with the highest cycle.
+    /// Its keys, of each name the one with the highest cycle; of objects that are copied all, the oldest first, as hadd
+    /// keeps them.
     fn newest(&mut self, tree: Option<&str>) -> Result<Vec<Entry>> {
         if let Some(path) = tree {
             let entry = self.file.find_tree(Some(path))?;
@@ -151,36 +152,50 @@ impl Input {
             return Ok(kept);
         }
         let all = self.file.entries_below("")?;
-        let mut newest: HashMap<String, i16> = HashMap::with_capacity(all.len());
-        for entry in &all {
-            let cycle = newest.entry(entry.path.clone()).or_insert(entry.key.cycle);
-            *cycle = entry.key.cycle.max(*cycle);
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(all.len());
+        let mut kept: Vec<Vec<Entry>> = Vec::with_capacity(all.len());
+        let mut has_older = false;
+        for entry in all {
+            let place = *places.entry(entry.path.clone()).or_insert(kept.len());
+            match kept.get_mut(place) {
+                None => kept.push(vec![entry]),
+                Some(others) if self.is_copied(&entry.key) && others.iter().all(|one| self.is_copied(&one.key)) => {
+                    let is_new = others.iter().all(|one| one.key.cycle != entry.key.cycle);
+                    let newer = others.partition_point(|one| one.key.cycle < entry.key.cycle);
+                    others.splice(newer..newer, is_new.then_some(entry));
+                }
+                Some(others) => {
+                    has_older = true;
+                    if others.iter().all(|one| one.key.cycle < entry.key.cycle) {
+                        *others = vec![entry];
+                    }
+                }
+            }
         }
-        let count = all.len();
-        let kept: Vec<Entry> = all
-            .into_iter()
-            .filter(|entry| newest.get(&entry.path) == Some(&entry.key.cycle) && newest.remove(&entry.path).is_some())
-            .collect();
-        if kept.len() < count {
+        if has_older {
             self.left_out.push("older cycles of objects".to_string());
         }
-        Ok(kept)
+        Ok(kept.into_iter().flatten().collect())
+    }
+
+    /// Whether objects of this key's class are copied: they are no trees, and do not add up.
+    fn is_copied(&self, key: &TKey) -> bool {
+        let is_other = is_directory(key) || key.class_name == anchor::CLASS_NAME || key.class_name == PROCESS_ID;
+        !is_other && !self.file.is_tree(key) && !adds_up(&key.class_name, self.file.class_infos())
     }
 
     /// Older cycles of objects that are no trees: versions of an output.
     pub(super) fn older(&self) -> Result<Vec<Item>> {
-        let is_object = |path: &str| {
-            let is_it = |item: &&Item| item.path == path;
-            let found = self.items.iter().find(is_it);
-            found.filter(|item| matches!(item.content, Content::Copy(..) | Content::Sum { .. }))
-        };
+        let objects = self.items.iter().filter(|item| matches!(item.content, Content::Copy(..) | Content::Sum { .. }));
+        let mut newest: HashMap<&str, Vec<i16>> = HashMap::new();
+        objects.for_each(|item| newest.entry(&item.path).or_default().push(item.key.cycle));
         let mut reader = self.file.metadata_reader();
         let mut found = Vec::new();
         if self.left_out.is_empty() {
             return Ok(found);
         }
         for entry in self.file.entries_below("")? {
-            if is_object(&entry.path).is_some_and(|newest| newest.key.cycle != entry.key.cycle) {
+            if newest.get(entry.path.as_str()).is_some_and(|cycles| !cycles.contains(&entry.key.cycle)) {
                 let content =
                     content_of(&self.file, &entry, (&Branches::new(), &KnownTrees::new(Uneven::Kept)), &mut reader)?;
                 found.push(Item { path: entry.path, key: entry.key, content });

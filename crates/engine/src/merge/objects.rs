@@ -31,9 +31,9 @@ struct Summing {
 }
 
 impl Objects {
-    /// The cycle that the next version has.
-    pub(super) fn next_cycle(&self, item: &Item, file: &str) -> Result<i16> {
-        i16::try_from(self.versions_count() + 1)
+    /// The cycle that the next version has, when so many were written of the same file.
+    pub(super) fn next_cycle(&self, written: usize, item: &Item, file: &str) -> Result<i16> {
+        i16::try_from(self.versions_count() + written + 1)
             .map_err(|_| refused(file, format!("{} has more cycles than ROOT has room for", item.path)))
     }
 
@@ -75,7 +75,7 @@ impl Objects {
         infos: &Arc<ClassInfos>,
         (new_file, directory): (&mut NewFile, usize),
     ) -> Result<()> {
-        let about = ObjectName { cycle: self.next_cycle(item, file)?, ..item.about() };
+        let about = ObjectName { cycle: self.next_cycle(0, item, file)?, ..item.about() };
         let sum = Box::new(Sum::new(plain, item.key.key_size, &item.key.class_name, infos, *addend));
         let slot = new_file.reserve(directory);
         if let Some(size) = sum.fixed_bytes() {

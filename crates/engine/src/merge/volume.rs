@@ -238,6 +238,7 @@ impl Volume {
     fn write(&mut self, input: &Input, copier: &mut Copier<'_, '_>) -> Result<Vec<Copied>> {
         let process_ids_before = self.write_process_ids(&input.process_ids)?;
         let mut all = Vec::with_capacity(input.items.len());
+        let mut written = HashMap::new();
         for item in &input.items {
             let directory = self.file.directory(item.parent()).unwrap_or(TOP);
             let mut copy = Copied::Nothing;
@@ -246,7 +247,7 @@ impl Volume {
                     self.settle()?;
                     self.file.add_directory(directory, &item.path, item.about())?;
                 }
-                Content::Copy(stored, _) => self.write_copy(item, directory, stored, input)?,
+                Content::Copy(stored, _) => self.write_copy((item, directory, stored), input, &mut written)?,
                 Content::Tree(tree) if copier.options.rewriting.is_some() => {
                     self.rewrite(item, tree, (input, process_ids_before), copier)?;
                     // The rewriter keeps where its baskets lie.
@@ -369,14 +370,23 @@ impl Volume {
         })
     }
 
-    /// Writes an object that is copied, unless one with the same bytes is there.
-    fn write_copy(&mut self, item: &Item, directory: usize, stored: &Bytes, input: &Input) -> Result<()> {
+    /// Writes an object that is copied, unless one with the same bytes is there, or was written of the same input.
+    fn write_copy<'i>(
+        &mut self,
+        (item, directory, stored): (&'i Item, usize, &Bytes),
+        input: &Input,
+        written: &mut HashMap<&'i str, HashSet<u128>>,
+    ) -> Result<()> {
         let digest = digest_of_key(&item.key.title, &item.key.class_name, stored);
+        let of_this = written.entry(item.path.as_str()).or_default();
         let cycle = match self.thing(&item.path).map(|thing| &thing.making) {
             Some(Making::Objects(objects)) if objects.has_copy(digest) => return Ok(()),
-            Some(Making::Objects(objects)) => objects.next_cycle(item, input.file.path())?,
-            _ => 1,
+            Some(Making::Objects(objects)) => objects.next_cycle(of_this.len(), item, input.file.path())?,
+            _ => Objects::default().next_cycle(of_this.len(), item, input.file.path())?,
         };
+        if !of_this.insert(digest) {
+            return Ok(());
+        }
         self.settle()?;
         let about = ObjectName { cycle, ..item.about() };
         let place = self.file.reserve(directory);

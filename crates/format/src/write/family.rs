@@ -83,7 +83,7 @@ const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 /// Histograms whose cells are not all in their array of numbers, or mean something else than a sum.
 const OTHER_HISTOGRAMS: [&str; 2] = ["TH2Poly", "TH1K"];
 /// Graphs of which all points are in arrays of the same length.
-const GRAPHS: [&str; 4] = ["TGraph", "TGraphErrors", "TGraphAsymmErrors", "TGraphBentErrors"];
+const GRAPHS: [&str; 5] = ["TGraph", "TCutG", "TGraphErrors", "TGraphAsymmErrors", "TGraphBentErrors"];
 /// What holds objects that add up one by one.
 const CONTAINERS: [&str; 5] = ["TList", "THashList", "TSortedList", "TObjArray", "THStack"];
 
