@@ -14,7 +14,7 @@ import uproot
 from tests.peers.peers import missing
 
 import branchline
-from branchline.layout import merge
+from branchline.layout import merge, verify
 
 ENTRIES = (700, 0, 1, 1300)
 ORDERS = ("entry", "branch", "offset")
@@ -140,3 +140,19 @@ def test_the_same_inputs_make_the_same_bytes(inputs: list[Path], tmp_path: Path)
         merge(names(inputs), tmp_path / folder / "merged.root")
         made.append((tmp_path / folder / "merged.root").read_bytes())
     assert made[0] == made[1]
+
+
+def test_baskets_that_came_with_a_tree_of_objects_become_baskets_of_the_file(shared: Path, tmp_path: Path) -> None:
+    """Members of split objects cannot refer to each other, wherever their baskets lay."""
+    path, copy, output = shared / "root/mksm.root", tmp_path / "copy.root", tmp_path / "merged.root"
+    copy.write_bytes(path.read_bytes())
+    merge(names([path, copy]), output, verify=True)
+    assert verify(output, names([path, copy])).is_same
+    with branchline.open(path) as one, branchline.open(output) as whole:
+        own, made = one["mk"], whole["mk"]
+        assert made.num_entries == 2 * own.num_entries
+        compared = own.keys()[2:40:2]
+        assert "event/TObject/fUniqueID" in compared
+        for name in compared:
+            expected = ak.to_list(own[name].array())
+            assert ak.to_list(made[name].array()) == expected * 2, name

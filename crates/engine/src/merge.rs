@@ -257,7 +257,10 @@ impl Merge {
             merged.outputs.push(volume.file.output().path().to_owned());
             merged.add(&volume.merged);
         }
-        keeping.settle()?;
+        let outputs_count = volumes.finished.len();
+        if let Some(last) = volumes.finished.last_mut() {
+            keeping.settle(outputs_count, last.file.output().written()?)?;
+        }
         publish(volumes.finished)?;
         keeping.end();
         Ok(merged)
@@ -336,16 +339,17 @@ impl Merge {
 }
 
 /// Gives all outputs their names: the first at the end, so that what has the name that was asked for is never without
-/// the others; and none of them, if one cannot have it.
+/// the others; and none of them, if one cannot have it. Their other names go when all have theirs, that of the first
+/// before those of the others: until then a merge that goes on takes the names back.
 fn publish(finished: Vec<Finished>) -> Result<()> {
     let mut outputs: Vec<Output> = finished.into_iter().map(|volume| volume.file.into_output()).collect();
     for number in (0..outputs.len()).rev() {
-        if let Err(error) = outputs[number].publish() {
+        if let Err(error) = outputs[number].take_name() {
             outputs.drain(..).skip(number + 1).for_each(Output::withdraw);
             return Err(error);
         }
     }
-    Ok(())
+    outputs.iter_mut().try_for_each(Output::settle_name)
 }
 
 /// The outputs.

@@ -25,6 +25,8 @@ pub struct Output {
     replaces: bool,
     /// Whether it stays under the name that it has.
     is_kept: bool,
+    /// Whether it has its name, and the one that it had before.
+    has_both_names: bool,
     /// Up to where the kernel was told to bring it to the disk.
     begun: u64,
     flushing: Option<Flushing>,
@@ -56,17 +58,19 @@ impl Output {
 
     /// The same, with this number in the name that it has until it is whole.
     pub(crate) fn create_as(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
+        let temporary = temporary_of(path, number);
+        take_back(path, &temporary)?;
         check_free(path, replace, inputs)?;
         clean_up(path)?;
-        let temporary = temporary_of(path, number);
         let file = begin(path, &temporary)?;
         Ok(Self::over(file, path, temporary, replace, false))
     }
 
     /// Begins a file over what somebody who was killed left of it, which stays if it is not published.
     pub(crate) fn go_over(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
-        check_free(path, replace, inputs)?;
         let temporary = temporary_of(path, number);
+        take_back(path, &temporary)?;
+        check_free(path, replace, inputs)?;
         let file = OpenOptions::new().read(true).write(true).open(&temporary).map_err(|error| told(path, &error))?;
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(taken(path));
@@ -75,8 +79,9 @@ impl Output {
     }
 
     fn over(file: File, path: &Path, temporary: PathBuf, replaces: bool, is_kept: bool) -> Self {
-        let (path, end, begun, room) = (path.to_owned(), 0, 0, Room::of(&file));
-        Self { path, temporary, file, end, replaces, is_kept, begun, flushing: None, room, waits: true }
+        let (path, room) = (path.to_owned(), Room::of(&file));
+        let (end, begun, flushing, has_both_names, waits) = (0, 0, None, false, true);
+        Self { path, temporary, file, end, replaces, is_kept, has_both_names, begun, flushing, room, waits }
     }
 
     /// Where it is to be.
@@ -181,23 +186,21 @@ impl Output {
 
     /// Gives the file its name. A file that came to be there meanwhile is only replaced if that was allowed.
     pub fn publish(&mut self) -> Result<()> {
-        if self.replaces {
-            fs::rename(&self.temporary, &self.path).map_err(|error| told(&self.path, &error))?;
-        } else {
-            self.publish_beside()?;
-        }
-        self.is_kept = true;
-        if !self.waits {
-            return Ok(());
-        }
-        // So that the name is on the disk, too.
-        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| told(&self.path, &error))
+        self.take_name()?;
+        self.settle_name()
     }
 
-    fn publish_beside(&self) -> Result<()> {
+    /// The same, but that it keeps its other name, too, as long as others that belong to it have not theirs: so whoever
+    /// goes on after a kill knows it.
+    pub(crate) fn take_name(&mut self) -> Result<()> {
+        if self.replaces {
+            return fs::rename(&self.temporary, &self.path).map_err(|error| told(&self.path, &error));
+        }
         match fs::hard_link(&self.temporary, &self.path) {
-            Ok(()) => return fs::remove_file(&self.temporary).map_err(|error| told(&self.path, &error)),
+            Ok(()) => {
+                self.has_both_names = true;
+                return Ok(());
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             // Not all file systems have a second name for a file, and none of the others a way to ask only once.
             Err(_) if fs::symlink_metadata(&self.path).is_err() => {
@@ -208,12 +211,37 @@ impl Output {
         Err(refused(&self.path, "somebody else made a file of this name meanwhile").with_hint("--force replaces it"))
     }
 
+    /// It is to have its name alone, and the disk is to know it.
+    pub(crate) fn settle_name(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.has_both_names) {
+            fs::remove_file(&self.temporary).map_err(|error| told(&self.path, &error))?;
+        }
+        self.is_kept = true;
+        if !self.waits {
+            return Ok(());
+        }
+        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| told(&self.path, &error))
+    }
+
     /// Takes back the name of a file that is whole, as it belongs to others that could not be made.
     pub(crate) fn withdraw(self) {
         if !self.replaces {
             drop(fs::remove_file(&self.path));
         }
     }
+}
+
+/// Takes back a name that somebody gave a file who was killed before others that belong to it had theirs.
+fn take_back(path: &Path, temporary: &Path) -> Result<()> {
+    let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    let Ok(file) = File::open(temporary) else { return Ok(()) };
+    let is_held = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    let (one, other) = (number_of(fs::symlink_metadata(path)), number_of(file.metadata()));
+    if is_held || one.is_none() || one != other {
+        return Ok(());
+    }
+    fs::remove_file(path).map_err(|error| told(path, &error))
 }
 
 impl Drop for Output {

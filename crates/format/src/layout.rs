@@ -101,6 +101,11 @@ impl Layout {
         }
     }
 
+    /// Whether entries may refer to places in their basket.
+    fn may_refer(&self) -> bool {
+        matches!(self, Self::Objects(program) if program.may_refer())
+    }
+
     /// Bytes of what has a fixed size in an entry, or in an element of one; none beyond any number.
     fn fixed_size(&self) -> Option<usize> {
         match self {
@@ -113,6 +118,15 @@ impl Layout {
 }
 
 impl Kind {
+    /// Whether entries may refer to places in their basket; of those that are not read nobody knows.
+    pub fn may_refer(&self) -> bool {
+        match self {
+            Self::Group => false,
+            Self::Data(layout) => layout.may_refer(),
+            Self::Unsupported { .. } => true,
+        }
+    }
+
     /// The data layout, when there is one.
     pub fn layout(&self) -> Option<&Layout> {
         match self {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use branchline_format::cursor::Cursor;
 use branchline_format::error::FormatError;
+use branchline_format::layout::kind_of;
 use branchline_format::tree::embedded::{read_basket_head, EmbeddedBasket};
 use branchline_format::tree::{Place, TTree};
 use branchline_format::write::{embedded_record, move_record, NewPlace};
@@ -229,7 +230,8 @@ impl Copying<'_> {
     fn at_hand(&self, basket: &Wanted) -> Result<Option<Bytes>> {
         let Some(embedded) = &basket.embedded else { return Ok(self.file.held(basket.seek, basket.size)) };
         let branch = &self.tree.branches[basket.branch];
-        let record = embedded_record(embedded, &branch.name, &self.tree.name, branch.element.is_some());
+        let may_refer = branch.element.is_some() && kind_of(branch, self.file.classes()).may_refer();
+        let record = embedded_record(embedded, &branch.name, &self.tree.name, may_refer);
         record.map(|record| Some(Bytes::from(record))).map_err(|error| self.told(basket, error))
     }
 

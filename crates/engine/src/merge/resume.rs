@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::output::{self, Output};
+use crate::output::{self, Output, Written};
 use crate::rewrite::Flushed;
 
 use super::input::Input;
@@ -236,8 +236,13 @@ impl<'a> Keeping<'a> {
         Ok(())
     }
 
-    /// Waits until all that is due is noted. What the disk refused of it meanwhile it says only once, and only there.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    /// Waits until all that is due is noted, before the outputs have their names; where these are several, all of it,
+    /// so that after a kill in between it is known whose they are. What the disk refused of it meanwhile it says only
+    /// once, and only there.
+    pub(super) fn settle(&mut self, outputs_count: usize, last: Written) -> Result<()> {
+        if self.is_on && outputs_count > 1 && !self.waiting.is_empty() {
+            self.noting.note(last, std::mem::take(&mut self.waiting))?;
+        }
         self.noting.settle()
     }
 

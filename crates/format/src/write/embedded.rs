@@ -14,7 +14,7 @@ const BASKET_VERSION: i16 = 3;
 
 /// The record of a basket of this branch, whose place is told by `move_record` when it is known. Objects of classes in
 /// it may refer to each other, which counts the bytes of the key.
-pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, has_classes: bool) -> Result<Vec<u8>> {
+pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, may_refer: bool) -> Result<Vec<u8>> {
     let head = &basket.head;
     if head.has_displacement() {
         return Err(FormatError::unsupported("it was never written by itself, and says where entries were once"));
@@ -23,8 +23,7 @@ pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, has_cl
     let names_size: u64 = names.iter().map(|name| string_size(name)).sum();
     let head_size = 2 + 4 * 4 + 1 + u64::from(head.io_bits != 0);
     let key_size = KEY_NUMBERS_SIZE + names_size + head_size;
-    // One that was made here has no key, and nothing in it refers to anything.
-    if has_classes && key_size != basket.key_size && basket.key_size != 0 {
+    if may_refer && key_size != basket.key_size {
         return Err(FormatError::unsupported(
             "it was never written by itself, and its objects may refer to each other",
         ));
