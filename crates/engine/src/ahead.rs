@@ -12,10 +12,11 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, Choice, RangeRead};
 use branchline_trace::Counter;
 
-use crate::budget::{Budget, Lease};
+use crate::budget::{Budget, Lease, Verdict};
 use crate::file::File;
 use crate::guard::guarded;
 use crate::limits;
+use crate::order::Order;
 use crate::read_buffers::{buffer_bytes, read_of, share};
 use crate::watch::{end_by, watched, Doing};
 
@@ -100,6 +101,19 @@ impl Drop for DueBytes {
     }
 }
 
+/// Ranges of a file that are asked for together.
+pub(crate) struct Portion {
+    file: Arc<File>,
+    ranges: Vec<ByteRange>,
+}
+
+impl Portion {
+    /// What they take in memory.
+    pub(crate) fn leased_bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| buffer_bytes(range.length)).sum()
+    }
+}
+
 /// By the place of its file in memory, which a piece keeps there, and its offset.
 type Pieces = HashMap<usize, BTreeMap<u64, Arc<Piece>>>;
 
@@ -109,6 +123,7 @@ pub(crate) struct Ahead {
     lanes: Mutex<Lanes>,
     changed: Condvar,
     pieces: Mutex<Pieces>,
+    order: Arc<Order>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -122,8 +137,8 @@ fn key_of(file: &Arc<File>) -> usize {
 impl Ahead {
     /// All of it may take so many bytes, which nobody else waits for.
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
-        let budget = Budget::new(bytes_max, 0);
-        Arc::new(Self { budget, lanes: Mutex::default(), changed: Condvar::new(), pieces: Mutex::default() })
+        let (budget, order) = (Budget::new(bytes_max, 0), Arc::default());
+        Arc::new(Self { budget, lanes: Mutex::default(), changed: Condvar::new(), pieces: Mutex::default(), order })
     }
 
     /// Room for so many bytes, if there is.
@@ -131,9 +146,37 @@ impl Ahead {
         self.budget.try_lease(bytes)
     }
 
+    /// Room for so many bytes, once it is decided so; None if not.
+    pub(crate) fn lease_when(&self, bytes: u64, decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
+        self.budget.lease_when(bytes, decide)
+    }
+
+    /// Room for a file that is read whole, in the order of the files; None if the fetcher is to read it by itself.
+    pub(crate) fn lease_file(&self, index: usize, bytes: u64) -> Option<Lease> {
+        let lanes = lock(&self.lanes).threads.len();
+        let _waiting = self.order.wait();
+        self.budget.lease_when(bytes, |free| self.order.verdict(index, bytes, free, lanes))
+    }
+
+    /// The fetcher comes to this file.
+    pub(crate) fn want(&self, index: usize) {
+        self.order.want(index);
+        self.look_again();
+    }
+
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// Whoever waits for room looks again.
+    pub(crate) fn look_again(&self) {
+        self.budget.look_again();
+        self.changed.notify_all();
+    }
+
     /// Does some work, during which so many bytes are due, in one of as many threads as are chosen.
     pub(crate) fn run(self: &Arc<Self>, choice: Choice, bytes: u64, work: Box<dyn FnOnce() + Send>) {
-        let mut lanes = lock(&self.lanes);
+        let (mut lanes, mut undone) = (lock(&self.lanes), None);
         if lanes.is_closed {
             return;
         }
@@ -145,11 +188,12 @@ impl Ahead {
             // Without a thread the fetcher comes to it itself, unless there are others.
             match lane {
                 Ok(thread) => lanes.threads.push(thread),
-                Err(_) if lanes.threads.is_empty() => drop(lanes.queue.pop_back()),
+                Err(_) if lanes.threads.is_empty() => undone = lanes.queue.pop_back(),
                 Err(_) => {}
             }
         }
         drop(lanes);
+        drop(undone);
         self.changed.notify_all();
     }
 
@@ -178,11 +222,16 @@ impl Ahead {
     }
 
     /// Waits until not too much is due any more and no file before this one waits, as what comes at a time comes slower:
-    /// then so many bytes are due until what is given back is dropped.
+    /// then so many bytes are due until what is given back is dropped. Of what may be due a half is kept for files before
+    /// this one that are still being opened.
     pub(crate) fn wait_until_due(self: &Arc<Self>, file_index: usize, bytes: u64) -> DueBytes {
         let mut lanes = lock(&self.lanes);
         lanes.waiting.insert(file_index);
-        while !lanes.is_closed && (!lanes.has_room(bytes) || lanes.waiting.first() != Some(&file_index)) {
+        let has_room = |lanes: &Lanes| {
+            let kept = if self.order.earlier_count(file_index) > 0 { lanes.bytes_max / 2 } else { 0 };
+            lanes.has_room(bytes.saturating_add(kept))
+        };
+        while !lanes.is_closed && (!has_room(&lanes) || lanes.waiting.first() != Some(&file_index)) {
             lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
         }
         lanes.waiting.remove(&file_index);
@@ -191,56 +240,56 @@ impl Ahead {
         DueBytes { ahead: Arc::clone(self), bytes }
     }
 
-    /// Asks for these ranges of a file, near ones together, as far as there is room, and notes what it asked for. What
-    /// was asked for already is not asked for again. Tells whether all is asked for now.
-    pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<Piece>>) -> bool {
+    /// Those of these ranges of a file that were not asked for yet, near ones together, in portions of a bounded size.
+    pub(crate) fn portions(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Portion> {
         let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
-        let choice = file.choice();
-        let plan = coalesce(&new, choice.gap_bytes, MAX_JOINED_BYTES);
-        let mut ranges = plan.ranges.as_slice();
-        while !ranges.is_empty() {
-            let mut bytes = 0;
-            let fits = |range: &&ByteRange| {
-                let is_first = bytes == 0;
-                bytes += buffer_bytes(range.length);
-                is_first || bytes <= MAX_JOINED_BYTES
-            };
-            let count = ranges.iter().take_while(fits).count();
-            let (some, rest) = ranges.split_at(count);
-            let Some(lease) = self.try_lease(some.iter().map(|range| buffer_bytes(range.length)).sum()) else {
-                return false;
-            };
-            asked.extend(self.ask_together(file, some, lease, choice));
-            ranges = rest;
+        let plan = coalesce(&new, file.choice().gap_bytes, MAX_JOINED_BYTES);
+        let mut portions: Vec<Portion> = Vec::new();
+        let mut room = 0;
+        for range in plan.ranges {
+            let bytes = buffer_bytes(range.length);
+            match portions.last_mut() {
+                Some(portion) if bytes <= room => portion.ranges.push(range),
+                _ => {
+                    portions.push(Portion { file: Arc::clone(file), ranges: vec![range] });
+                    room = MAX_JOINED_BYTES;
+                }
+            }
+            room = room.saturating_sub(bytes);
         }
         file.counters().add(Counter::GapBytes, plan.gap_bytes);
-        true
+        portions
     }
 
-    fn ask_together(
-        self: &Arc<Self>,
-        file: &Arc<File>,
-        ranges: &[ByteRange],
-        lease: Lease,
-        choice: Choice,
-    ) -> Vec<Arc<Piece>> {
+    /// Asks for these ranges of a file as far as there is room, and notes what it asked for.
+    pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<Piece>>) {
+        for portion in self.portions(file, wanted) {
+            let Some(lease) = self.try_lease(portion.leased_bytes()) else { return };
+            asked.extend(self.ask_for(portion, lease));
+        }
+    }
+
+    /// Asks for a portion, for which there is room.
+    pub(crate) fn ask_for(self: &Arc<Self>, portion: Portion, lease: Lease) -> Vec<Arc<Piece>> {
+        let Portion { file, ranges } = portion;
+        let choice = file.choice();
         let piece = |range: &ByteRange| {
             let (answer, answered) = (Mutex::default(), Condvar::new());
-            Arc::new(Piece { file: Arc::clone(file), range: *range, answer, answered })
+            Arc::new(Piece { file: Arc::clone(&file), range: *range, answer, answered })
         };
         let pieces: Vec<Arc<Piece>> = ranges.iter().map(piece).collect();
         {
             let mut known = lock(&self.pieces);
-            let of_file = known.entry(key_of(file)).or_default();
+            let of_file = known.entry(key_of(&file)).or_default();
             pieces.iter().for_each(|piece| drop(of_file.insert(piece.range.offset, Arc::clone(piece))));
         }
         let due = Due { pieces: pieces.clone(), lease };
         let bytes = ranges.iter().map(|range| range.length).sum();
-        let (own, from) = (Arc::clone(self), Arc::clone(file));
+        let own = Arc::clone(self);
         let read = move || {
             due.read();
             // More is known of the way now.
-            lock(&own.lanes).bytes_max = from.choice().bytes_in_flight;
+            lock(&own.lanes).bytes_max = file.choice().bytes_in_flight;
         };
         self.run(choice, bytes, Box::new(read));
         pieces
@@ -275,6 +324,7 @@ impl Ahead {
         let (threads, queue) = (std::mem::take(&mut lanes.threads), std::mem::take(&mut lanes.queue));
         drop(lanes);
         drop(queue);
+        self.budget.close();
         self.changed.notify_all();
         let deadline = Instant::now() + limits::CLOSE_PATIENCE;
         threads.into_iter().for_each(|thread| end_by(deadline, thread));

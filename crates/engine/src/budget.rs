@@ -38,6 +38,15 @@ pub(crate) enum Refusal {
     TooLarge,
 }
 
+/// What becomes of somebody who wants bytes of those that are free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Take,
+    /// Until others give back, or whoever decides looks again.
+    Wait,
+    Refuse,
+}
+
 impl Budget {
     pub(crate) fn new(bytes_max: u64, chunks_max: usize) -> Arc<Self> {
         let (scratch, state, changed) = (Arc::default(), Mutex::default(), Condvar::new());
@@ -80,6 +89,29 @@ impl Budget {
         }
         state.leased += bytes;
         Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
+    }
+
+    /// Leases bytes when `decide` says so of how many are free, which is asked again whenever that changes or somebody has
+    /// it look again; None if it refuses, or there never will be so many.
+    pub(crate) fn lease_when(self: &Arc<Self>, bytes: u64, mut decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
+        let mut state = self.lock();
+        while bytes <= self.bytes_max && !state.is_closed {
+            match decide(self.bytes_max.saturating_sub(state.leased.saturating_add(state.scratch))) {
+                Verdict::Take => {
+                    state.leased = state.leased.saturating_add(bytes);
+                    return Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 });
+                }
+                Verdict::Wait => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Verdict::Refuse => break,
+            }
+        }
+        None
+    }
+
+    /// Whoever waits looks again.
+    pub(crate) fn look_again(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
     }
 
     /// Sets scratch of `least` bytes aside, and up to `wish` or what it was before if so many are free: memory that is

@@ -10,7 +10,8 @@ use crossbeam_channel::Sender;
 
 use branchline_storage::{link_expected, link_to, AccessMode, Choice};
 
-use crate::ahead::{Ahead, Piece};
+use crate::ahead::Ahead;
+use crate::asking::{Asking, Upcoming};
 use crate::assemble::assemble;
 use crate::basket_source::Carried;
 use crate::budget::{Budget, Lease, Refusal};
@@ -21,7 +22,8 @@ use crate::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
 use crate::guard::{guarded, MISTAKE};
 use crate::limits;
 use crate::memory_plan::{too_large, too_many_entries, MemoryPlan};
-use crate::opening::{FileRoom, Opened, Opening, Prepared, Slot};
+use crate::opening::{Claim, FileRoom, Opened, Opening, Prepared, Slot};
+use crate::order::Turn;
 use crate::read_buffers::buffer_bytes;
 use crate::records::Records;
 use crate::slab::Pool;
@@ -78,13 +80,6 @@ pub(crate) struct ChunkLease {
     _file: Option<Arc<Lease>>,
 }
 
-/// A chunk that is still to come, and what was asked for of it.
-struct Upcoming {
-    entries: Range<u64>,
-    asked: Vec<Arc<Piece>>,
-    is_asked: bool,
-}
-
 impl Fetcher {
     pub(crate) fn run(self) {
         let mut slots: VecDeque<(usize, Arc<Slot>)> = VecDeque::new();
@@ -123,6 +118,7 @@ impl Fetcher {
         let (_, slot) = slots.front().filter(|(index, _)| *index == current)?;
         let slot = Arc::clone(slot);
         slots.pop_front();
+        self.ahead.want(current);
         watched(Doing::Opening { path: source.path().to_owned() }, || loop {
             // What the way is like may be known before the first file is open.
             match slot.take_within(limits::LOOK_AGAIN) {
@@ -158,9 +154,10 @@ impl Fetcher {
     /// Has a source opened ahead; `room` is kept for it if there was none before.
     fn start_opening(&self, index: usize, choice: Choice, room: Option<Lease>) -> Arc<Slot> {
         let (slot, filler) = Slot::new(room.is_some());
+        let claim = room.map_or_else(|| Claim::Turn(Turn::begin(&self.ahead, index)), Claim::Kept);
         let (source, opening, ahead) = (self.sources[index].clone(), self.opening.clone(), Arc::clone(&self.ahead));
         let open = move || {
-            let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead, index, Cell::new(room))).ok();
+            let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead, index, Cell::new(claim))).ok();
             if let Some(Opened { prepared: Ok(prepared), .. }) = &mut opened {
                 ask_first(prepared, &opening.options, &ahead);
             }
@@ -215,15 +212,11 @@ impl Fetcher {
         let Prepared { tree, file_lease, columns, mut plan, entries, asked } = opened.prepared?;
         tree.other_files().into_iter().for_each(|file| self.records.add_other_file(source_index, file));
         let mut carried = Carried::new(&self.budget, plan.carried_bytes);
-        let mut still_to_come = cut(&tree, &columns, entries, &plan, &self.opening.options);
-        let mut upcoming: VecDeque<Upcoming> = VecDeque::new();
-        if let Some(entries) = still_to_come.next() {
-            upcoming.push_back(Upcoming { entries, asked, is_asked: false });
-        }
-        loop {
-            self.ask_ahead(&tree, &columns, &mut upcoming, &mut still_to_come);
-            let Some(Upcoming { entries, asked, .. }) = upcoming.pop_front() else { break };
+        let chunks = cut(&tree, &columns, entries, &plan, &self.opening.options);
+        let asking = Asking::begin(&self.ahead, (&tree, &columns), chunks, asked, asks_ahead(&tree));
+        while let Some(Upcoming { entries, asked }) = asking.next() {
             if self.failed_source.load(Ordering::Acquire) == source_index {
+                self.ahead.forget(&asked);
                 break;
             }
             let chunk = Arc::new(Chunk::new(Arc::clone(&tree), source_index, entries, columns.clone(), &self.pool));
@@ -235,33 +228,7 @@ impl Fetcher {
                 Made::Stopped => return Ok(Err(Stopped)),
             }
         }
-        upcoming.iter().for_each(|one| self.ahead.forget(&one.asked));
         Ok(Ok(()))
-    }
-
-    /// Keeps so many chunks asked for as there is room, in their order; the first of them is the one that comes now.
-    fn ask_ahead(
-        &self,
-        tree: &Tree,
-        columns: &[usize],
-        upcoming: &mut VecDeque<Upcoming>,
-        still_to_come: &mut impl Iterator<Item = Range<u64>>,
-    ) {
-        let asks = asks_ahead(tree);
-        let mut position = 0;
-        loop {
-            if position == upcoming.len() {
-                let may_ask = asks && position < limits::CHUNKS_ASKED_MAX;
-                let Some(entries) = (position == 0 || may_ask).then(|| still_to_come.next()).flatten() else { return };
-                upcoming.push_back(Upcoming { entries, asked: Vec::new(), is_asked: false });
-            }
-            let Some(one) = upcoming.get_mut(position).filter(|_| asks) else { return };
-            one.is_asked = one.is_asked || ask(tree, columns, &one.entries, &self.ahead, &mut one.asked);
-            if !one.is_asked {
-                return;
-            }
-            position += 1;
-        }
     }
 
     /// Makes a chunk: its values get their room, it is announced, its baskets are fetched and handed out.
@@ -417,19 +384,14 @@ fn asks_ahead(tree: &Tree) -> bool {
     file.access().mode == AccessMode::Planned && file.choice().requests_in_flight > 0 && file.whole_bytes() == 0
 }
 
-/// Asks for what a chunk will need; tells whether all is asked for.
-fn ask(tree: &Tree, columns: &[usize], entries: &Range<u64>, ahead: &Arc<Ahead>, asked: &mut Vec<Arc<Piece>>) -> bool {
-    // Whatever is wrong is told when the chunk is made.
-    let Ok(by_file) = tree.upcoming(columns, entries) else { return true };
-    by_file.iter().all(|(file, ranges)| ahead.ask(file, ranges, asked))
-}
-
 /// Asks for the first chunk of a tree that was opened ahead.
 fn ask_first(prepared: &mut Prepared, options: &Options, ahead: &Arc<Ahead>) {
     let Prepared { tree, columns, plan, entries, asked, .. } = prepared;
     if asks_ahead(tree) {
         if let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next() {
-            ask(tree, columns, &entries, ahead, asked);
+            // Whatever is wrong is told when the chunk is made.
+            let by_file = tree.upcoming(columns, &entries).unwrap_or_default();
+            by_file.iter().for_each(|(file, ranges)| ahead.ask(file, ranges, asked));
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod about;
 mod ahead;
 mod anew;
+mod asking;
 mod assemble;
 mod basket_source;
 mod budget;
@@ -29,6 +30,7 @@ pub mod ntuple_write;
 pub mod object;
 mod open_tree;
 mod opening;
+mod order;
 pub mod output;
 mod page_decode;
 mod page_fetch;

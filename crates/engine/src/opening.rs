@@ -15,6 +15,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
 use crate::limits::{self, TAIL_BYTES};
 use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
+use crate::order::Turn;
 use crate::source::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
 
@@ -40,8 +41,20 @@ pub(crate) struct Opened {
 pub(crate) enum FileRoom<'a> {
     /// From the stream's budget: waited for.
     Waiting(&'a Arc<Budget>),
-    /// From what may be taken ahead: if there is, or with what was kept for it. Such files are read in their order.
-    Ahead(&'a Arc<Ahead>, usize, Cell<Option<Lease>>),
+    /// From what may be taken ahead, when it is this file's turn, or with what was kept for it. Such files are read in
+    /// their order.
+    Ahead(&'a Arc<Ahead>, usize, Cell<Claim>),
+}
+
+/// What a file that is opened ahead has before it is known what it takes.
+#[derive(Default)]
+pub(crate) enum Claim {
+    #[default]
+    Nothing,
+    /// Its turn among the others.
+    Turn(#[expect(dead_code, reason = "ends when it is dropped")] Turn),
+    /// What was kept for it.
+    Kept(Lease),
 }
 
 /// Why nothing was opened.
@@ -96,15 +109,23 @@ impl Opening {
         let mut due = None;
         let mut is_too_large = false;
         let mut extent = |name: &str, size: u64| {
+            let claim = match room {
+                FileRoom::Waiting(_) => Claim::Nothing,
+                FileRoom::Ahead(_, _, claim) => claim.take(),
+            };
             if let Some(tail) = self.tail_of(name, size) {
                 return Ok(Extent::Ends { tail, reads: self.reads_of(name, size) });
             }
             let leased = match room {
                 FileRoom::Waiting(budget) => budget.lease_file(size),
-                FileRoom::Ahead(ahead, _, kept) => {
-                    drop(kept.take());
-                    ahead.try_lease(size).ok_or(Refusal::TooLarge)
-                }
+                FileRoom::Ahead(ahead, index, _) => match claim {
+                    Claim::Kept(mut kept) if kept.bytes() >= size => Ok(kept.split(size)),
+                    claim => {
+                        let leased = ahead.lease_file(*index, size);
+                        drop(claim);
+                        leased.ok_or(Refusal::TooLarge)
+                    }
+                },
             };
             if let (Ok(_), FileRoom::Ahead(ahead, index, _)) = (&leased, room) {
                 due = Some(ahead.wait_until_due(*index, size));

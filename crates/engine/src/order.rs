@@ -1,0 +1,122 @@
+//! In which order files that are opened ahead take memory: that in which they are wanted, though they come to it in
+//! another. One that took it before an earlier file would keep it until after that one, which then had to wait.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::ahead::Ahead;
+use crate::budget::Verdict;
+
+#[derive(Debug, Default)]
+struct State {
+    /// The numbers of the files of which nobody knows yet what they take.
+    opening: BTreeSet<usize>,
+    /// The file that the fetcher waits for.
+    wanted: usize,
+    waiting_count: usize,
+}
+
+/// The files of a stream that are opened ahead.
+#[derive(Debug, Default)]
+pub(crate) struct Order(Mutex<State>);
+
+impl Order {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many files before this one may still want as much.
+    pub(crate) fn earlier_count(&self, index: usize) -> u64 {
+        self.lock().opening.range(..index).count() as u64
+    }
+
+    /// A file is about to be opened.
+    pub(super) fn begin(&self, index: usize) {
+        self.lock().opening.insert(index);
+    }
+
+    pub(super) fn end(&self, index: usize) {
+        self.lock().opening.remove(&index);
+    }
+
+    pub(super) fn want(&self, index: usize) {
+        self.lock().wanted = index;
+    }
+
+    pub(super) fn wait(self: &Arc<Self>) -> Waiting {
+        self.lock().waiting_count += 1;
+        Waiting(Arc::clone(self))
+    }
+
+    /// Whether a file takes so many bytes of those that are free. The one that the fetcher waits for is not to wait for
+    /// what those behind it have, and of `lanes` so many may wait that others can do what is due.
+    pub(super) fn verdict(&self, index: usize, bytes: u64, free: u64, lanes: usize) -> Verdict {
+        let state = self.lock();
+        let earlier = state.opening.range(..index).count() as u64;
+        if bytes.saturating_mul(earlier + 1) <= free {
+            Verdict::Take
+        } else if index <= state.wanted || state.waiting_count > lanes / 2 {
+            Verdict::Refuse
+        } else {
+            Verdict::Wait
+        }
+    }
+}
+
+/// Counted among those that wait.
+pub(super) struct Waiting(Arc<Order>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.waiting_count = state.waiting_count.saturating_sub(1);
+    }
+}
+
+/// The place of a file among those that are opened, until it is known what it takes.
+pub(crate) struct Turn {
+    ahead: Arc<Ahead>,
+    index: usize,
+}
+
+impl Turn {
+    pub(crate) fn begin(ahead: &Arc<Ahead>, index: usize) -> Self {
+        ahead.order().begin(index);
+        Self { ahead: Arc::clone(ahead), index }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.ahead.order().end(self.index);
+        self.ahead.look_again();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_leaves_room_for_those_before_it() {
+        let order = Arc::new(Order::default());
+        [3, 4, 5].into_iter().for_each(|index| order.begin(index));
+        assert_eq!(order.verdict(5, 10, 29, 8), Verdict::Wait);
+        assert_eq!(order.verdict(5, 10, 30, 8), Verdict::Take);
+        assert_eq!(order.verdict(3, 10, 10, 8), Verdict::Take);
+        order.end(3);
+        assert_eq!(order.verdict(5, 10, 20, 8), Verdict::Take);
+    }
+
+    #[test]
+    fn nobody_waits_for_those_behind_and_not_all_lanes_wait() {
+        let order = Arc::new(Order::default());
+        order.want(4);
+        assert_eq!(order.verdict(4, 10, 9, 8), Verdict::Refuse);
+        assert_eq!(order.verdict(5, 10, 9, 8), Verdict::Wait);
+        let waiting: Vec<Waiting> = (0..5).map(|_| order.wait()).collect();
+        assert_eq!(order.verdict(5, 10, 9, 8), Verdict::Refuse);
+        drop(waiting);
+        assert_eq!(order.verdict(5, 10, 9, 8), Verdict::Wait);
+    }
+}
