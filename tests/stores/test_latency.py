@@ -183,6 +183,53 @@ def test_metadata_of_a_far_file_that_do_not_lie_at_its_ends_take_one_more_round_
     assert round_trips(requests) == 3
 
 
+def test_more_is_asked_for_as_soon_as_there_is_room_though_nobody_takes_what_comes(tmp_path: Path) -> None:
+    entries = 250_000
+    with uproot.recreate(tmp_path / "large.root", compression=None) as file:
+        tree = file.mktree("events", {"x": "float64"})
+        for _ in range(6):
+            tree.extend({"x": np.random.default_rng(1).random(entries)})
+    asked_for_fourth = threading.Event()
+    waited: list[bool] = []
+
+    def second_waits_for_fourth(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> None:
+        time.sleep(0.03)  # a far server
+        if code in READS:
+            chunk = int.from_bytes(arguments[4:12], "big") // (8 * entries)
+            if chunk == 3:
+                asked_for_fourth.set()
+            if chunk == 1 and not waited:
+                waited.append(asked_for_fourth.wait(20))
+
+    content = (tmp_path / "large.root").read_bytes()
+    # What is read ahead has room for three chunks.
+    with (
+        xrootd_script(content, second_waits_for_fourth, flags=0) as (url, _, _),
+        ChunkStream([Source(url, "events")], ["x"], step_size="2.1 MB", memory_limit="64 MB", threads=1) as stream,
+    ):
+        assert [len(chunk) for chunk in stream] == [entries] * 6
+    assert waited == [True]
+
+
+def test_files_that_are_opened_sooner_leave_room_for_those_before_them(wide_file: bytes) -> None:
+    count = 12
+    opened: list[bytes] = []
+
+    def third_opens_last(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> None:
+        if code == OPEN:
+            # Others could have taken all there is until then.
+            time.sleep(0.3 if payload.endswith(b"/f2") else 0.03)
+            opened.append(payload)
+
+    with xrootd_script(wide_file, third_opens_last, flags=0) as (url, _, _):
+        sources = [Source(f"{url}{number}", "events") for number in range(count)]
+        with ChunkStream(sources, None, step_size="10 MB", memory_limit="70 MB", threads=2) as stream:
+            assert sum(len(chunk) for chunk in stream) == count * 4500
+    # It was not refused because those behind it had taken what there is, and opened again.
+    assert len([one for one in opened if one.endswith(b"/f2")]) == 1
+    assert len({*opened}) == count
+
+
 def test_files_for_which_there_was_no_room_ahead_are_opened_ahead_when_there_is(
     wide_file: bytes, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ struct Lanes {
     idle_count: usize,
     due_bytes: u64,
     bytes_max: u64,
+    threads_max: usize,
     /// The numbers of the files that wait until so much less is due that they may be read whole.
     waiting: BTreeSet<usize>,
     threads: Vec<JoinHandle<()>>,
@@ -153,7 +154,7 @@ impl Ahead {
 
     /// Room for a file that is read whole, in the order of the files; None if the fetcher is to read it by itself.
     pub(crate) fn lease_file(&self, index: usize, bytes: u64) -> Option<Lease> {
-        let lanes = lock(&self.lanes).threads.len();
+        let lanes = lock(&self.lanes).threads_max;
         let _waiting = self.order.wait();
         self.budget.lease_when(bytes, |free| self.order.verdict(index, bytes, free, lanes))
     }
@@ -180,7 +181,7 @@ impl Ahead {
         if lanes.is_closed {
             return;
         }
-        lanes.bytes_max = choice.bytes_in_flight;
+        (lanes.bytes_max, lanes.threads_max) = (choice.bytes_in_flight, choice.requests_in_flight);
         lanes.queue.push_back(Job { bytes, work });
         if lanes.idle_count < lanes.queue.len() && lanes.threads.len() < choice.requests_in_flight {
             let own = Arc::clone(self);

@@ -118,12 +118,15 @@ impl Fetcher {
         let (_, slot) = slots.front().filter(|(index, _)| *index == current)?;
         let slot = Arc::clone(slot);
         slots.pop_front();
-        self.ahead.want(current);
         watched(Doing::Opening { path: source.path().to_owned() }, || loop {
             // What the way is like may be known before the first file is open.
             match slot.take_within(limits::LOOK_AGAIN) {
                 Some(outcome) => return outcome,
-                None => self.open_ahead(current, next, slots),
+                None => {
+                    self.open_ahead(current, next, slots);
+                    // Files before it had time to give back what they took.
+                    self.ahead.want(current);
+                }
             }
         })
     }

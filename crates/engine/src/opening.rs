@@ -172,7 +172,9 @@ impl Opening {
         }
         let choice = Choice::of(access, far, 0);
         let bytes = choice.bytes_in_flight.min(self.shares.ahead).min(size);
-        choice.requests_in_flight.min(bytes.div_ceil(MAX_JOINED_BYTES) as usize)
+        // With the room in their buffers not more than that is asked for at a time.
+        let leased = bytes.saturating_add(bytes / 4);
+        choice.requests_in_flight.min(leased.div_ceil(MAX_JOINED_BYTES) as usize)
     }
 
     fn prepare(&self, tree: Arc<Tree>, file_lease: Option<Arc<Lease>>, source: &Source) -> Result<Prepared> {
