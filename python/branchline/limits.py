@@ -15,6 +15,9 @@ SUBJOBS_WANTED = 256
 SUBJOB_MIN_BYTES = 4 * MB
 # Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
 SUBJOB_MAX_BYTES = 256 * MB
+# So many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
+# continents, and few enough that no worker waits for another one at the end.
+SUBJOBS_TOGETHER_MAX = 16
 # Files so small that thousands make a sub-job would leave it with thousands of records to carry.
 SUBJOB_MAX_FILES = 256
 # Files at servers, whose size nobody knows before they are opened, come several to a sub-job, which opens the next

@@ -35,6 +35,13 @@ class Share:
     learn: bool = False
     step: int | str = 0
     stopped: frozenset[str] = field(default_factory=frozenset)
+    # With how many that follow, itself among them, a worker may read it as one.
+    together: int = 1
+
+    def goes_with(self, other: Share) -> bool:
+        """Whether one stream can read both."""
+        how = [(one.branches, one.step, one.learn, one.parts) for one in (self, other)]
+        return how[0] == how[1] and self.parts == 1 and not self.learn
 
     @property
     def label(self) -> str:

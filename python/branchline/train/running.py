@@ -121,8 +121,15 @@ class _Train:
         self._named = self._names_to_read()
         step = None if self._learns else first.step(self._named, self._step_size, self._memory_limit_bytes)
         self._looked_at = first.records()
-        self._supply = Supply(self.shares, self._named, step, wagons_count=len(self._wagons), stopped=self._faults)
         self.workers = min(self._workers_wanted or cpu_count(), max(1, len(self.shares)))
+        self._supply = Supply(
+            self.shares,
+            self._named,
+            step,
+            wagons_count=len(self._wagons),
+            workers_count=self.workers,
+            stopped=self._faults,
+        )
 
     def _names_to_read(self) -> tuple[str, ...]:
         """The branches that are named by the wagons that run, or for all of them."""

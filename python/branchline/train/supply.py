@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from branchline.jobs import WAIT, SubJob, Wait
+from branchline.limits import SUBJOB_MAX_BYTES, SUBJOBS_TOGETHER_MAX
 from branchline.train.plan import Share
 
 
@@ -22,6 +23,7 @@ class Supply:
         step: int | None,
         *,
         wagons_count: int,
+        workers_count: int = 1,
         stopped: Iterable[str] = (),
     ) -> None:
         self.shares = shares
@@ -29,6 +31,7 @@ class Supply:
         self.step = step
         self.stopped = set(stopped)
         self._wagons_count = wagons_count
+        self._workers_count = workers_count
         self._next = 0
         self._learning: int | None = None
 
@@ -49,8 +52,24 @@ class Supply:
             learn=learn,
             step=self.step or 1,
             stopped=frozenset(self.stopped),
+            together=1 if learn else self._together(index),
         )
         return SubJob(index, share.label, share)
+
+    def _together(self, index: int) -> int:
+        """How many shares from this one on a worker may take at a time: of what is left not more than half its part, so
+        that all workers have something to do to the end, and not more bytes than the largest share.
+        """
+        left_count = len(self.shares) - index
+        own_count = left_count if self._workers_count == 1 else left_count // (2 * self._workers_count)
+        count_max = min(own_count, SUBJOBS_TOGETHER_MAX)
+        count, size_bytes = 0, 0
+        for share in self.shares[index : index + count_max]:
+            size_bytes += sum(one.size_bytes or 0 for one in share.files)
+            if share.parts > 1 or size_bytes > SUBJOB_MAX_BYTES:
+                break
+            count += 1
+        return max(1, count)
 
     def learned(self, branches: Iterable[str], step: int) -> None:
         """The branches to read from now on, and the entries of a chunk."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError
-from branchline.jobs import READING, Context, Finished, Message, Note, SubJob, Wait
-from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S
+from branchline.jobs import READING, Context, Finished, Message, Note, SubJob
+from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S, SUBJOBS_TOGETHER_MAX
 from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.plan import Share, entry_range, open_tree, step_entries
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.train.together import StreamPart, is_last, parts_of
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk, ChunkStream, Source, Tree
 
@@ -48,9 +50,11 @@ class Opened:
     subjob: SubJob
     share: Share
     files: list[DataFile]
-    stream: ChunkStream | None = None
+    stream: ChunkStream | StreamPart | None = None
     tree: Tree | None = None
     failed: BranchlineError | None = None
+    #: The first of those that one stream reads.
+    leader: int = -1
 
 
 class Worker:
@@ -61,7 +65,9 @@ class Worker:
         self._context = context
         self._clock = PhaseClock("start", work.begin_s)
         self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access, context.at)
-        self._ahead: Opened | None = None
+        # Those that are being read already, and one that was drawn and is not.
+        self._ahead: deque[Opened] = deque()
+        self._drawn: SubJob | None = None
         # Wagons that failed here need not run in later sub-jobs, whose results come after the failure.
         self._failed: frozenset[str] = frozenset()
         self._consumer: dict[str, float] = {}
@@ -71,7 +77,7 @@ class Worker:
 
     def messages(self) -> Iterator[Message]:
         """Works until there are no more sub-jobs, or one of them could not be read, or it is told to stop."""
-        opened = self._draw()
+        opened = self._next()
         try:
             while opened is not None:
                 result = ShareResult(self._coupling.begin(opened.share.stopped | self._failed))
@@ -84,30 +90,66 @@ class Worker:
                 self._clock.switch("other")
                 if not self._goes_on:
                     break
-                opened, self._ahead = self._ahead or self._draw(), None
+                opened = self._next()
         finally:
-            if self._ahead is not None and self._ahead.stream is not None:
-                self._ahead.stream.close()
+            for one in self._ahead:
+                if one.stream is not None:
+                    one.stream.close()
         yield self._note(self._progress)
         yield self._note(self._times())
 
-    def _draw(self) -> Opened | None:
-        self._clock.switch("idle")
-        subjob = self._context.draw()
-        self._clock.switch("other")
-        return None if subjob is None else self._open(subjob)
+    def _next(self) -> Opened | None:
+        if not self._ahead:
+            self._clock.switch("idle")
+            subjob, self._drawn = self._drawn or self._context.draw(), None
+            self._clock.switch("other")
+            self._ahead.extend(() if subjob is None else self._open_with_others(subjob))
+        return self._ahead.popleft() if self._ahead else None
 
-    def _draw_ahead(self) -> None:
-        """Opens the next sub-job while the last chunk of this one is worked on."""
-        if self._ahead is None:
-            subjob = self._context.draw_ahead()
-            if subjob is not None and not isinstance(subjob, Wait):
-                self._ahead = self._open(subjob)
+    def _draw_ahead(self, opened: Opened) -> None:
+        """Opens the next sub-jobs while this one is worked on, unless enough of them are, or two streams."""
+        is_one_stream = all(one.leader == opened.leader for one in self._ahead)
+        if len(self._ahead) <= SUBJOBS_TOGETHER_MAX // 2 and is_one_stream:
+            subjob = self._draw_now()
+            self._ahead.extend(() if subjob is None else self._open_with_others(subjob))
+
+    def _draw_now(self) -> SubJob | None:
+        """The next sub-job, if it is known."""
+        drawn = self._drawn or self._context.draw_ahead()
+        self._drawn = None
+        return drawn if isinstance(drawn, SubJob) else None
+
+    def _open_with_others(self, subjob: SubJob) -> list[Opened]:
+        """Opens a sub-job; where its files are far away together with those that come next, as one stream."""
+        share: Share = subjob.payload
+        together = [subjob]
+        while len(together) < share.together and self._is_far(share):
+            drawn = self._draw_now()
+            if drawn is None:
+                break
+            if not share.goes_with(drawn.payload):
+                self._drawn = drawn
+                break
+            together.append(drawn)
+        if len(together) == 1:
+            return [self._open(subjob)]
+        self._context.at(f"opening {share.label}", READING)
+        all_opened = [Opened(one, one.payload, list(one.payload.files)) for one in together]
+        sources = [_source_of(file) for one in all_opened for file in one.files]
+        stream = self._stream(sources, share.branches, share.step)
+        parts = parts_of(stream, [_stops_of(one.files) for one in all_opened])
+        leader = subjob.index
+        return [replace(one, stream=part, leader=leader) for one, part in zip(all_opened, parts, strict=True)]
+
+    def _is_far(self, share: Share) -> bool:
+        """Whether files are asked for early, and this sub-job is not one of the last, which others may want."""
+        links = links_chosen(self._work.access) if share.together > 1 else []
+        return any(one["requests_in_flight"] for one in links)
 
     def _open(self, subjob: SubJob) -> Opened:
         share: Share = subjob.payload
         self._context.at(f"opening {share.label}", READING)
-        opened = Opened(subjob, share, list(share.files))
+        opened = Opened(subjob, share, list(share.files), leader=subjob.index)
         sources = [_source_of(one) for one in opened.files]
         if share.parts > 1:
             try:
@@ -174,20 +216,20 @@ class Worker:
             result.links = links_chosen(self._work.access)
 
     def _work_through(
-        self, opened: Opened, stream: ChunkStream, result: ShareResult, records: ShareRecords
+        self, opened: Opened, stream: ChunkStream | StreamPart, result: ShareResult, records: ShareRecords
     ) -> Iterator[Message]:
-        chunks, is_last = iter(stream), False
+        chunks, is_whole = iter(stream), False
         while True:
             if self._coupling.all_stopped(result.wagons):
-                result.is_whole = is_last
+                result.is_whole = is_whole
                 return
             begin_s = time.monotonic()
             chunk = self._pull(chunks, opened.share)
             if chunk is None:
                 return
-            is_last = _is_last(chunk, opened.files)
-            if is_last:
-                self._draw_ahead()
+            is_whole = is_last(chunk, _stops_of(opened.files))
+            if is_whole or self._is_far(opened.share):
+                self._draw_ahead(opened)
             file = opened.files[chunk.source_index]
             self._work_on_chunk(chunk, file, result, records, learning=False)
             records.chunk_done(chunk, begin_s)
@@ -271,7 +313,7 @@ class Worker:
         opened.stream = self._stream(sources, branches, step) if sources else None
         yield self._note(Learned(branches, step))
 
-    def _close(self, stream: ChunkStream, records: ShareRecords, *, skips: bool = True) -> None:
+    def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):
             stream.close()
             read = stream.records()
@@ -288,7 +330,7 @@ class Worker:
             size_bytes_done=self._progress.size_bytes_done + int(share * (file.size_bytes or 0)),
         )
 
-    def _progress_with(self, stream: ChunkStream) -> Progress:
+    def _progress_with(self, stream: ChunkStream | StreamPart) -> Progress:
         self._told_s = time.monotonic()
         return _with_bytes(self._progress, stream.records())
 
@@ -304,6 +346,10 @@ def _source_of(file: DataFile) -> Source:
     return Source(file.opens, file.tree, file.entry_start, file.entry_stop)
 
 
+def _stops_of(files: Sequence[DataFile]) -> list[int | None]:
+    return [one.entry_stop for one in files]
+
+
 def _with_bytes(progress: Progress, read: dict[str, Any]) -> Progress:
     files = read["files"]
     return replace(
@@ -311,10 +357,3 @@ def _with_bytes(progress: Progress, read: dict[str, Any]) -> Progress:
         bytes_read=progress.bytes_read + sum(one["bytes_read"] for one in files),
         plain_bytes=progress.plain_bytes + sum(one["plain_bytes"] for one in files),
     )
-
-
-def _is_last(chunk: Chunk, files: list[DataFile]) -> bool:
-    if chunk.source_index != len(files) - 1:
-        return False
-    stop = files[-1].entry_stop
-    return bool(chunk.entry_stop >= (chunk.tree_entries if stop is None else min(stop, chunk.tree_entries)))

@@ -46,6 +46,8 @@ class SkippedFile:
     path: str
     entries_lost: int | None
     error: str
+    #: Which of the sources of its stream it was.
+    source_index: int = 0
 
 
 class Chunk:
@@ -222,7 +224,7 @@ class ChunkStream:
         else:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
             lost = stop - chunk.entry_start
-        self.skipped.append(SkippedFile(shown(source.path), lost, error.reason))
+        self.skipped.append(SkippedFile(shown(source.path), lost, error.reason, source_index))
 
     def records(self) -> dict[str, Any]:
         """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""

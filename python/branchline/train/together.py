@@ -1,0 +1,105 @@
+"""Several sub-jobs that one stream reads, so that files far away are asked for early over the borders of sub-jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from branchline.tree import Chunk, ChunkStream, SkippedFile
+
+
+class _Shared:
+    """A stream, what of it belongs to a part that has not begun, and what the parts before have recorded."""
+
+    def __init__(self, stream: ChunkStream) -> None:
+        self.stream = stream
+        self.waiting: Chunk | None = None
+        self.told: dict[str, Any] = {"branches": [], "consumer": {}}
+
+    def pull(self) -> Chunk | None:
+        chunk, self.waiting = self.waiting, None
+        return next(self.stream, None) if chunk is None else chunk
+
+
+class StreamPart:
+    """The sources of one sub-job in a stream that goes on with those of others: its chunks, records and skipped files
+    are as those of a stream of its own. Parts are used in their order, each is closed before the next, and with the
+    last one the stream.
+    """
+
+    def __init__(self, shared: _Shared, first: int, stops: Sequence[int | None], *, is_last: bool) -> None:
+        self._shared = shared
+        self._first = first
+        self._stops = stops
+        self._is_last = is_last
+        self._is_over = False
+        self._read: dict[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        while not self._is_over:
+            chunk = self._shared.pull()
+            if chunk is None or chunk.source_index >= self._first + len(self._stops):
+                self._shared.waiting, self._is_over = chunk, True
+            elif chunk.source_index >= self._first:
+                chunk.source_index -= self._first
+                self._is_over = is_last(chunk, self._stops)
+                return chunk
+        raise StopIteration
+
+    @property
+    def skipped(self) -> list[SkippedFile]:
+        """Its files that were left out."""
+        return [one for one in self._shared.stream.skipped if self._holds(one.source_index)]
+
+    def records(self) -> dict[str, Any]:
+        """What was read of its files so far, and what it cost since the part before was closed."""
+        return self._without_told(self._shared.stream.records()) if self._read is None else self._read
+
+    def close(self) -> None:
+        """What is read from here on is another part's."""
+        if self._read is None:
+            if self._is_last:
+                self._shared.stream.close()
+            read = self._shared.stream.records()
+            self._read = self._without_told(read)
+            self._shared.told = read
+
+    def _holds(self, source_index: int) -> bool:
+        return 0 <= source_index - self._first < len(self._stops)
+
+    def _without_told(self, read: dict[str, Any]) -> dict[str, Any]:
+        told = self._shared.told
+        before = {one["name"]: one for one in told["branches"]}
+        branches = [_less(one, before.get(one["name"], {})) for one in read["branches"]]
+        return read | {
+            "files": [one for one in read["files"] if self._holds(one["source_index"])],
+            "branches": [one for one in branches if one["baskets"]],
+            "consumer": _less(read["consumer"], told["consumer"]),
+        }
+
+
+def parts_of(stream: ChunkStream, stops: Sequence[Sequence[int | None]]) -> list[StreamPart]:
+    """The parts of a stream: for each the entries at which its sources stop, None for their ends."""
+    shared = _Shared(stream)
+    firsts = [sum(len(one) for one in stops[:number]) for number in range(len(stops))]
+    return [StreamPart(shared, first, own, is_last=own is stops[-1]) for first, own in zip(firsts, stops, strict=True)]
+
+
+def is_last(chunk: Chunk, stops: Sequence[int | None]) -> bool:
+    """Whether nothing comes behind a chunk of sources that stop at these entries."""
+    if chunk.source_index != len(stops) - 1:
+        return False
+    stop = stops[-1]
+    return bool(chunk.entry_stop >= (chunk.tree_entries if stop is None else min(stop, chunk.tree_entries)))
+
+
+def _less(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a record without those that were in it before."""
+    return {name: value - before.get(name, 0) if _is_number(value) else value for name, value in now.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
