@@ -15,6 +15,7 @@ from tests.stores.conftest import Served
 from tests.stores.scripted_xrootd import OPEN, PGREAD, READ, READV, xrootd_script
 from tests.stores.servers import wait_for
 
+import branchline
 from branchline._core import Proxy, Store
 from branchline.layout import merge
 from branchline.tracing import read_trace
@@ -249,3 +250,41 @@ def test_files_for_which_there_was_no_room_ahead_are_opened_ahead_when_there_is(
     assert max(of_threads.values()) <= count // 2
     # Each was refused once at most.
     assert script.requests.count(OPEN) <= 2 * count
+
+
+class Watching:
+    """From its second file on notes how many are open by then, or soon."""
+
+    name = "watching"
+    branches = ("b7",)
+
+    def __init__(self, opened: list[bytes]) -> None:
+        self._opened = opened
+        self.seen: list[int] = []
+
+    def process(self, events: Any) -> int:
+        if self.seen:
+            wait_for(self._opened_to_read, FILES)
+        self.seen.append(len(self._opened_to_read()))
+        return len(events)
+
+    def _opened_to_read(self) -> list[bytes]:
+        """Each is opened once before, to ask for its size."""
+        return [name for name, count in Counter(self._opened).items() if count > 1]
+
+
+def test_a_train_opens_files_early_over_the_borders_of_its_sub_jobs(wide_file: bytes, tmp_path: Path) -> None:
+    opened: list[bytes] = []
+
+    def slow(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> None:
+        if code == OPEN:
+            opened.append(payload)
+        time.sleep(0.01)
+
+    wagon = Watching(opened)
+    with xrootd_script(wide_file, slow, flags=0) as (url, _, _):
+        files = [f"{url}{number}:events" for number in range(FILES)]
+        result = branchline.run([wagon], files, tmp_path / "out", workers=1)
+    assert result.outputs["watching"] == FILES * 4500
+    assert result.job["subjobs"] == FILES
+    assert wagon.seen[1] == FILES
