@@ -75,6 +75,8 @@ pub struct MergeOptions {
     pub rewriting: Option<Rewriting>,
     /// Which entries of each input are kept, by its path, when they come to new baskets; all if it is empty.
     pub selections: HashMap<String, Arc<Selection>>,
+    /// The tree whose entries these are; all others are kept whole. Of any tree, if it is not given.
+    pub selected: Option<String>,
     /// Several outputs are made, none larger than this unless a single input is.
     pub size_bytes_max: Option<u64>,
     /// Whether inputs that cannot be merged are left out.
@@ -100,9 +102,9 @@ impl MergeOptions {
         limits::COPIED_AT_ONCE_BYTES.min(self.memory_bytes / limits::BUNDLE_MEMORY_SHARE)
     }
 
-    /// Which entries of an input are kept; all if none.
-    fn selection_of(&self, path: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
-        if self.selections.is_empty() {
+    /// Which entries of a tree of an input are kept; all if none.
+    fn selection_of(&self, path: &str, tree: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
+        if self.selections.is_empty() || self.selected.as_ref().is_some_and(|selected| selected != tree) {
             return Ok(None);
         }
         let found = self.selections.get(path).filter(|found| found.entries_count() == entries_count);

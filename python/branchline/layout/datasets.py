@@ -96,8 +96,11 @@ class DatasetLayout:
                 "opening them takes longer than reading them; merged they are "
                 f"{counted(into, 'file')} of {size(together / into)}."
             )
-        if len(self.codecs) > 1:
-            parts = ", ".join(f"{name} in {counted(number, 'file')}" for name, number in self.codecs.items())
+        # A basket that does not become smaller is stored as it is, with any codec.
+        used = Counter(tuple(sorted({*one.codecs} - {"none"})) or tuple(one.codecs) for one in self.files if one.codecs)
+        if len(used) > 1:
+            kinds = ((" and ".join(names), number) for names, number in used.most_common())
+            parts = ", ".join(f"{names} in {counted(number, 'file')}" for names, number in kinds)
             yield f"Codecs differ ({parts}): some parts of a job take longer than others for no reason of theirs."
         slow = [name for name in self.codecs if name in SLOW_CODECS]
         if slow:

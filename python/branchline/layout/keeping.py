@@ -61,11 +61,12 @@ def skim(
     access: Access | None = None,
     **options: Any,
 ) -> MergeResult:
-    """Merges one tree of files, with those of its entries for which an expression holds.
+    """Merges files as `merge` does, with those entries of a tree for which an expression holds.
 
     ``where`` is an expression with one value for each entry, as ``arrays`` takes them, or a function that gets events
-    and gives one value for each. Entries come to new baskets; ``options`` are those of `merge`. Nothing but the tree
-    is in the output. Raises what `merge` raises, and `ExpressionError` for an expression that does not fit.
+    and gives one value for each. Entries come to new baskets; ``options`` are those of `merge`. The tree is the only
+    one of the files, whose other objects are merged too, or the one that is named, and then nothing else. Raises what
+    `merge` raises, and `ExpressionError` for an expression that does not fit.
     """
     check_root_name(output)
     selections = {}
@@ -76,7 +77,7 @@ def skim(
             path = found.path
             bits = np.packbits(_mask(found, where))
             selections[one.path] = (bits.tobytes(), found.num_entries)
-    return merge(inputs, output, tree=path, access=access, kept=Kept(entries=selections), **options)
+    return merge(inputs, output, tree=tree, access=access, kept=Kept(entries=selections, selected=path), **options)
 
 
 def _opened(file: DataFile, access: Access | None) -> File:

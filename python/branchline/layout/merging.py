@@ -15,6 +15,7 @@ from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.layout.targets import ENTRIES_END, check_root_name
 from branchline.limits import parse_bytes
 from branchline.locations import shown
+from branchline.report.quantities import size
 
 #: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
 Order = Literal["offset", "branch", "entry"]
@@ -35,12 +36,13 @@ class MergeProgress:
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of trees: by the path of a tree its branches, with those that they need; by the path of a file its
-    entries, as one bit for each and their number. What is not named is kept whole.
+    """What is kept of trees: by the path of a tree its branches, with those that they need; by the path of a file the
+    entries of its tree ``selected``, as one bit for each and their number. What is not named is kept whole.
     """
 
     branches: Mapping[str, Collection[str]] = field(default_factory=dict)
     entries: Mapping[str, tuple[bytes, int]] = field(default_factory=dict)
+    selected: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def merge(
         "cluster_events": cluster_events,
         "cluster_bytes": None if cluster_bytes is None else parse_bytes(cluster_bytes),
         "selections": dict(kept.entries),
+        "selected": kept.selected,
         "branches": {path: set(names) for path, names in kept.branches.items()},
         "replace": force,
         "max_size": None if max_size is None else parse_bytes(max_size),
@@ -157,6 +160,9 @@ def run_merge(wanted: dict[str, Any], progress: Callable[[MergeProgress], None] 
     left_out, notes = tuple(made.pop("left_out")), tuple(made.pop("notes"))
     if wanted["verify"]:
         notes += ("verified: what was written was read again and is the same",)
+    if wanted["max_size"] is not None:
+        larger = [path for path in outputs if os.path.getsize(path) > wanted["max_size"]]
+        notes += tuple(f"{path} is larger than {size(wanted['max_size'])}: one input is not divided" for path in larger)
     return MergeResult(path=wanted["output"], paths=outputs, skipped=skipped, left_out=left_out, notes=notes, **made)
 
 

@@ -99,6 +99,19 @@ def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: P
         assert expected in sentences
 
 
+def test_baskets_that_do_not_become_smaller_are_no_other_codec(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for number in range(2):
+        with uproot.recreate(tmp_path / f"{number}.root", compression=uproot.ZLIB(1)) as file:
+            file.mktree("events", {"random": np.uint64, "same": np.int64})
+            file["events"].extend(
+                {"random": rng.integers(2**63, size=999, dtype=np.uint64), "same": np.zeros(999, int)}
+            )
+    layout = inspect_dataset([str(tmp_path / "*.root")], "events")
+    assert {tuple(sorted(one.codecs)) for one in layout.files} == {("none", "zlib")}
+    assert "odecs differ" not in " ".join(layout.advice())
+
+
 def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
     path = write(tmp_path / "f.root", [100, 100])
     picture = tmp_path / "f.svg"

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from branchline.cli.app import app
 from branchline.errors import BadFileError, DatasetError, StorageError, UnsupportedBranchError
-from branchline.layout import MergeProgress, merge, verify
+from branchline.layout import MergeProgress, merge, skim, verify
 
 
 def write(path: Path, **columns: np.ndarray) -> str:
@@ -126,6 +126,27 @@ def test_a_largest_size_makes_several_files_that_hold_all(tmp_path: Path) -> Non
     with pytest.raises(StorageError, match=r"all_1\.root.*already"):
         merge(inputs, tmp_path / "all.root", max_size=80_000)
     assert not (tmp_path / "all.root").exists()
+
+
+def test_outputs_that_one_input_makes_larger_than_the_largest_are_told(tmp_path: Path) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.random.default_rng(number).random(4000)) for number in range(2)]
+    made = merge(inputs, tmp_path / "all.root", max_size=10_000)
+    assert len(made.notes) == len(made.paths) == 2
+    assert [note.split(": ")[0] for note in made.notes] == [f"{path} is larger than 10.0 kB" for path in made.paths]
+
+
+def test_a_skim_keeps_what_is_beside_its_only_tree(tmp_path: Path) -> None:
+    inputs = [write(tmp_path / f"{number}.root", x=np.arange(10)) for number in range(2)]
+    for path in inputs:
+        with uproot.update(path) as file:
+            file["folder/sums"] = np.histogram([1, 2], bins=3, range=(0, 3))
+    made = skim(inputs, tmp_path / "all.root", where="x > 7", verify=True)
+    assert made.entries == 4
+    with uproot.open(tmp_path / "all.root") as file:
+        assert file["events/x"].array().tolist() == [8, 9, 8, 9]
+        assert file["folder/sums"].values().tolist() == [0, 2, 2]
+    skim(inputs, tmp_path / "tree.root", where="x > 7", tree="events")
+    assert uproot.open(tmp_path / "tree.root").keys() == ["events;1"]
 
 
 def test_a_damaged_basket_ends_the_merge(tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ fn digest_of(options: &MergeOptions) -> u128 {
     let mut kept: Vec<(&String, u128)> =
         options.selections.iter().map(|(path, selection)| (path, selection.digest())).collect();
     kept.sort();
-    let slow = (rewriting, memory_bytes, kept);
+    let slow = (rewriting, memory_bytes, kept, &options.selected);
     let all = (version, tree, order, codec, size_bytes_max, skips_bad_files, branches, bundle_bytes, slow);
     xxh3_128(format!("{all:?}").as_bytes())
 }

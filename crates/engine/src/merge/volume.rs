@@ -286,7 +286,7 @@ impl Volume {
     ) -> Result<()> {
         let file = &*input.file;
         let MergeOptions { rewriting, codec, .. } = copier.options;
-        let selection = copier.options.selection_of(file.path(), tree.tree.entries_count)?;
+        let selection = copier.options.selection_of(file.path(), &item.path, tree.tree.entries_count)?;
         let (auto_flush, tree_of) = (tree.facts.auto_flush, &tree.tree);
         let rewritten = Rewritten { file, tree: tree_of, auto_flush, process_ids_before, selection };
         let rewriter = match self.rewriters.remove(&item.path) {
@@ -336,7 +336,7 @@ impl Volume {
             _ => None,
         };
         let MergeOptions { order, rewriting, .. } = *copier.options;
-        let selection = copier.options.selection_of(file, ntuple.entries_count())?;
+        let selection = copier.options.selection_of(file, path, ntuple.entries_count())?;
         let there = copier.there.as_mut().map(|there| there.next().unwrap_or_default());
         let layout = rewriting.map(|rewriting| ntuple.layout(rewriting, self.codec));
         let how =
