@@ -55,20 +55,25 @@ class FileLayout:
     disk_pages: DiskPages
 
     @property
+    def _own(self) -> list[BranchLayout]:
+        """All branches but the fields of an RNTuple that show pages of others (projected fields)."""
+        return [one for one in self.branches if not self.is_ntuple or one.bytes_per_basket.most or not one.baskets]
+
+    @property
     def compressed_bytes(self) -> int:
         """Bytes of all branches in the file."""
-        return sum(branch.compressed_bytes for branch in self.branches)
+        return sum(branch.compressed_bytes for branch in self._own)
 
     @property
     def plain_bytes(self) -> int:
         """Bytes of all branches after decompression."""
-        return sum(branch.plain_bytes for branch in self.branches)
+        return sum(branch.plain_bytes for branch in self._own)
 
     @property
     def codecs(self) -> dict[str, int]:
         """Bytes in the file by the codec that its branches were written with."""
         found: dict[str, int] = {}
-        for branch in self.branches:
+        for branch in self._own:
             found[branch.codec] = found.get(branch.codec, 0) + branch.compressed_bytes
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 

@@ -44,6 +44,11 @@ class Kept:
     entries: Mapping[str, tuple[bytes, int]] = field(default_factory=dict)
     selected: str | None = None
 
+    def wanted(self) -> dict[str, Any]:
+        """It as the compiled module wants it."""
+        branches = {path: set(names) for path, names in self.branches.items()}
+        return {"selections": dict(self.entries), "selected": self.selected, "branches": branches}
+
 
 @dataclass(frozen=True)
 class SkippedFile:
@@ -132,9 +137,7 @@ def merge(
         "basket_size": None if basket_size is None else parse_bytes(basket_size),
         "cluster_events": cluster_events,
         "cluster_bytes": None if cluster_bytes is None else parse_bytes(cluster_bytes),
-        "selections": dict(kept.entries),
-        "selected": kept.selected,
-        "branches": {path: set(names) for path, names in kept.branches.items()},
+        **kept.wanted(),
         "replace": force,
         "max_size": None if max_size is None else parse_bytes(max_size),
         "skip_bad_files": skip_bad_files,

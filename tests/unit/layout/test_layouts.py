@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import branchline
 from branchline.cli.app import app
-from branchline.layout import inspect_dataset, inspect_file
+from branchline.layout import convert, inspect_dataset, inspect_file
 from branchline.layout.advice import advice
 from branchline.layout.drawing import draw
 
@@ -69,6 +69,19 @@ def test_a_few_branches_have_gaps_between_them(tmp_path: Path) -> None:
     assert every.clusters.entries.least == every.clusters.entries.most == 10_000
     with pytest.raises(branchline.NoSuchKeyError, match="like 'c"):
         inspect_file(f"{path}:events", ["c*"])
+
+
+def test_pages_that_several_fields_show_count_once(tmp_path: Path) -> None:
+    values = {name: ak.Array([[1.5, 2.5]] * 999) for name in ("pt", "eta")}
+    with uproot.recreate(tmp_path / "tree.root") as file:
+        types = {name: array.type for name, array in values.items()}
+        file.mktree("events", types, counter_name=lambda counted: "n")
+        file["events"].extend(values | {"n": np.full(999, 2)})
+    convert([str(tmp_path / "tree.root")], tmp_path / "fields.root", codec="none")
+    layout = inspect_file(f"{tmp_path / 'fields.root'}:events")
+    assert {"pt", "eta", "_collection0"} <= {branch.path for branch in layout.branches}
+    assert 999 * 4 * 8 < layout.compressed_bytes < layout.size_bytes
+    assert layout.codecs == {"none": layout.compressed_bytes}
 
 
 def test_small_baskets_and_slow_codecs_are_told(tmp_path: Path) -> None:
