@@ -8,8 +8,10 @@ import os
 import shutil
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from branchline.tracing.journals import ABOUT, read_journals
 
 #: Where processes look for the folder to which they tell their requests.
 VARIABLE = "BRANCHLINE_TRACE"
+#: How often a folder is asked for that goes away each time, since jobs end one after another.
+CLAIMS_MAX = 20
 
 
 @contextmanager
@@ -55,47 +59,89 @@ def recording(path: Path, command: str) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, about: str) -> Iterator[Path]:
-    """A new folder that nobody else records into or recovers meanwhile. What a killed job left there goes.
+    """A folder without journals that nobody else records into or recovers meanwhile. What a killed job left there goes.
 
     Raises OptionError if another job records there, or the folder is no such folder, StorageError if there is no room.
     """
     folder = path.with_name(path.name + UNFINISHED)
-    if folder.exists():
-        with _not_in_use(folder):
-            shutil.rmtree(folder)
-    try:
-        with failed_writing(path):
-            folder.mkdir(parents=True)
-            file = (folder / ABOUT).open("xb", buffering=0)
-        with file:
+    if folder.is_file():
+        raise _foreign(folder)
+    with failed_writing(path):
+        file = _claimed(folder, makes=True)
+    with file:
+        try:
             with failed_writing(path):
-                _lock(file.fileno(), folder)
+                for left in folder.glob("*.journal"):
+                    left.unlink()
+                file.truncate(0)
                 file.write(about.encode())
             yield folder
-    finally:
-        # Of what was told something can be recovered, if it could not be written as a trace.
-        if folder.is_dir() and not any(folder.glob("*.journal")):
-            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            # Of what was told something can be recovered, if it could not be written as a trace.
+            if _is_at(file, folder) and not any(folder.glob("*.journal")):
+                _remove(folder)
 
 
-@contextmanager
-def _not_in_use(folder: Path) -> Iterator[None]:
-    """Holds what a killed job left. Raises OptionError if the job still runs."""
-    if not (folder / ABOUT).is_file():
-        raise OptionError(f"{folder} is not what a trace left", hint="remove it, or name another file for the trace")
-    with (folder / ABOUT).open("rb") as file:
-        _lock(file.fileno(), folder)
-        yield
+def _claimed(folder: Path, *, makes: bool) -> FileIO:
+    """The file that says of what job a folder is, locked until it is closed; ``makes`` it where there is none.
+
+    Raises OptionError if a job that runs has it, or the folder is of somebody else.
+    """
+    in_use = OptionError(
+        f"a job that still runs records its requests in {folder}",
+        hint="wait until it has ended, or name another file for the trace",
+    )
+    why = in_use
+    # Between any two of these steps another job may end, and take its folder away: then all is tried anew.
+    for _ in range(CLAIMS_MAX):
+        try:
+            if makes:
+                folder.mkdir(parents=True, exist_ok=True)
+            inside = {path.name for path in folder.iterdir()}
+            if ABOUT not in inside and (inside or not makes):
+                why = _foreign(folder)
+                continue
+            file = FileIO(folder / ABOUT, "a" if makes else "r")
+        except (FileNotFoundError, FileExistsError):
+            continue
+        is_free, why = _is_free(file), in_use
+        is_at = _is_at(file, folder)
+        if is_free and is_at:
+            return file
+        file.close()
+        if is_at:
+            break
+    raise why
 
 
-def _lock(file: int, folder: Path) -> None:
+def _foreign(folder: Path) -> OptionError:
+    return OptionError(f"{folder} is not what a trace left", hint="remove it, or name another file for the trace")
+
+
+def _is_free(file: FileIO) -> bool:
+    """Locks a file. False if another has done so."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        hint = "wait until it has ended, or name another file for the trace"
-        raise OptionError(f"a job that still runs records its requests in {folder}", hint=hint) from None
+        return False
     except OSError:
         pass  # Not all file systems can hold a file; then nobody can tell.
+    return True
+
+
+def _is_at(file: FileIO, folder: Path) -> bool:
+    """Whether a file is still the one that says of what job the folder is."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), (folder / ABOUT).stat())
+    except OSError:
+        return False
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder that we hold; at once for all others, who may make it anew before it is empty."""
+    going = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    folder.rename(going)
+    shutil.rmtree(going, ignore_errors=True)
 
 
 def recover(path: Path) -> Trace:
@@ -104,7 +150,7 @@ def recover(path: Path) -> Trace:
     if not folder.is_dir():
         raise MissingFileError(f"nothing was left of a trace {path}", path=str(path))
     check_replaceable(path)
-    with _not_in_use(folder):
+    with _claimed(folder, makes=False):
         return _finish(folder, path, {"notes": ["The job did not end: its last moments may be missing."]})
 
 
@@ -112,5 +158,5 @@ def _finish(folder: Path, path: Path, more: dict[str, Any]) -> Trace:
     found = read_journals(folder)
     trace = Trace(found.rows, {**found.about, **more})
     trace.write(path)
-    shutil.rmtree(folder)
+    _remove(folder)
     return trace

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,30 @@ def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="a job that still runs"):
             recover(trace)
     assert read_trace(trace).about["command"] == "the first"
+
+
+def test_of_jobs_that_begin_one_trace_together_one_records_and_the_others_are_told(tmp_path: Path) -> None:
+    # As many threads, which hold folders as processes do; whoever comes late may follow one that has ended.
+    jobs, rounds, together = 6, 40, threading.Barrier(6, timeout=60)
+
+    def job(number: int) -> list[str]:
+        told = []
+        for _ in range(rounds):
+            together.wait()
+            try:
+                with recordings._held(tmp_path / "t.parquet", str(number)) as folder:
+                    (folder / "1.journal").touch()
+                    told.append("recorded" if (folder / recordings.ABOUT).read_text() == str(number) else "shared")
+                    recordings._remove(folder)
+            except (BranchlineError, OSError) as error:
+                told.append(str(error))
+        return told
+
+    with ThreadPoolExecutor(jobs) as pool:
+        told = [one for all_of_one in pool.map(job, range(jobs)) for one in all_of_one]
+    assert told.count("recorded") >= rounds
+    assert all(one == "recorded" or "a job that still runs" in one for one in told), set(told)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
