@@ -207,6 +207,23 @@ def test_ctrl_c_ends_the_program_and_keeps_its_reads(esd: Path, tmp_path: Path) 
     assert totals_of(tmp_path / "t.parquet")["totals"]["read_bytes"] == 123
 
 
+def test_what_strace_had_no_room_for_is_said_to_be_missing(esd: Path, tmp_path: Path) -> None:
+    # 64 KiB of each file, as on a disk that is full then; strace ends of it, or goes on without what it could not write.
+    limited = 'trap "" XFSZ; ulimit -f 64; exec "$@"'
+    line = [sys.executable, "-m", "branchline", "trace", "run", "-o", str(tmp_path / "t.parquet"), "--"]
+    reads = ["dd", "status=none", f"if={esd}", "of=/dev/null", "bs=1000", "count=2000"]
+    ended = subprocess.run(
+        ["bash", "-c", limited, "bash", *line, *reads], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert ended.returncode in (0, 128 + signal.SIGXFSZ), ended.stderr[-2000:]
+    totals = totals_of(tmp_path / "t.parquet")["totals"]
+    assert 0 < totals["read_calls"] < 1000
+    assert "The last calls of 1 thread are missing" in ended.stderr
+    whole = followed(tmp_path / "t.parquet", *reads)
+    assert totals_of(tmp_path / "t.parquet")["totals"]["read_calls"] == 2000
+    assert "missing" not in " ".join(whole.notes)
+
+
 def test_what_cannot_be_followed_is_said(tmp_path: Path, esd: Path) -> None:
     program = "import mmap, sys; f = open(sys.argv[1], 'rb'); mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)[5000]"
     found = followed(tmp_path / "t.parquet", sys.executable, "-c", program, str(esd))

@@ -22,7 +22,7 @@ from branchline.tracing.descriptors import Followed, Follower, Read
 from branchline.tracing.file_map import is_root_file, map_file
 from branchline.tracing.form import REQUEST, Trace
 from branchline.tracing.mapping import with_parts
-from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls
+from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
 
 _PREFIX = "calls"
 #: Servers that a note names.
@@ -54,7 +54,8 @@ def follow(command: Sequence[str], *, seccomp: bool = True) -> Trace:
                 hint="following a program needs the right to trace it (ptrace), which containers may withhold",
             )
         followed = Follower(_is_of_interest).follow(read_calls(Path(folder), _PREFIX))
-    return _as_trace(followed, command, started, ended, code)
+        notes = _cut(threads_cut(Path(folder), _PREFIX), Path(folder))
+    return _as_trace(followed, command, started, ended, code, notes)
 
 
 def _strace() -> str:
@@ -94,7 +95,9 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: int, code: int) -> Trace:
+def _as_trace(
+    followed: Followed, command: Sequence[str], started: int, ended: int, code: int, notes: Sequence[str]
+) -> Trace:
     reads = followed.reads
     kept = {read.path for read in reads}
     about: dict[str, Any] = {
@@ -106,7 +109,7 @@ def _as_trace(followed: Followed, command: Sequence[str], started: int, ended: i
         "exit_code": code,
         "notes": [
             _readable(note)
-            for note in [*_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)]
+            for note in [*notes, *_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)]
         ],
     }
     store = f"local:{socket.gethostname()}"
@@ -178,6 +181,16 @@ def _notes(followed: Followed, reads: list[Read]) -> list[str]:
             f"programs that were followed."
         )
     return notes
+
+
+def _cut(threads: int, folder: Path) -> list[str]:
+    """What strace saw and could not write down."""
+    if not threads:
+        return []
+    return [
+        f"The last calls of {counted(threads, 'thread')} are missing: strace was ended, or found no room for what it "
+        f"saw in {folder.parent}, for which TMPDIR names another folder."
+    ]
 
 
 def _changed(paths: Sequence[str], started: int) -> list[str]:

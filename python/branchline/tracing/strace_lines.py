@@ -17,9 +17,10 @@ CALLS = (
     "?execveat", "?io_uring_setup", "sendfile", "?copy_file_range", "splice", "write",
     "connect", "?recv", "recvfrom", "recvmsg",
 )  # fmt: skip
-#: What strace is told beside the calls: a file for each thread, where descriptors lead, no data, times in nanoseconds.
+#: What strace is told beside the calls: a file for each thread, which ends with how the thread did, where descriptors
+#: lead, no data, times in nanoseconds.
 OPTIONS = (
-    "-ff", "-qq", "-y", "-s", "0", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns",
+    "-ff", "-q", "-y", "-s", "0", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns",
     "--signal=none",
 )  # fmt: skip
 
@@ -32,6 +33,7 @@ _CALL = re.compile(r"(\d+)\.(\d{9}) (\w+)\((.*)\) += (.+)$", re.DOTALL)
 _SPENT = re.compile(r"^(.*?)(?: <(\d+)\.(\d{9})>)?$")
 _DESCRIPTOR = re.compile(r"^(-?\d+)(?:<(.*)>(\(deleted\))?)?$", re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{2}|.)")
+_END = b" +++\n"
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 
 
@@ -65,6 +67,16 @@ def read_calls(folder: Path, prefix: str) -> Iterator[Call]:
     # A process may not open as many files as a program has threads: the smallest are held whole.
     whole = [iter(list(_calls_of(path))) for path in paths[: max(few, 0)]]
     return heapq.merge(*whole, *map(_calls_of, paths[max(few, 0) :]), key=moment)
+
+
+def threads_cut(folder: Path, prefix: str) -> int:
+    """Threads of which not all calls are there: strace ends the file of each with a line on how the thread ended."""
+    cut = 0
+    for path in folder.glob(f"{prefix}.*"):
+        with path.open("rb") as lines:
+            lines.seek(max(path.stat().st_size - len(_END), 0))
+            cut += lines.read() != _END
+    return cut
 
 
 def moment(call: Call) -> tuple[int, int]:
