@@ -208,7 +208,7 @@ def test_ctrl_c_ends_the_program_and_keeps_its_reads(esd: Path, tmp_path: Path) 
 
 
 def test_what_strace_had_no_room_for_is_said_to_be_missing(esd: Path, tmp_path: Path) -> None:
-    # 64 KiB of each file, as on a disk that is full then; strace ends of it, or goes on without what it could not write.
+    # 64 KiB of each file, as on a disk that is full then; strace ends, or goes on without what it cannot write.
     limited = 'trap "" XFSZ; ulimit -f 64; exec "$@"'
     line = [sys.executable, "-m", "branchline", "trace", "run", "-o", str(tmp_path / "t.parquet"), "--"]
     reads = ["dd", "status=none", f"if={esd}", "of=/dev/null", "bs=1000", "count=2000"]

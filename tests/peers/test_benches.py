@@ -17,7 +17,7 @@ from benches.rounds import Case, Sample
 from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
 
-from branchline.tracing.descriptors import Read
+from branchline.tracing.reads import Read
 
 
 def run_benches(folder: Path, *benches: str) -> Path:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from branchline.tracing.reads import Read, Reads
 from branchline.tracing.strace_lines import OPENS, Call, descriptor, flags
 
 _READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
@@ -36,23 +37,6 @@ class OpenFile:
     position: int | None
 
 
-@dataclass(frozen=True)
-class Read:
-    """A call that read from a file, or mapped it into memory. ``offset`` is None where it is not known."""
-
-    thread: int
-    process: int
-    name: str
-    path: str
-    descriptor: int
-    offset: int | None
-    size_bytes: int
-    got_bytes: int
-    begin_ns: int
-    end_ns: int
-    error: str | None
-
-
 @dataclass
 class _Table:
     """The descriptors of a process, and those that close when it starts another program."""
@@ -68,7 +52,7 @@ class _Table:
 class Followed:
     """What was found: the reads, the programs that processes ran, and what could not be followed."""
 
-    reads: list[Read] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads)
     programs: dict[int, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     #: Bytes that came over the connections to each server.
@@ -93,7 +77,7 @@ class Follower:
         """The reads of all calls, in the order in which they began; the calls come in that of their `moment`."""
         for call in calls:
             self._step(call)
-        self.found.reads.sort(key=lambda read: read.begin_ns)
+        self.found.reads.sort()
         return self.found
 
     def _step(self, call: Call) -> None:
@@ -261,7 +245,7 @@ class Follower:
         if not self._is_wanted[path]:
             return
         process = self._processes.get(call.thread, call.thread)
-        self.found.reads.append(
+        self.found.reads.add(
             Read(
                 call.thread, process, call.name, path, number, offset, size, got, call.begin_ns, call.end_ns, call.error
             )

@@ -18,10 +18,11 @@ import numpy as np
 from branchline.errors import BranchlineError, OptionError
 from branchline.locations import shown_command
 from branchline.report.quantities import counted, size
-from branchline.tracing.descriptors import Followed, Follower, Read
+from branchline.tracing.descriptors import Followed, Follower
 from branchline.tracing.file_map import is_root_file, map_file
-from branchline.tracing.form import REQUEST, Trace
+from branchline.tracing.form import REQUEST, Codes, Numbers, Trace
 from branchline.tracing.mapping import with_parts
+from branchline.tracing.reads import Reads
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
 
 _PREFIX = "calls"
@@ -99,7 +100,7 @@ def _as_trace(
     followed: Followed, command: Sequence[str], started: int, ended: int, code: int, notes: Sequence[str]
 ) -> Trace:
     reads = followed.reads
-    kept = {read.path for read in reads}
+    kept = reads.paths()
     about: dict[str, Any] = {
         "command": _readable(shown_command(command)),
         "program": "strace",
@@ -113,52 +114,59 @@ def _as_trace(
         ],
     }
     store = f"local:{socket.gethostname()}"
-    groups = [_requests(reads, followed, started, store)] if reads else []
+    groups = [_requests(reads, followed, started, store)] if len(reads) else []
     trace = Trace.of(groups, about)
     # We ourselves open no files with names that are no UTF-8.
     maps = [map_file(path) for path in sorted(kept) if _readable(path) == path and os.path.exists(path)]
     return with_parts(trace, maps)
 
 
-def _requests(reads: list[Read], followed: Followed, started: int, store: str) -> dict[str, Any]:
+def _requests(reads: Reads, followed: Followed, started: int, store: str) -> dict[str, Any]:
     """The reads as rows: the program alone says when it asked, and the kernel when it was done."""
-
-    def column(values: list[int]) -> Any:
-        return np.array(values, "i8")
-
-    begin = column([read.begin_ns - started for read in reads])
+    begin = np.maximum(reads.column("begin_ns") - started, 0)
+    paths = reads.codes("path")
     return {
         "kind": REQUEST,
         "request": np.arange(len(reads)),
-        "job": [_readable(followed.programs.get(read.process, "")) or None for read in reads],
-        "process": column([read.process for read in reads]),
-        "thread": column([read.thread for read in reads]),
-        "what": [read.name for read in reads],
-        "file": [_readable(read.path) for read in reads],
-        "offset": column([-1 if read.offset is None else read.offset for read in reads]),
-        "size_bytes": column([read.size_bytes for read in reads]),
-        "got_bytes": column([read.got_bytes for read in reads]),
-        "queued_ns": np.maximum(begin, 0),
-        "sent_ns": np.maximum(begin, 0),
-        "last_byte_ns": np.maximum(column([read.end_ns - started for read in reads]), 0),
-        "store": [store] * len(reads),
-        "connection": column([read.descriptor for read in reads]),
+        "job": _programs(reads.column("process"), followed.programs),
+        "process": reads.column("process"),
+        "thread": reads.column("thread"),
+        "what": reads.codes("name"),
+        "file": Codes(paths.indices, [_readable(text) for text in paths.texts]),
+        "offset": reads.column("offset"),
+        "size_bytes": reads.column("size_bytes"),
+        "got_bytes": reads.column("got_bytes"),
+        "queued_ns": begin,
+        "sent_ns": begin,
+        "last_byte_ns": np.maximum(reads.column("end_ns") - started, 0),
+        "store": Codes(np.zeros(len(reads), "i8"), [store]),
+        "connection": reads.column("descriptor"),
         "attempt": np.ones(len(reads), "i8"),
-        "outcome": [_outcome(read) for read in reads],
+        "outcome": _outcomes(reads),
     }
 
 
-def _outcome(read: Read) -> str:
-    if read.error is not None:
-        return read.error
-    if read.name == "mmap":
-        return "mapped"
-    return "ok" if read.got_bytes or not read.size_bytes else "end of file"
+def _programs(process: Numbers, programs: dict[int, str]) -> Codes:
+    """What each process ran."""
+    processes, number = np.unique(process, return_inverse=True)
+    texts = [_readable(programs.get(one, "")) for one in processes.tolist()]
+    known = np.array([bool(text) for text in texts])
+    return Codes(np.where(known[number], number, -1), texts)
 
 
-def _notes(followed: Followed, reads: list[Read]) -> list[str]:
+def _outcomes(reads: Reads) -> Codes:
+    errors, names = reads.codes("error"), reads.codes("name")
+    texts = [*errors.texts, "ok", "end of file", "mapped"]
+    well, behind, mapped = range(len(errors.texts), len(texts))
+    found = np.where((reads.column("got_bytes") > 0) | (reads.column("size_bytes") == 0), well, behind)
+    if "mmap" in names.texts:
+        found = np.where(names.indices == names.texts.index("mmap"), mapped, found)
+    return Codes(np.where(errors.indices >= 0, errors.indices, found), texts)
+
+
+def _notes(followed: Followed, reads: Reads) -> list[str]:
     """What strace could not see."""
-    if not reads and not followed.rings:
+    if not len(reads) and not followed.rings:
         return []
     notes = ["What a program does with the bytes that it read is not seen: a basket counts as used when it was read."]
     if followed.rings:
@@ -166,15 +174,16 @@ def _notes(followed: Followed, reads: list[Read]) -> list[str]:
             f"The program made {counted(followed.rings, 'io_uring')}: what is read through them is not seen by strace "
             f"and is missing here."
         )
-    mapped = [read for read in reads if read.name == "mmap"]
-    if mapped:
-        whole = sum(read.size_bytes for read in mapped)
+    names = reads.codes("name")
+    mapped = reads.column("size_bytes")[names.indices == names.texts.index("mmap")] if "mmap" in names.texts else []
+    if len(mapped):
+        whole = int(np.sum(mapped))
         notes.append(
             f"Files were mapped into memory {counted(len(mapped), 'time')}, {size(whole)} in all: what of them was "
             f"touched is not seen by strace, and no bytes are counted for it. To count them let the program read "
             f"instead: uproot does with handler=uproot.source.file.MultithreadedFileSource."
         )
-    lost = sum(read.offset is None for read in reads)
+    lost = int(np.sum(reads.column("offset") < 0))
     if lost:
         notes.append(
             f"Of {counted(lost, 'read')} the place in the file is not known: the descriptor came from outside the "
