@@ -9,11 +9,24 @@ import shlex
 from collections.abc import Iterable
 
 from branchline import _core
+from branchline.errors import DatasetError
 
 #: Between several replicas of a file, which are named in the place of one path.
 BETWEEN_REPLICAS = " | "
 # A tree behind a file whose name ends as those of ROOT files do, or behind any other.
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def text_of(location: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
+    """A location as text. Raises DatasetError for the name of a file that is not UTF-8: the engine takes no other."""
+    text = os.fsdecode(location)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        named = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        hint = "rename it, or make a symbolic link to it"
+        raise DatasetError(f"the name of the file {named} is not UTF-8", hint=hint) from None
+    return text
 
 
 def split_location(location: str) -> tuple[str, str | None]:
@@ -70,4 +83,4 @@ def is_pattern(path: str) -> bool:
 
 def files_matching(pattern: str) -> list[str]:
     """The files that match a pattern (``**`` for folders at any depth), sorted by name."""
-    return sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))
+    return sorted(text_of(one) for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))

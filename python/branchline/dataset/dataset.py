@@ -12,7 +12,7 @@ from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
-from branchline.locations import is_url, split_location
+from branchline.locations import is_url, split_location, text_of
 
 # More names than this make a message that nobody reads; the count is always given.
 NAMES_IN_A_MESSAGE = 5
@@ -89,8 +89,8 @@ def _collect(given: Any, template: DataFile) -> list[DataFile]:
         return list(given.files)
     if isinstance(given, DataFile):
         return [given]
-    if isinstance(given, (str, os.PathLike)):
-        return _from_text(os.fspath(given), template)
+    if isinstance(given, (str, bytes, os.PathLike)):
+        return _from_text(text_of(given), template)
     if isinstance(given, Mapping):
         return read_fileset(given, template)
     if isinstance(given, Iterable):
@@ -98,9 +98,7 @@ def _collect(given: Any, template: DataFile) -> list[DataFile]:
     raise DatasetError(f"a dataset cannot be made of a {type(given).__name__}")
 
 
-def _from_text(text: str | bytes, template: DataFile) -> list[DataFile]:
-    if isinstance(text, bytes):
-        text = os.fsdecode(text)
+def _from_text(text: str, template: DataFile) -> list[DataFile]:
     if not text:
         raise DatasetError("an empty name is no dataset")
     path, _ = split_location(text)

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
-from branchline.locations import files_matching, is_pattern, is_url, replicas_in, split_location, without_secrets
+from branchline.locations import (
+    files_matching,
+    is_pattern,
+    is_url,
+    replicas_in,
+    split_location,
+    text_of,
+    without_secrets,
+)
 
 ROOT_SUFFIX = ".root"
 
@@ -34,13 +42,7 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
 
 
 def _file_at(location: str, template: DataFile) -> DataFile:
-    first, *replicas = replicas_in(location)
-    try:
-        first.encode()
-    except UnicodeEncodeError:
-        named = first.encode(errors="surrogateescape").decode(errors="backslashreplace")
-        hint = "rename it, or make a symbolic link to it"
-        raise DatasetError(f"the name of the file {named} is not UTF-8", hint=hint) from None
+    first, *replicas = replicas_in(text_of(location))
     path = without_secrets(first)
     return replace(template, path=path, location="" if path == first else first, replicas=tuple(replicas))
 

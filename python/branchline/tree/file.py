@@ -10,7 +10,7 @@ from typing import Any
 from branchline import _core
 from branchline.access import Access, access_of
 from branchline.errors import OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
-from branchline.locations import split_location
+from branchline.locations import split_location, text_of
 from branchline.tree.directory import Directory
 from branchline.tree.entries import Entries, Entry
 from branchline.tree.names import with_near_names
@@ -28,9 +28,9 @@ def open(location: Any, *, access: Access | str | None = None, **options: Any) -
     check_opening_options(options)
     if isinstance(location, Mapping) and len(location) == 1:
         path, tree = next(iter(location.items()))
-        path = os.fspath(path)
-    elif isinstance(location, str | os.PathLike):
-        path, tree = split_location(os.fspath(location))
+        path = text_of(path)
+    elif isinstance(location, str | bytes | os.PathLike):
+        path, tree = split_location(text_of(location))
     else:
         raise OptionError(
             f"{type(location).__name__} cannot be opened",
@@ -50,9 +50,9 @@ def recovered(path: str, keys_count: int) -> str:
 class File(Directory):
     """An open ROOT file: ``file["tree"]`` is a Tree, ``file["folder"]`` a Directory."""
 
-    def __init__(self, path: str | os.PathLike[str], access: Access | str | None = None) -> None:
+    def __init__(self, path: str | bytes | os.PathLike[str], access: Access | str | None = None) -> None:
         self.access = access_of(access)
-        self._core = _core.File(os.fspath(path), self.access)
+        self._core = _core.File(text_of(path), self.access)
         self._path = ""
         self.entries = Entries(self._core)
         self._is_closed = False

@@ -19,7 +19,7 @@ from branchline.errors import (
     UnreadableBranchWarning,
     warn,
 )
-from branchline.locations import files_matching, is_pattern, split_location
+from branchline.locations import files_matching, is_pattern, split_location, text_of
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches, BranchFilter
 from branchline.tree.file import File, recovered
@@ -80,9 +80,9 @@ def sources_of(files: Any) -> list[Source]:
     if isinstance(files, Tree):
         return [files.source()]
     if isinstance(files, Mapping):
-        return [Source(one, _tree_name(tree)) for path, tree in files.items() for one in _expanded(os.fspath(path))]
-    if isinstance(files, str | os.PathLike):
-        path, name = split_location(os.fspath(files))
+        return [Source(one, _tree_name(tree)) for path, tree in files.items() for one in _expanded(text_of(path))]
+    if isinstance(files, str | bytes | os.PathLike):
+        path, name = split_location(text_of(files))
         return [Source(one, name) for one in _expanded(path)]
     if isinstance(files, Branch) or not hasattr(files, "__iter__"):
         raise OptionError(f"{files!r} are no files", hint="give paths, patterns, {path: tree}, or Trees")

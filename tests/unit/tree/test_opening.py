@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
+from branchline.dataset import Dataset
+from branchline.errors import DatasetError
 from branchline.tree import ChunkStream, File, Source, Tree
 
 
@@ -54,6 +57,22 @@ def test_blanks_and_other_letters_in_a_path_are_kept(sample: Sample, tmp_path: P
     path = Path(shutil.copy(sample.path, tmp_path / "a file \u00e9.root"))
     assert branchline.open(path)["events"].entries_count == 100
     assert branchline.open(path.as_uri())["events"].entries_count == 100
+
+
+def test_a_name_that_is_no_utf8_is_refused_by_name_wherever_files_are_given(sample: Sample, tmp_path: Path) -> None:
+    raw = os.fsencode(tmp_path) + b"/caf\xe9.root"
+    shutil.copy(sample.path, raw)
+    name = os.fsdecode(raw)
+    for give in (
+        lambda: File(name), lambda: File(Path(name)), lambda: File(raw), lambda: branchline.open(name),
+        lambda: branchline.open({name: "events"}), lambda: next(branchline.iterate(name)),
+        lambda: next(branchline.iterate(raw)), lambda: next(branchline.iterate({name: "events"})),
+        lambda: next(branchline.iterate(tmp_path / "*.root")), lambda: Dataset.of(name), lambda: Dataset.of([raw]),
+        lambda: Dataset.of(tmp_path / "*.root"), lambda: Dataset.of(tmp_path), lambda: Dataset.of({"all": [name]}),
+    ):  # fmt: skip
+        with pytest.raises(DatasetError, match=r"caf\\xe9\.root is not UTF-8"):
+            give()
+    assert File(os.fsencode(sample.path)).trees() == File(sample.path).trees()
 
 
 def test_keys_have_cycles_and_reach_into_directories(folders: Path) -> None:
