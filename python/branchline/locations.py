@@ -14,6 +14,10 @@ from branchline.errors import DatasetError
 #: Between several replicas of a file, which are named in the place of one path.
 BETWEEN_REPLICAS = " | "
 # A tree behind a file whose name ends as those of ROOT files do, or behind any other.
+# What stands between two links of a chain of fsspec, and not in the address of a host in brackets.
+BETWEEN_LINKS = re.compile(r"::(?![0-9A-Fa-f:.%]*\])")
+# Schemes of which no chain begins: our own, whose URLs may have `::` in the name of a tree.
+NOT_CHAINED = ("file", "root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3", "hdfs")
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -40,6 +44,8 @@ def split_location(location: str) -> tuple[str, str | None]:
         all_of_them = [split_location(one) for one in replicas_in(location)]
         trees = [tree for _, tree in all_of_them if tree is not None]
         return BETWEEN_REPLICAS.join(path for path, _ in all_of_them), trees[0] if trees else None
+    if len(links := links_in(location)) > 1:
+        return _split_chain(links)
     found = ROOT_FILE_AND_TREE.fullmatch(location)
     if is_url(location) and not found and ("?" in location or ":" not in location.split("://", 1)[1].partition("/")[2]):
         return location, None
@@ -47,6 +53,23 @@ def split_location(location: str) -> tuple[str, str | None]:
     if not path or (not found and (tree.startswith("//") or ".root" in tree)):
         return location, None
     return path, tree or None
+
+
+def links_in(location: str) -> list[str]:
+    """The links of a chain of fsspec, as of ``zip://f.root::https://host/a.zip``; anything else is one link."""
+    links = BETWEEN_LINKS.split(location)
+    begins = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", links[0] + "::")
+    is_chain = begins and begins[0].lower() not in NOT_CHAINED and "://" in location and "/" in links[-1]
+    return links if is_chain else [location]
+
+
+def _split_chain(links: list[str]) -> tuple[str, str | None]:
+    """A tree may stand behind the file that is asked for, or behind the whole chain."""
+    for number, link in enumerate(links[:-1]):
+        if found := ROOT_FILE_AND_TREE.fullmatch(link):
+            return "::".join([*links[:number], found[1], *links[number + 1 :]]), found[2] or None
+    path, tree = split_location(links[-1])
+    return "::".join([*links[:-1], path]), tree
 
 
 def is_url(path: str) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,14 @@ from branchline._core import Store
 from branchline.bridge.hdfs_files import as_carrier_error
 from branchline.bridge.xrootd_files import RANGE_BYTES_MAX, RANGES_MAX, _calls
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+
+
+class Counts:
+    name = "counts"
+    branches = ("px",)
+
+    def process(self, events: Any) -> int:
+        return len(events)
 
 
 class Odd(MemoryFileSystem):
@@ -68,6 +77,21 @@ def in_memory(served: Served) -> Iterator[str]:
 def test_a_tree_is_read_from_any_place_of_fsspec(served: Served, in_memory: str) -> None:
     expected = branchline.open(str(served.data / "events.root"))["events"].arrays()
     assert ak.array_equal(branchline.open(f"{in_memory}/events.root")["events"].arrays(), expected)
+
+
+def test_a_file_in_an_archive_is_read_through_a_chain(served: Served, tmp_path: Path) -> None:
+    archive = tmp_path / "data.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.write(served.data / "small.root", "sub/small.root")
+    expected = branchline.open(str(served.data / "small.root"))["events"]["px"].array()
+    for chain in (
+        f"zip://sub/small.root:events::{archive}",
+        f"simplecache::zip://sub/small.root::file://{archive}:events",
+        f"simplecache::http://127.0.0.1:{served.nginx.port}/small.root:events",
+    ):
+        assert ak.array_equal(branchline.open(chain)["px"].array(), expected)
+    result = branchline.run([Counts()], [f"zip://sub/small.root::{archive}:events"], tmp_path / "out", workers=1)
+    assert result.outputs["counts"] == 1000
 
 
 def test_a_stream_that_is_left_early_ends(in_memory: str) -> None:

@@ -169,9 +169,10 @@ fn xrootd(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
 /// `scheme` and what follows `://`; `None` for a plain path.
 fn split_scheme(path: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = path.split_once("://")?;
-    let starts_well = scheme.starts_with(|first: char| first.is_ascii_alphabetic());
-    let is_scheme = scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
-    (starts_well && is_scheme).then_some((scheme, rest))
+    let starts_well = |name: &str| name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let is_scheme = |name: &str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
+    // Python's fsspec has chains of them, as in `simplecache::https://`.
+    scheme.split("::").all(|name| starts_well(name) && is_scheme(name)).then_some((scheme, rest))
 }
 
 /// The path in `file://<rest>`, where the host must be absent or `localhost`.

@@ -133,12 +133,15 @@ fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    match authority.rsplit_once('@') {
-        Some((userinfo, address)) => match userinfo.split_once(':') {
-            Some((user, _)) => format!("{scheme}://{user}:***@{address}{tail}"),
-            None => text.to_owned(),
-        },
-        None => text.to_owned(),
+    // A URL may stand in another one, behind its path or at once.
+    if authority.ends_with(':') && tail.starts_with("//") {
+        return format!("{scheme}://{}", without_password(rest));
+    }
+    let tail = without_password(tail);
+    let user = authority.rsplit_once('@').and_then(|(userinfo, address)| Some((userinfo.split_once(':')?.0, address)));
+    match user {
+        Some((user, address)) => format!("{scheme}://{user}:***@{address}{tail}"),
+        None => format!("{scheme}://{authority}{tail}"),
     }
 }
 
@@ -215,6 +218,9 @@ mod tests {
                 "https://h/f?X-Amz-Signature=***&X-Amz-Credential=***&X-Amz-Date=3",
             ),
             ("root://me@h//f", "root://me@h//f"),
+            ("root://u:p@cache//root://u:p@h:1094//f", "root://u:***@cache//root://u:***@h:1094//f"),
+            ("zip://f.root::https://u:p@h/a.zip?sig=1", "zip://f.root::https://u:***@h/a.zip?sig=***"),
+            ("simplecache::https://u:p@[::1]:80/f", "simplecache::https://u:***@[::1]:80/f"),
             ("/plain/path", "/plain/path"),
         ] {
             assert_eq!(without_secrets(text), shown);

@@ -7,6 +7,7 @@ What a place needs (keys, tokens, projects) is set as fsspec has it, in ``~/.con
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -109,11 +110,17 @@ class _OneByOne:
         self.size_bytes = size
         self.identity = identity
         self._lock = threading.Lock()
+        # An archive is closed when nobody has it any more.
+        self._system = system
         try:
             # What was read before is kept by us.
             self._file = system.open(path, "rb", cache_type="none")
         except Exception as error:
             raise as_carrier_error(error) from error
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._file.close()
 
     def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:
         if not self._lock.acquire(timeout=patience_s):

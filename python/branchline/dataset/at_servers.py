@@ -14,7 +14,7 @@ from branchline.dataset.files import DataFile
 from branchline.dataset.listings import Entry, encoded, list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError
 from branchline.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
-from branchline.locations import is_url, without_secrets
+from branchline.locations import is_url, links_in, without_secrets
 
 # What stands for other letters in a URL, in which a question mark has another meaning.
 MAGIC = re.compile(r"[*\[]")
@@ -36,8 +36,10 @@ class Found:
 
 def is_url_pattern(url: str) -> bool:
     """True for a URL that stands for the files that match it: with `*` or `[...]` in its path, or a slash at its end,
-    which means all ROOT files below.
+    which means all ROOT files below. A chain of fsspec stands for one file.
     """
+    if len(links_in(url)) > 1:
+        return False
     path, query = _path_of(url)
     return bool(MAGIC.search(path)) or (path.endswith("/") and not query)
 

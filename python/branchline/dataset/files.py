@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from branchline.dataset.companions import Companion
-from branchline.locations import BETWEEN_REPLICAS, is_url
+from branchline.locations import BETWEEN_REPLICAS, is_url, links_in
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,9 @@ class DataFile:
 
 def storage_element(path: str) -> str:
     """The name of the place a file lies on: scheme and host of a URL, else the mount point and kind of its file system,
-    as ``/data (ext4)`` or ``/home (nfs4 server:/home)``.
+    as ``/data (ext4)`` or ``/home (nfs4 server:/home)``; of a chain of fsspec that of its last link.
     """
+    *_, path = links_in(path)
     if is_url(path):
         scheme, rest = path.split("://", 1)
         return f"{scheme}://{rest.split('/', 1)[0].rpartition('@')[2]}"

@@ -67,3 +67,20 @@ def test_secrets_are_hidden_in_every_replica() -> None:
         "https://u:***@a/f?sig=*** | https://b.site/data/f.root?authz=***"
     )
     assert without_secrets("/data/f?token=x") == "/data/f?token=x"
+
+
+@pytest.mark.parametrize(
+    ("location", "path", "tree"),
+    [
+        ("zip://f.root::file:///a/b.zip", "zip://f.root::file:///a/b.zip", None),
+        ("zip://f.root:dir/events::file:///a/b.zip", "zip://f.root::file:///a/b.zip", "dir/events"),
+        ("zip://f.root::/a/b.zip:events", "zip://f.root::/a/b.zip", "events"),
+        ("simplecache::https://h:80/f.root", "simplecache::https://h:80/f.root", None),
+        ("simplecache::https://[::1]:80/f.root:events", "simplecache::https://[::1]:80/f.root", "events"),
+        ("zip://f.root::root://[fe80::1]//a.zip", "zip://f.root::root://[fe80::1]//a.zip", None),
+        ("root://[::1]:1094//f.root:Run::Events", "root://[::1]:1094//f.root", "Run::Events"),
+        ("f.root:Run::Events", "f.root", "Run::Events"),
+    ],
+)
+def test_a_tree_stands_behind_a_file_in_a_chain_or_behind_the_chain(location: str, path: str, tree: str | None) -> None:
+    assert split_location(location) == (path, tree)
