@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +15,7 @@ from benches.link_reader import CACHE_BYTES, measured
 from benches.places import (
     LARGE_TREE,
     SMALL_TREE,
+    Place,
     Workload,
     large_event_file,
     large_file,
@@ -28,6 +31,8 @@ ROUND_TRIPS_MS = (1, 10, 30, 63, 100)
 PEERS_AT_MS = (100,)
 #: Passes of Branchline from the local disk and over the shortest and the longest way; one over the others.
 PASSES = 3
+#: Of these ways the page has processor times.
+CPU_WAYS = ("0 ms", "100 ms")
 NARROW = "latency=63ms,bandwidth=7.4MB/s"
 NARROW_MB_PER_S = 7.4
 BRANCHES = 5
@@ -58,16 +63,29 @@ def link(port: int, throttle: str) -> Iterator[str]:
 
 
 def row_of(
-    workload: Workload, reader: str, base: str, way: str, timeout_s: float, *, passes: int = 1
+    workload: Workload,
+    reader: str,
+    base: str,
+    way: str,
+    timeout_s: float,
+    *,
+    passes: int = 1,
+    server: Place | None = None,
 ) -> dict[str, Any]:
-    """The pass with the median of the seconds, and the seconds of all."""
+    """The pass with the median of the seconds, and the seconds of all; with the processor time of the ``server`` and of
+    this process, in which the proxy is.
+    """
     about = {"read": workload.name, "reader": reader, "link": way, "files": len(workload.names)}
     about["round_trips"] = workload.round_trips
     done = []
     for _ in range(passes):
+        before_s = (server.cpu_s() if server else 0.0, time.process_time())
         one = measured({**READERS[reader], **workload.request(base)}, timeout_s)
         if one is None:
             return about | {"limit_s": timeout_s}
+        if server:
+            one["server_cpu_s"] = server.cpu_s() - before_s[0]
+            one["proxy_cpu_s"] = time.process_time() - before_s[1]
         done.append(one)
     all_s = sorted(one["seconds"] for one in done)
     median = next(one for one in done if one["seconds"] == statistics.median_low(all_s))
@@ -78,21 +96,20 @@ def fewer(workload: Workload, count: int) -> Workload:
     return replace(workload, names=workload.names[:count])
 
 
-def slow_rows(
-    workloads: list[Workload], port: int, folder: Path, progress: Callable[[str], None]
-) -> list[dict[str, Any]]:
+def slow_rows(workloads: list[Workload], place: Place, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """Branchline from the local disk and over every link, the peers over the longest."""
+    folder = place.folder
     rows = []
     for workload in workloads:
         progress(f"{workload.name}: local")
         row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S)  # warms the disk's cache
         rows.append(row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S, passes=PASSES))
         for round_trip_ms in (0, *ROUND_TRIPS_MS):
-            with link(port, f"latency={round_trip_ms}ms") as base:
+            with link(place.port, f"latency={round_trip_ms}ms") as base:
                 way = f"{round_trip_ms} ms"
                 progress(f"{workload.name}: {way}")
                 passes = PASSES if round_trip_ms in (0, max(ROUND_TRIPS_MS)) else 1
-                rows.append(row_of(workload, "Branchline", base, way, TIMEOUT_S, passes=passes))
+                rows.append(row_of(workload, "Branchline", base, way, TIMEOUT_S, passes=passes, server=place))
                 if round_trip_ms in PEERS_AT_MS:
                     for reader in list(READERS)[1:]:
                         progress(f"{workload.name}: {way}, {reader}")
@@ -146,6 +163,22 @@ def slow_table(rows: list[dict[str, Any]]) -> str:
     return table(["read", "reader", "round trips", *ways], lines)
 
 
+def cpu_table(rows: list[dict[str, Any]]) -> str:
+    """Seconds of processor time of all three, and how soon they could be done that share the machine's cores."""
+    cores = len(os.sched_getaffinity(0))
+    lines = []
+    for row in rows:
+        if row["reader"] != "Branchline" or "cpu_s" not in row or row["link"] not in ("local", *CPU_WAYS):
+            continue
+        all_s = [row[name] for name in ("cpu_s", "server_cpu_s", "proxy_cpu_s") if name in row]
+        trips_s = row["round_trips"] * float(row["link"].removesuffix(" ms")) / 1e3 if row["link"] in CPU_WAYS else 0.0
+        texts = [f"{one:.2f}" for one in all_s] + [""] * (3 - len(all_s))
+        least_s = sum(all_s) / cores + trips_s
+        lines.append([row["read"], row["link"], f"{row['seconds']:.2f}", *texts, f"{least_s:.2f}"])
+    head = ["read", "way", "seconds", "CPU of Branchline", "of the server", "of the proxy"]
+    return table([*head, f"CPU on {cores} cores and round trips"], lines)
+
+
 def narrow_table(rows: list[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
@@ -191,12 +224,12 @@ def links_page(
     workloads = [
         Workload(f"{len(names)} small files, all branches", names, SMALL_TREE, None, round_trips=3),
         Workload(f"{len(names)} small files, {len(few)} branches", names, SMALL_TREE, few),
-        Workload(f"{large_text}, all branches", ("large.root",), LARGE_TREE, None),
-        Workload(f"{large_text}, {BRANCHES} branches", ("large.root",), LARGE_TREE, few_of_large),
+        Workload(f"{large_text}, all branches", ("large.root",), LARGE_TREE, None, round_trips=5),
+        Workload(f"{large_text}, {BRANCHES} branches", ("large.root",), LARGE_TREE, few_of_large, round_trips=5),
         Workload(f"{events_text}, all branches", ("events.root",), SMALL_TREE, None),
     ]
     with served({**small, "large.root": large, "events.root": events}) as place:
-        rows = slow_rows(workloads, place.port, place.folder, progress)
+        rows = slow_rows(workloads, place, progress)
         narrow = narrow_rows(fewer(workloads[0], NARROW_FILES), place.port, progress)
     results.mkdir(parents=True, exist_ok=True)
     draw(rows, results / "links")
@@ -210,7 +243,8 @@ def links_page(
         f"{PEER_FILES} of the small files, and their seconds are scaled up; a pass that takes too long is given up.",
         "",
         "Round trips are those that no reader can spare that knows nothing yet: TCP's handshake, login and open of the",
-        "file, the small file or the ends of a larger one, and where these only tell what to read, that.",
+        "file, the small file or the ends of a larger one, and where these only tell what to read, that. The other",
+        "large file takes one more: uproot wrote it, with metadata that do not lie at its ends.",
         "",
         "The small files have 100 events each, of 484 branches of split objects in zlib; the file of split objects is",
         "made of them by `branchline merge`, with all their baskets. The other large file has 40 branches of 64 floats",
@@ -219,6 +253,14 @@ def links_page(
         slow_table(rows),
         "",
         "![](links.svg)",
+        "",
+        "## What of it is the way, and what this machine",
+        "",
+        "Seconds of processor time in the same passes. A real way to a server has neither the server nor the proxy on",
+        "the reader's cores; here all three share them, so that hardly a pass can be shorter than the last column: all",
+        "their processor time, evenly on all cores, and the round trips that nobody can spare.",
+        "",
+        cpu_table(rows),
         "",
         f"## A link of 63 ms and 7.4 MB/s: {min(NARROW_FILES, len(names))} small files, all branches",
         "",

@@ -100,10 +100,17 @@ def some_branches(path: Path, tree: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, and the port of the server that serves it."""
+    """A folder, and the port and the process of the server that serves it."""
 
     folder: Path
     port: int
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Seconds of processor time that the server has taken so far."""
+        # proc(5): of the fields behind the name in brackets the 12th and 13th, in ticks.
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def url(self) -> str:
@@ -130,7 +137,7 @@ def served(files: dict[str, Path]) -> Iterator[Place]:
         server = Xrootd(folder.below("server"), data, loopback_shim(folder.path))
         server.start()
         try:
-            yield Place(data, server.port)
+            yield Place(data, server.port, server.pid)
         finally:
             server.kill()
     finally:

@@ -133,6 +133,11 @@ class Process:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self, waits: bool = True) -> None:
         """Starts it, and again if it ended by itself, as servers do that find something of theirs taken."""
         for tries_left in reversed(range(START_TRIES)):

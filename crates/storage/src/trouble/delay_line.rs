@@ -6,10 +6,23 @@ use std::time::{Duration, Instant};
 
 use super::link::sleep_until;
 
+/// Bytes at the start of a buffer, which is used again: touching new memory costs as much as receiving to it.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) buffer: Vec<u8>,
+    pub(super) length: usize,
+}
+
+impl Load {
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or_default()
+    }
+}
+
 /// What travels.
 #[derive(Debug)]
 pub(super) enum Piece {
-    Bytes(Vec<u8>),
+    Bytes(Load),
     /// No more bytes follow.
     End,
     /// The connection is to be cut.
@@ -50,8 +63,8 @@ impl DelayLine {
         if travelling.is_closed {
             return false;
         }
-        if let Piece::Bytes(bytes) = &piece {
-            travelling.bytes += bytes.len();
+        if let Piece::Bytes(load) = &piece {
+            travelling.bytes += load.length;
         }
         travelling.pieces.push_back((due, piece));
         drop(travelling);
@@ -74,8 +87,8 @@ impl DelayLine {
         drop(travelling);
         sleep_until(due);
         // What is written takes its room until then: who puts more is to wait for it.
-        if let Piece::Bytes(bytes) = &piece {
-            self.lock().bytes -= bytes.len();
+        if let Piece::Bytes(load) = &piece {
+            self.lock().bytes -= load.length;
             self.changed.notify_all();
         }
         Some(piece)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-use super::delay_line::{DelayLine, Piece};
+use super::delay_line::{DelayLine, Load, Piece};
 use super::draw::drawn;
 use super::fault_plan::{next, FaultKind, FaultPlan};
 use super::link::{sleep_until, Direction, Link};
@@ -23,6 +23,10 @@ const AHEAD: Duration = Duration::from_millis(2);
 const PIECE_BYTES_MAX: usize = 256 << 10;
 /// A packet.
 const PIECE_BYTES_MIN: usize = 1460;
+/// Less than this is copied out of the buffer that it came to.
+const COPIED_BYTES_MAX: usize = 32 << 10;
+/// Buffers that wait to be used again: what is under way at 100 ms and 600 MB/s.
+const FREE_BUFFERS_MAX: usize = (64 << 20) / PIECE_BYTES_MAX;
 
 /// What went through a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,6 +66,22 @@ struct Shared {
     counted: Counted,
     is_closed: AtomicBool,
     connections: Mutex<Vec<Weak<Connection>>>,
+    free: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Shared {
+    /// A buffer of so many bytes.
+    fn buffer(&self, bytes: usize) -> Vec<u8> {
+        lock(&self.free).pop().unwrap_or_else(|| vec![0; bytes])
+    }
+
+    /// A buffer whose bytes were handed on.
+    fn give_back(&self, buffer: Vec<u8>) {
+        let mut free = lock(&self.free);
+        if buffer.len() > COPIED_BYTES_MAX && free.len() < FREE_BUFFERS_MAX {
+            free.push(buffer);
+        }
+    }
 }
 
 /// Both sides of one connection.
@@ -89,6 +109,7 @@ impl Proxy {
             counted: Counted::default(),
             is_closed: AtomicBool::new(false),
             connections: Mutex::default(),
+            free: Mutex::default(),
         });
         let (address, own) = (listener.local_addr()?, Arc::clone(&shared));
         let acceptor = spawn(move || accept_all(&listener, &own))?;
@@ -212,7 +233,8 @@ impl Connection {
         let link = &shared.link;
         let mut from = if direction == Direction::ToServer { &self.client } else { &self.server };
         let by_rate = link.throttle.bytes_per_second.map(|rate| (rate * AHEAD.as_secs_f64()) as usize);
-        let mut room = vec![0; by_rate.unwrap_or(PIECE_BYTES_MAX).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)];
+        let room_bytes = by_rate.unwrap_or(PIECE_BYTES_MAX).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
+        let mut room = shared.buffer(room_bytes);
         let mut last_due = Instant::now();
         loop {
             let count = match from.read(&mut room) {
@@ -228,11 +250,14 @@ impl Connection {
             }
             let passed = link.pass(direction, arrival, count as u64);
             last_due = last_due.max(passed + link.one_way());
-            let bytes = room[..count].to_vec();
+            let load = match count {
+                ..=COPIED_BYTES_MAX => Load { buffer: room[..count].to_vec(), length: count },
+                _ => Load { buffer: std::mem::replace(&mut room, shared.buffer(room_bytes)), length: count },
+            };
             let pieces = match (direction, count) {
                 (_, 0) => vec![Piece::End],
-                (Direction::ToServer, _) => vec![Piece::Bytes(bytes)],
-                (Direction::ToClient, _) => self.with_fault(bytes, shared),
+                (Direction::ToServer, _) => vec![Piece::Bytes(load)],
+                (Direction::ToClient, _) => self.with_fault(load, shared),
             };
             let is_last = !pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
             if !pieces.into_iter().all(|piece| self.line(direction).put(last_due, piece)) || is_last {
@@ -253,15 +278,15 @@ impl Connection {
     }
 
     /// The bytes of a server, or what becomes of them.
-    fn with_fault(&self, mut bytes: Vec<u8>, shared: &Shared) -> Vec<Piece> {
+    fn with_fault(&self, mut load: Load, shared: &Shared) -> Vec<Piece> {
         let (Some(kind), Some(plan)) = (lock(&self.fault).take(), &shared.plan) else {
-            return vec![Piece::Bytes(bytes)];
+            return vec![Piece::Bytes(load)];
         };
         let number = next(&shared.counted.faults);
         match kind {
             FaultKind::Stall => {
                 self.to_client.wait_until_closed(plan.stall);
-                vec![Piece::Bytes(bytes)]
+                vec![Piece::Bytes(load)]
             }
             FaultKind::Hang => {
                 self.to_client.wait_until_closed(None);
@@ -269,13 +294,13 @@ impl Connection {
             }
             FaultKind::Reset | FaultKind::Missing => vec![Piece::Cut],
             FaultKind::Short => {
-                bytes.truncate(bytes.len() / 2);
-                vec![Piece::Bytes(bytes), Piece::End]
+                load.length /= 2;
+                vec![Piece::Bytes(load), Piece::End]
             }
             FaultKind::Wrong => {
-                let place = drawn(plan.seed, ("byte", number)) % bytes.len() as u64;
-                bytes[place as usize] ^= 1;
-                vec![Piece::Bytes(bytes)]
+                let place = drawn(plan.seed, ("byte", number)) % load.length as u64;
+                load.buffer[place as usize] ^= 1;
+                vec![Piece::Bytes(load)]
             }
         }
     }
@@ -288,12 +313,13 @@ impl Connection {
         };
         loop {
             match self.line(direction).take() {
-                Some(Piece::Bytes(bytes)) => {
+                Some(Piece::Bytes(load)) => {
                     // Before they go: who got them may look at the counts.
-                    count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                    if to.write_all(&bytes).is_err() {
+                    count.fetch_add(load.length as u64, Ordering::Relaxed);
+                    if to.write_all(load.bytes()).is_err() {
                         return self.close();
                     }
+                    shared.give_back(load.buffer);
                 }
                 Some(Piece::End) => {
                     // The other direction may go on.
