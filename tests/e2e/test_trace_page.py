@@ -62,7 +62,14 @@ def test_a_page_zooms_down_to_one_basket_and_names_it(trace: Trace, collisions: 
         assert named.startswith(f"{wanted}, basket 0; "), named
         assert browser.value("document.querySelector('.tip b').textContent") == f"{wanted}, basket 0"
         assert browser.value("!document.querySelector('.tip').hidden")
-        browser.value("views[0].reset()")
+        # The places beside the picture are told apart at any zoom.
+        marks = "ticks(views[0].y0, views[0].y1, 7).map((at, _, all) => place(at, all[1] - all[0]))"
+        deep = "(view => { view.y0 = 21682346000; view.y1 = 21682346040; })(views[0])"
+        for zoom in ("0", deep, "views[0].reset()"):
+            browser.value(zoom)
+            told = browser.value(marks)
+            assert len(set(told)) == len(told) > 2, told
+        assert browser.value("[place(2.5e6, 5e5), place(0, 1e6), place(1682345, 5)]") == ["2.5 MB", "0 B", "1.682345 MB"]
         browser.dark()
         assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(22, 27, 32)"
         assert inked(browser) > 0

@@ -44,11 +44,20 @@ async function unpacked(data) {
   return { ...data, parts, requests, spans };
 }
 
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
 function size(bytes) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;
-  while (Math.abs(bytes) >= 999.5 && unit < units.length - 1) { bytes /= 1000; unit += 1; }
-  return (unit ? bytes.toPrecision(3) : String(Math.round(bytes))) + " " + units[unit];
+  while (Math.abs(bytes) >= 999.5 && unit < UNITS.length - 1) { bytes /= 1000; unit += 1; }
+  return (unit ? bytes.toPrecision(3) : String(Math.round(bytes))) + " " + UNITS[unit];
+}
+
+/* A place in a file, with as many digits as tell it from one that is a step away. */
+function place(bytes, step) {
+  const unit = Math.min(Math.max(Math.floor(Math.log10(Math.abs(bytes) || 1) / 3), 0), UNITS.length - 1);
+  const digits = Math.ceil(3 * unit - Math.log10(step) - 1e-9);
+  if (!unit || digits > 6) return count(bytes) + " B";
+  return (bytes / Math.pow(1000, unit)).toFixed(Math.max(digits, 0)) + " " + UNITS[unit];
 }
 
 function count(number) {
@@ -210,13 +219,14 @@ class View {
   draw() {
     const [pen, wide, high] = this.begin(this.main);
     if (!wide) return;
-    this.left = 64; this.width = wide - this.left - 4; this.height = high - 20;
+    this.left = 92; this.width = wide - this.left - 4; this.height = high - 20;
     this.axisX(pen, wide, this.height, true);
     pen.textAlign = "right"; pen.textBaseline = "middle"; pen.fillStyle = this.soft;
-    for (const tick of ticks(this.y0, this.y1, 7)) {
+    const marks = ticks(this.y0, this.y1, 7), step = Math.max(marks.length > 1 ? marks[1] - marks[0] : 1, 1);
+    for (const tick of marks) {
       const y = this.height * (this.y1 - tick) / (this.y1 - this.y0);
       pen.beginPath(); pen.moveTo(this.left, y); pen.lineTo(wide, y); pen.stroke();
-      pen.fillText(size(tick), this.left - 6, y);
+      pen.fillText(place(tick, step), this.left - 6, y);
     }
     pen.save();
     pen.beginPath(); pen.rect(this.left, 0, this.width, this.height); pen.clip();
@@ -306,7 +316,7 @@ class View {
       });
     }
     pen.fillStyle = this.soft; pen.textAlign = "right"; pen.textBaseline = "top";
-    pen.fillText(unit(top), this.left - 6, 2);
+    pen.fillText(unit(top > 1e-12 ? top : 0), this.left - 6, 2);
   }
 
   /* In each of the bins what is counted of the rows, or how many of them are at work, in one or in several series. */
@@ -337,10 +347,10 @@ class View {
     const kinds = this.data.spanned, at = this.bins(this.spans, kinds.length, (row) => this.spans.kind[row], false);
     const series = [{ name: "reading", colour: DOING.reading, values: this.bins(requests, 1, () => 0, false)[0] }];
     kinds.forEach((name, kind) => series.push({ name, colour: DOING[name] || PALETTE[7], values: at[kind] }));
-    this.strip(doing, series, (top) => top.toPrecision(2) + " threads");
+    this.strip(doing, series, (top) => (top && top.toPrecision(2)) + " threads");
     this.strips[1].canvas.previousSibling.replaceChildren("what threads do: ", ...series.map((one) =>
       element("span", {}, element("i", { style: "background:" + one.colour }), one.name + " ")));
-    this.strip(flying, [{ colour: PALETTE[3], values: this.bins(requests, 1, shown, false)[0] }], (top) => top.toPrecision(2));
+    this.strip(flying, [{ colour: PALETTE[3], values: this.bins(requests, 1, shown, false)[0] }], (top) => top && top.toPrecision(2));
   }
 
   /* Sizes of requests, and reads of each event. */
