@@ -69,7 +69,11 @@ def test_a_page_zooms_down_to_one_basket_and_names_it(trace: Trace, collisions: 
             browser.value(zoom)
             told = browser.value(marks)
             assert len(set(told)) == len(told) > 2, told
-        assert browser.value("[place(2.5e6, 5e5), place(0, 1e6), place(1682345, 5)]") == ["2.5 MB", "0 B", "1.682345 MB"]
+        assert browser.value("[place(2.5e6, 5e5), place(0, 1e6), place(1682345, 5)]") == [
+            "2.5 MB",
+            "0 B",
+            "1.682345 MB",
+        ]
         browser.dark()
         assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(22, 27, 32)"
         assert inked(browser) > 0
