@@ -218,8 +218,11 @@ def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress],
     thread = threading.Thread(target=work, name="branchline-merge")
     thread.start()
     try:
-        while thread.is_alive():
+        is_running = True
+        while is_running:
             thread.join(REPORT_PAUSE_S)
+            # Before the last report, so that it says how all ended.
+            is_running = thread.is_alive()
             if progress is not None:
                 files_done, bytes_done = job.progress()
                 progress(MergeProgress(files_done, files_count, bytes_done))

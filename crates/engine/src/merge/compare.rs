@@ -1,18 +1,19 @@
-//! Whether some files hold what others hold, without decompressing: basket by basket, and object by object.
+//! Whether some files hold what others hold: basket by basket without decompressing, and object by object.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use branchline_format::error::FormatError;
 use branchline_format::write::Sum;
 use branchline_storage::Access;
 
-use crate::error::Result;
+use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::ntuple_write::NtupleInput;
 
 use super::copy::{digest_of, Copying};
 use super::entries::EntryDigests;
-use super::input::{Content, Input};
+use super::input::{Content, Input, Item};
 use super::tree_input::{KnownTrees, TreeInput, Uneven};
 use super::volume::digest_of_key;
 use super::{Branches, Order};
@@ -158,12 +159,20 @@ impl Contents {
 
     fn add(&mut self, input: Input, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let (file, infos) = (Arc::clone(&input.file), Arc::clone(input.file.class_infos()));
+        // Programs compress objects in other ways.
+        let content_of = |item: &Item| {
+            let named = |error: FormatError| {
+                let what = format!("{} {}", item.key.class_name, item.path);
+                ReadError::from_format(file.path(), &error.in_object(what))
+            };
+            let plain = item.plain().map_err(named)?;
+            Ok(digest_of_key(&item.key.title, &item.key.class_name, &plain))
+        };
         for item in input.older()? {
+            let digest = matches!(item.content, Content::Copy(..)).then(|| content_of(&item)).transpose()?;
             let versions = self.objects.entry(item.path).or_default();
             match item.content {
-                Content::Copy(stored, _) => {
-                    versions.older_copies.insert(digest_of_key(&item.key.title, &item.key.class_name, &stored));
-                }
+                Content::Copy(..) => versions.older_copies.extend(digest),
                 Content::Sum { plain, addend } => {
                     let sum = Sum::new(plain, item.key.key_size, &item.key.class_name, &infos, *addend);
                     versions.older_sums.push(sum);
@@ -178,8 +187,8 @@ impl Contents {
                 Content::Ntuple(ntuple) => {
                     self.trees.entry(item.path).or_default().add_ntuple(&ntuple, go_on)?;
                 }
-                Content::Copy(stored, _) => {
-                    let digest = digest_of_key(&item.key.title, &item.key.class_name, &stored);
+                Content::Copy(..) => {
+                    let digest = content_of(&item)?;
                     self.objects.entry(item.path).or_default().copies.insert(digest);
                 }
                 Content::Sum { plain, addend } => {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::directory::{is_directory, Entry};
-use branchline_format::error::ErrorKind;
+use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::file::{read_key_at, read_object, TKey};
+use branchline_format::held::{Held, Need};
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::{adds_up, Addend, FileFrame};
@@ -91,6 +92,21 @@ impl Item {
     /// The path of the directory that it is in.
     pub(super) fn parent(&self) -> &str {
         self.path.strip_suffix(&self.key.name).map_or("", |parent| parent.trim_end_matches('/'))
+    }
+
+    /// The plain bytes of an object that is copied.
+    pub(super) fn plain(&self) -> branchline_format::error::Result<Vec<u8>> {
+        let (key, stored) = match &self.content {
+            Content::Copy(stored, _) => (&self.key, &stored[..]),
+            _ => (&self.key, &[][..]),
+        };
+        let record = [vec![0; key.key_size as usize].as_slice(), stored].concat();
+        let mut held = Held::new(key.seek.saturating_add(key.size));
+        held.add(key.seek, Bytes::from(record));
+        read_object(&held, key, &mut Decompressor::new()).map_err(|need| match need {
+            Need::Nothing(error) => error,
+            Need::Bytes { offset, .. } => FormatError::damaged(offset, "the record is cut short"),
+        })
     }
 
     /// What a key says of it.

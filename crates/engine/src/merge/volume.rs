@@ -4,8 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use branchline_format::compress::{Decompressor, Setting};
-use branchline_format::held::Held;
+use branchline_format::compress::Setting;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::write::{join_infos, Recording};
 use bytes::Bytes;
@@ -529,17 +528,7 @@ pub(super) fn digest_of_key(title: &str, class_name: &str, stored: &[u8]) -> u12
 /// The plain bytes of an object for a key of another size.
 fn relocated(item: &Item, input: &Input, key_size: u64) -> Result<Vec<u8>> {
     let key = &item.key;
-    let record = [vec![0; key.key_size as usize].as_slice(), copy_of(item)].concat();
-    let mut held = Held::new(key.seek.saturating_add(key.size));
-    held.add(key.seek, Bytes::from(record));
-    let plain = branchline_format::file::read_object(&held, key, &mut Decompressor::new());
-    let moved = plain.map_err(|need| match need {
-        branchline_format::held::Need::Nothing(error) => error,
-        branchline_format::held::Need::Bytes { offset, .. } => {
-            branchline_format::error::FormatError::damaged(offset, "the record is cut short")
-        }
-    });
-    let moved = moved.and_then(|plain| {
+    let moved = item.plain().and_then(|plain| {
         let recording = Recording::of_object(&plain, key.key_size, &key.class_name, input.file.class_infos())?;
         recording.emit(key_size, &branchline_format::write::Changes::new())
     });
@@ -547,13 +536,6 @@ fn relocated(item: &Item, input: &Input, key_size: u64) -> Result<Vec<u8>> {
         let error = error.in_object(format!("{} {}", key.class_name, item.path));
         refused(input.file.path(), format!("{error}; it cannot lie behind the first 2 GB of a file"))
     })
-}
-
-fn copy_of(item: &Item) -> &[u8] {
-    match &item.content {
-        Content::Copy(stored, _) => stored,
-        _ => &[],
-    }
 }
 
 /// The lists of streamer infos of the inputs, those that are alike once.
