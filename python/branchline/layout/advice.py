@@ -15,8 +15,6 @@ SMALL_BASKET_BYTES = 4_000
 FAR_TRAVEL = 2.0
 #: ... if it turns round more often than for every so many baskets.
 JUMPS_BACK_SHARE = 0.02
-#: Bytes between the wanted baskets are worth a word when they are this part of the way.
-WIDE_GAPS = 0.5
 #: Below this a file costs more to open, over a network, than to read.
 SMALL_FILE_BYTES = 20_000_000
 #: Codecs that take long to decompress, and what they are replaced with.

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
 import pytest
 import uproot
 
+from branchline.jobs import Interruption
+from branchline.train import TrainResult, run_train
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns
 from branchline.tree import Chunk, ChunkStream, Source
@@ -27,6 +30,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for index in range(FILES):
         write_file(folder / f"f{index}.root", index)
     return folder
+
+
+def run_in_chunks(wagons: Any, dataset: str, **settings: Any) -> TrainResult:
+    """Runs wagons in chunks of 400 entries, in this process unless told otherwise."""
+    defaults = {
+        "workers": 1,
+        "tree": None,
+        "branches": None,
+        "step_size": 400,
+        "memory_limit": "256 MiB",
+        "skip_bad_files": False,
+        "progress": None,
+        "command": "",
+        "interruption": Interruption(),
+    }
+    return run_train(wagons, dataset, **{**defaults, **settings})
 
 
 def write_file(path: Path, seed: int, tree: str = "events") -> None:

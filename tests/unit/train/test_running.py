@@ -13,10 +13,10 @@ import hist
 import numpy as np
 import pytest
 import uproot
+from tests.unit.train.conftest import run_in_chunks
 
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, NoSuchKeyError
-from branchline.jobs import Interruption
-from branchline.train import TrainResult, run_train
+from branchline.train import TrainResult
 
 EVENTS = 5 * 1500
 Run = Callable[..., TrainResult]
@@ -27,18 +27,7 @@ def run(folder: Path) -> Run:
     """Runs wagons over the five files in chunks of 400 entries, in this process unless told otherwise."""
 
     def with_defaults(wagons: Any, dataset: Any = None, **settings: Any) -> TrainResult:
-        defaults = {
-            "workers": 1,
-            "tree": None,
-            "branches": None,
-            "step_size": 400,
-            "memory_limit": "256 MiB",
-            "skip_bad_files": False,
-            "progress": None,
-            "command": "",
-            "interruption": Interruption(),
-        }
-        return run_train(wagons, str(folder) if dataset is None else dataset, **{**defaults, **settings})
+        return run_in_chunks(wagons, str(folder) if dataset is None else dataset, **settings)
 
     return with_defaults
 

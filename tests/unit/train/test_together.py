@@ -10,12 +10,11 @@ import awkward as ak
 import hist
 import pytest
 import uproot
-from tests.unit.train.conftest import write_file
+from tests.unit.train.conftest import run_in_chunks, write_file
 
 from branchline.access import Access
 from branchline.dataset import DataFile
-from branchline.jobs import Interruption
-from branchline.train import TrainResult, run_train
+from branchline.train import TrainResult
 from branchline.train.plan import Share
 from branchline.train.supply import Supply
 from branchline.train.together import StreamPart, parts_of
@@ -60,18 +59,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def run(folder: Path, access: Access, wagons: Any = None, **settings: Any) -> TrainResult:
-    defaults = {
-        "workers": 1,
-        "tree": None,
-        "branches": None,
-        "step_size": 400,
-        "memory_limit": "256 MiB",
-        "skip_bad_files": False,
-        "progress": None,
-        "command": "",
-        "interruption": Interruption(),
-    }
-    return run_train(wagons or [Sums()], str(folder), access=access, **{**defaults, **settings})
+    return run_in_chunks(wagons or [Sums()], str(folder), access=access, **settings)
 
 
 def told(result: TrainResult) -> dict[str, Any]:
