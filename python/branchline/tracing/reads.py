@@ -37,17 +37,17 @@ class Reads:
     def __init__(self) -> None:
         self._numbers = {name: array("q") for name in _NUMBERS}
         self._codes = {name: array("i") for name in _TEXTS}
-        self._texts: dict[str, int] = {}
+        self._texts: dict[str, dict[str, int]] = {name: {} for name in _TEXTS}
 
     def __len__(self) -> int:
         return len(self._codes["name"])
 
     def __iter__(self) -> Iterator[Read]:
-        texts = [*self._texts, None]
+        texts = {name: [*known, None] for name, known in self._texts.items()}
         for number in range(len(self)):
             numbers = {name: column[number] for name, column in self._numbers.items()}
             offset = numbers.pop("offset")
-            words = {name: texts[column[number]] for name, column in self._codes.items()}
+            words = {name: texts[name][column[number]] for name, column in self._codes.items()}
             yield Read(offset=None if offset < 0 else offset, **numbers, **words)  # type: ignore[arg-type]
 
     def add(self, read: Read) -> None:
@@ -57,7 +57,8 @@ class Reads:
             column.append(-1 if value is None else value)
         for name, column in self._codes.items():
             text = getattr(read, name)
-            column.append(-1 if text is None else self._texts.setdefault(text, len(self._texts)))
+            known = self._texts[name]
+            column.append(-1 if text is None else known.setdefault(text, len(known)))
 
     def sort(self) -> None:
         """Puts them in the order in which they began."""
@@ -72,7 +73,7 @@ class Reads:
 
     def codes(self, name: str) -> Codes:
         """One of the texts of all reads."""
-        return Codes(np.frombuffer(self._codes[name], "i4"), list(self._texts))
+        return Codes(np.frombuffer(self._codes[name], "i4"), list(self._texts[name]))
 
     def paths(self) -> set[str]:
         """The files that were read."""
