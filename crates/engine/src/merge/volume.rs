@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use branchline_format::compress::Setting;
+use branchline_format::error::ErrorKind;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::write::{join_infos, Recording};
 use bytes::Bytes;
@@ -164,6 +165,7 @@ impl Volume {
     pub(super) fn add(&mut self, mut input: Input, copier: &mut Copier<'_, '_>) -> Result<()> {
         self.check(&input)?;
         self.take_new_apart(&mut input, &copier.options.branches)?;
+        let new_infos = self.infos.new_of(&input)?;
         let mark = self.file.mark();
         let process_ids_count = self.process_ids.len();
         let written = self.write(&input, copier).and_then(|copies| {
@@ -183,7 +185,7 @@ impl Volume {
                 return Err(error);
             }
         };
-        self.infos.add(&input)?;
+        self.infos.add(&input, new_infos);
         self.left_out.extend(input.left_out.iter().map(|what| format!("{what} of {}", input.file.path())));
         self.notes.extend(input.notes.iter().map(|what| format!("{}: {what}", input.file.path())));
         self.files_count += 1;
@@ -551,19 +553,34 @@ struct InfoLists {
 const KNOWN_MAX: usize = 64;
 
 impl InfoLists {
-    fn add(&mut self, input: &Input) -> Result<()> {
+    /// The list of an input, if it is not known; one that is damaged is refused.
+    fn new_of(&self, input: &Input) -> Result<Option<(Vec<u8>, u64)>> {
         let infos = input.file.class_infos();
         if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
-            return Ok(());
+            return Ok(None);
         }
-        let Some((plain, key_size)) = input.info_list()? else { return Ok(()) };
-        if self.digests.insert(xxh3_128(&plain)) {
+        let Some((plain, key_size)) = input.info_list()? else { return Ok(None) };
+        if self.digests.contains(&xxh3_128(&plain)) {
+            return Ok(None);
+        }
+        match join_infos(&[(&plain, key_size)], key_size) {
+            Err(error) if error.kind == ErrorKind::Damaged => {
+                Err(ReadError::from_format(input.file.path(), &error.in_object("streamer infos")))
+            }
+            _ => Ok(Some((plain, key_size))),
+        }
+    }
+
+    /// Takes over the list of an input, where it has a new one.
+    fn add(&mut self, input: &Input, new: Option<(Vec<u8>, u64)>) {
+        if let Some((plain, key_size)) = new {
+            self.digests.insert(xxh3_128(&plain));
             self.lists.push((plain, key_size));
         }
-        if self.known.len() < KNOWN_MAX {
+        let infos = input.file.class_infos();
+        if self.known.len() < KNOWN_MAX && !self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
             self.known.push(Arc::clone(infos));
         }
-        Ok(())
     }
 
     fn joined(&self, key_size: u64) -> Result<Vec<u8>> {
