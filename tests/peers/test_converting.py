@@ -328,3 +328,18 @@ def test_names_that_fields_cannot_have_are_changed_and_stay_different(root: Any,
     assert made.renamed == (("a.b", "a_b_2"), ("a b", "a_b_3"))
     columns = root.RDataFrame("events", str(tmp_path / "ntuple.root")).AsNumpy(fields)
     assert [int(columns[name][0]) for name in fields] == [1, 2, 3, 4]
+
+
+def test_what_lies_beside_the_trees_is_named(tmp_path: Path) -> None:
+    with uproot.recreate(tmp_path / "in.root") as file:
+        file.mktree("folder/events", {"x": "int32"})
+        file["folder/events"].extend({"x": np.arange(5)})
+        file.mktree("other", {"y": "int32"})
+        for number in range(6):
+            file[f"plots/h{number}"] = np.histogram(np.arange(10))
+    made = convert(tmp_path / "in.root", tmp_path / "out.root", tree="folder/events")
+    assert made.left_out == (
+        "what lies beside the trees: other (TTree), plots/h0 (TH1D), plots/h1 (TH1D), plots/h2 (TH1D), plots/h3 (TH1D) "
+        "and 2 more",
+    )
+    assert convert(tmp_path / "out.root", tmp_path / "out.parquet").left_out == ()

@@ -69,6 +69,8 @@ def convert(
             )
         for old, new in made.renamed:
             say(f"renamed: {old} is field {new}")
+        for sentence in made.left_out:
+            say(f"left out: {sentence}")
         tell(
             f"{made.path}: {KINDS[made.kind]} of {count(made.entries)} entries of {counted(made.files, 'file')}, "
             f"{counted(made.fields, 'field')} in {counted(made.clusters, 'cluster')}, {size(made.size_bytes)} on disk"

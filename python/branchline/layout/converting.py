@@ -15,6 +15,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
+from branchline.layout.datasets import some_of
 from branchline.layout.fields import FieldPlan, plan_fields
 from branchline.layout.parquet import ParquetFile
 from branchline.layout.targets import (
@@ -39,7 +40,9 @@ STEPS_IN_MEMORY = 16
 
 @dataclass(frozen=True)
 class ConvertResult:
-    """What a conversion made; ``renamed`` are branches whose fields have other names."""
+    """What a conversion made; ``renamed`` are branches whose fields have other names, ``left_out`` sentences on what of
+    the inputs is not in it.
+    """
 
     path: str
     kind: Kind
@@ -49,6 +52,7 @@ class ConvertResult:
     fields: int
     size_bytes: int
     renamed: tuple[tuple[str, str], ...]
+    left_out: tuple[str, ...]
 
 
 def convert(
@@ -97,7 +101,8 @@ def convert(
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.path for file in files], first.name, first.title)
     make = ParquetFile if kind == "parquet" else functools.partial(RootFile, kind)
-    chunks = _chunks(files, with_trees, plan, memory_limit, access)
+    others: dict[str, str] = {}
+    chunks = _chunks(files, with_trees, plan, memory_limit, access, others)
     entries, (clusters, size_bytes) = _write(
         lambda sample: make(target, layout, plan, sample),
         plan,
@@ -114,6 +119,7 @@ def convert(
         fields=len(plan.fields) + len(plan.shown),
         size_bytes=size_bytes,
         renamed=plan.renamed,
+        left_out=_left_out(others),
     )
 
 
@@ -142,6 +148,12 @@ def _write(
         raise
 
 
+def _left_out(others: dict[str, str]) -> tuple[str, ...]:
+    if not others:
+        return ()
+    return (f"what lies beside the trees: {some_of([f'{name} ({others[name]})' for name in others])}",)
+
+
 def _open_tree(file: DataFile, tree: str | None, access: Access | None) -> Tree:
     return File(file.opens, access).tree(tree)
 
@@ -152,11 +164,16 @@ def _chunks(
     plan: FieldPlan,
     memory_limit: int | str,
     access: Access | None,
+    others: dict[str, str],
 ) -> Iterator[tuple[int, ak.Array]]:
-    """Number of files that are done, and arrays of the branches of the plan."""
+    """Number of files that are done, and arrays of the branches of the plan. ``others`` gets the classes of what else
+    is in the files by its name.
+    """
     step = min(STEP_BYTES_MAX, parse_bytes(memory_limit) // STEPS_IN_MEMORY)
     for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
         opened = _open_tree(file, tree, access)
+        classes = opened.file.classnames(cycle=False)
+        others.update({name: classes[name] for name in classes if _is_left(name, classes[name], opened)})
         stop = file.entry_stop
         for chunk in opened.iterate(
             plan.paths(),
@@ -166,6 +183,10 @@ def _chunks(
             memory_limit=memory_limit,
         ):
             yield number, chunk
+
+
+def _is_left(name: str, class_name: str, tree: Tree) -> bool:
+    return name != tree.path and not class_name.startswith("TDirectory") and class_name != "TProcessID"
 
 
 class RootFile:

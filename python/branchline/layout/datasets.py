@@ -147,16 +147,16 @@ def _difference_sentence(one: Difference) -> str:
     is_one = len(one.paths) == 1
     said = []
     if one.missing:
-        said.append(f"{'lacks' if is_one else 'lack'} {_some(one.missing)}")
+        said.append(f"{'lacks' if is_one else 'lack'} {some_of(one.missing)}")
     if one.additional:
-        said.append(f"{'has' if is_one else 'have'} {_some(one.additional)} beside")
+        said.append(f"{'has' if is_one else 'have'} {some_of(one.additional)} beside")
     if one.other_types:
-        said.append(f"{'has' if is_one else 'have'} other types of {_some(one.other_types)}")
+        said.append(f"{'has' if is_one else 'have'} other types of {some_of(one.other_types)}")
     who = one.paths[0] if is_one else f"{counted(len(one.paths), 'file')}, the first of them {one.paths[0]},"
     return f"Unlike most files, {who} {' and '.join(said)}."
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {count(more)} more" if more > 0 else "")
