@@ -19,7 +19,7 @@ from branchline.tracing import Trace, read_trace
 from branchline.tracing.form import PART, REQUEST
 from branchline.tracing.recording import recording
 from branchline.tracing.summary import summarise
-from branchline.tree import File
+from branchline.tree import ChunkStream, File, Source
 
 BRANCHES = [f"branch_{number}" for number in range(40)]
 SOME = [BRANCHES[number] for number in (1, 2, 9, 20, 21, 39)]
@@ -240,3 +240,24 @@ def test_a_copy_is_made_by_reads_that_are_in_the_log_of_the_xrootd_server(
     trace = staged(f"root://127.0.0.1:{xrootd.port}//events.root", tmp_path)
     wait_for(lambda: reads_in(log_of(own_folder)), 1)
     check_staged(trace, reads_in(log_of(own_folder)), (data / "events.root").stat().st_size)
+
+
+def test_requests_that_were_decided_together_say_so_whenever_they_are_sent(nginx: Nginx, tmp_path: Path) -> None:
+    trace = recorded(f"http://127.0.0.1:{nginx.port}/one-range/events.root", tmp_path / "trace.parquet", SOME)
+    rows = trace.rows_of(REQUEST).to_pylist()
+    [(decided_ns, count)] = Counter(row["queued_ns"] for row in rows).most_common(1)
+    assert count > len(SOME)
+    sent_ns = {row["sent_ns"] for row in rows if row["queued_ns"] == decided_ns}
+    assert len(sent_ns) > 1
+    assert min(sent_ns) >= decided_ns
+
+
+def test_requests_of_what_is_asked_for_ahead_were_decided_before_they_are_sent(nginx: Nginx, tmp_path: Path) -> None:
+    access = Access(requests_in_flight=2)
+    with recording(tmp_path / "trace.parquet", "a test"):
+        sources = [Source(f"http://127.0.0.1:{nginx.port}/events.root?{number}", "events") for number in range(8)]
+        with ChunkStream(sources, SOME, access=access) as stream:
+            assert len(list(stream)) >= 8
+    rows = read_trace(tmp_path / "trace.parquet").rows_of(REQUEST).to_pylist()
+    assert all(row["queued_ns"] <= row["sent_ns"] for row in rows)
+    assert sum(row["queued_ns"] < row["sent_ns"] for row in rows) >= len(sources)

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, Choice, RangeRead};
-use branchline_trace::Counter;
+use branchline_trace::{journal, Counter};
 
 use crate::budget::{Budget, Lease, Verdict};
 use crate::file::File;
@@ -66,6 +66,8 @@ impl Piece {
 /// Work for a lane, and how many bytes are due while it lasts.
 struct Job {
     bytes: u64,
+    /// When it was decided to read it, where that is told.
+    since: Option<Instant>,
     work: Box<dyn FnOnce() + Send>,
 }
 
@@ -182,7 +184,7 @@ impl Ahead {
             return;
         }
         (lanes.bytes_max, lanes.threads_max) = (choice.bytes_in_flight, choice.requests_in_flight);
-        lanes.queue.push_back(Job { bytes, work });
+        lanes.queue.push_back(Job { bytes, since: journal::is_on().then(Instant::now), work });
         if lanes.idle_count < lanes.queue.len() && lanes.threads.len() < choice.requests_in_flight {
             let own = Arc::clone(self);
             let lane = std::thread::Builder::new().name("branchline-ahead".to_owned()).spawn(move || own.work());
@@ -209,6 +211,7 @@ impl Ahead {
                 lanes.due_bytes += job.bytes;
                 drop(lanes);
                 let bytes = job.bytes;
+                let _decided = journal::decided(job.since);
                 // Whoever waits is told by what the work drops.
                 let _ = guarded(job.work);
                 lanes = lock(&self.lanes);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use branchline_trace::{Counter, Counters};
+use branchline_trace::{journal, Counter, Counters};
 
 use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
@@ -78,6 +78,7 @@ impl Counted {
     ) -> Result<ReadEffort> {
         let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, asked);
+        let _decided = journal::decided(None);
         let effort = self.counters.timed(Counter::FetchNs, || read(reads));
         let remarks = self.inner.remarks();
         if !remarks.is_empty() {

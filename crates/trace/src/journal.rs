@@ -160,9 +160,28 @@ pub fn set_wagon(name: &str) {
     WAGON.with(|own| name.clone_into(&mut own.borrow_mut()));
 }
 
-/// When the requests that this thread makes next were decided, if that was not just before.
-pub fn set_queued(since: Option<Instant>) {
-    QUEUED.with(|own| own.set(since));
+/// The requests that this thread makes say when they were decided, until this is dropped.
+#[must_use]
+pub struct Decided(Option<Instant>);
+
+/// What this thread reads from now on was decided at that moment, or now, unless it was earlier already.
+pub fn decided(since: Option<Instant>) -> Decided {
+    let before = decided_at();
+    if before.is_none() && is_on() {
+        QUEUED.with(|own| own.set(since.or_else(|| Some(Instant::now()))));
+    }
+    Decided(before)
+}
+
+/// When what this thread reads was decided, for others that read a part of it.
+pub fn decided_at() -> Option<Instant> {
+    QUEUED.with(Cell::get)
+}
+
+impl Drop for Decided {
+    fn drop(&mut self) {
+        let _ = QUEUED.try_with(|own| own.set(self.0));
+    }
 }
 
 fn current() -> Option<Arc<Journal>> {
@@ -319,7 +338,7 @@ pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iter
             more: spans.collect(),
             connection: 0,
             attempt: ATTEMPT.with(Cell::get) + 1,
-            queued: QUEUED.with(Cell::get).map_or(sent, |since| since.min(sent)),
+            queued: decided_at().map_or(sent, |since| since.min(sent)),
             sent,
             first_byte: None,
             got_bytes: 0,

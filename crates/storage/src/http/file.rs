@@ -413,9 +413,14 @@ impl Store for HttpFile {
         let within = self.settings.requests_within(&self.place.name, mean_bytes, AHEAD_REQUESTS_MAX);
         let lanes = groups.len().min(within);
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
+        let since = journal::decided_at();
+        let lane = || {
+            let _decided = journal::decided(since);
+            self.run_lane(&queue)
+        };
         std::thread::scope(|scope| {
             // The calling thread is one of the lanes.
-            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(|| self.run_lane(&queue))).collect();
+            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
             let own = self.run_lane(&queue);
             let died = |_| Err(self.lane_died());
             let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));

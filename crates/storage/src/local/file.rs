@@ -180,8 +180,13 @@ impl LocalFile {
     fn fill_in_lanes(&self, reads: &mut [RangeRead]) -> Result<u64> {
         let lanes = reads.len().min(LOCAL_LANES);
         let queue = Mutex::new(reads.iter_mut().collect::<Vec<_>>().into_iter());
+        let since = journal::decided_at();
+        let lane = || {
+            let _decided = journal::decided(since);
+            self.run_lane(&queue)
+        };
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(|| self.run_lane(&queue))).collect();
+            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
             let own = self.run_lane(&queue);
             let died = |_| Err(StorageError::not_opened(&self.path, &io::Error::other("a mistake in Branchline")));
             let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
