@@ -143,7 +143,10 @@ class Worker:
 
     def _is_far(self, share: Share) -> bool:
         """Whether files are asked for early, and this sub-job is not one of the last, which others may want."""
-        links = links_chosen(self._work.access) if share.together > 1 else []
+        if share.together == 1:
+            return False
+        are_local = {_is_local(one) for one in share.files}
+        links = [one for one in links_chosen(self._work.access) if one["name"].startswith("local:") in are_local]
         return any(one["requests_in_flight"] for one in links)
 
     def _open(self, subjob: SubJob) -> Opened:
@@ -344,6 +347,10 @@ class Worker:
 
 def _source_of(file: DataFile) -> Source:
     return Source(file.opens, file.tree, file.entry_start, file.entry_stop)
+
+
+def _is_local(file: DataFile) -> bool:
+    return "://" not in file.opens or file.opens.startswith("file:")
 
 
 def _stops_of(files: Sequence[DataFile]) -> list[int | None]:
