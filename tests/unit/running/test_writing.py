@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from branchline.report import job_files
+# `writing` takes functions of `job_files` by name: imported later it would keep one that stands in for another.
+from branchline.report import job_files, writing  # noqa: F401
 from branchline.running import write
 from branchline.running.claim import claimed
 

@@ -14,7 +14,6 @@ from tests.unit.train.conftest import run_in_chunks, write_file
 
 from branchline.access import Access
 from branchline.dataset import DataFile
-from branchline.sensors import links_chosen
 from branchline.train import TrainResult
 from branchline.train.plan import Share
 from branchline.train.supply import Supply
@@ -43,12 +42,6 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(FILES):
         write_file(folder / f"f{number:02}.root", number)
     monkeypatch.setattr("branchline.train.plan.SUBJOB_MIN_BYTES", (folder / "f00.root").stat().st_size)
-
-    # How far a disk is is measured: here it is near however busy the machine is, unless somebody says else.
-    def chosen(access: Access) -> list[dict[str, Any]]:
-        return links_chosen(access) if access.requests_in_flight else []
-
-    monkeypatch.setattr("branchline.train.work.links_chosen", chosen)
     return folder
 
 
