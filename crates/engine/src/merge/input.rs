@@ -24,6 +24,9 @@ use crate::ntuple_write::NtupleInput;
 use super::tree_input::{KnownTrees, TreeInput, Uneven};
 use super::Branches;
 
+/// In files of older versions ROOT takes baskets that are as long as their plain bytes for compressed ones
+/// (`TBasket::ReadBasketBuffers`); in files that are written here they are not.
+const SHORT_BASKETS_VERSION: i32 = 30402;
 /// The class by which objects know others (TRef).
 const PROCESS_ID: &str = "TProcessID";
 
@@ -245,7 +248,8 @@ impl Input {
         let mut uuid = xxh3_128(&[name.as_bytes(), &identity].concat()).to_be_bytes();
         mark_uuid(&mut uuid);
         let date = self.items.first().map_or(0, |item| item.key.date);
-        FileFrame { name, date, uuid, root_version: header.version, compress: header.compress }
+        let root_version = header.version.max(SHORT_BASKETS_VERSION);
+        FileFrame { name, date, uuid, root_version, compress: header.compress }
     }
 
     /// Notes what tells it from other files, and from itself when it was changed; never 0.
