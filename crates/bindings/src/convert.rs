@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use branchline_engine::ntuple_write::{ColumnsWriter, Layout, NewNtuple, NtupleWriter, Shown, Written};
-use branchline_engine::tree_write::TreeWriter;
+use branchline_engine::write::columns::TreeWriter;
+use branchline_engine::write::columns::{ColumnsWriter, Layout, NewNtuple, NtupleWriter, Shown, Written};
 use branchline_format::column::Column;
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use branchline_engine::error::{ReadError, ReadErrorKind};
-use branchline_engine::merge::compare::{compare as compare_files, CompareOptions};
-use branchline_engine::merge::{self, MergeOptions, Merged, Order};
-use branchline_engine::rewrite::{ClusterSize, Rewriting, Selection};
+use branchline_engine::write::compare::{compare as compare_files, CompareOptions};
+use branchline_engine::write::merge::{self, MergeOptions, Merged, Order};
+use branchline_engine::write::{ClusterSize, Rewriting, Selection};
 use branchline_format::compress::{NoSetting, Setting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use branchline_engine::output::Output;
+use branchline_engine::write::output::Output;
 use pyo3::prelude::*;
 
 use crate::errors::to_python;

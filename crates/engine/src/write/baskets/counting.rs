@@ -1,0 +1,93 @@
+//! How many elements entries have whose baskets do not say where they begin: from the branch that counts them.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use branchline_format::basket::{BasketRecord, Plain};
+use branchline_format::column::Column;
+use branchline_format::decode::{decode, Counts};
+use branchline_format::error::FormatError;
+use branchline_format::layout::{kind_of, Kind, Layout};
+use branchline_format::tree::{Place, TTree};
+use branchline_format::write::BasketTools;
+use branchline_storage::ByteRange;
+
+use crate::error::{ReadError, Result};
+use crate::file::File;
+use crate::write::baskets::source::read;
+
+/// A branch that counts may be counted itself, and that one may not.
+const DEPTH_MAX: u32 = 2;
+
+/// The branch that says how many elements the entries of a branch of this kind have.
+pub(crate) fn counter_of(kind: &Kind) -> Option<usize> {
+    match kind {
+        Kind::Data(Layout::Run { count, .. }) => *count,
+        Kind::Data(Layout::Arrays { count, .. }) => Some(*count),
+        Kind::Data(Layout::Objects(program)) => program.count(),
+        _ => None,
+    }
+}
+
+/// Reads what counts the entries of a tree.
+pub(crate) struct Counting<'a> {
+    file: &'a File,
+    tree: &'a TTree,
+    tools: BasketTools,
+    /// What was read last of each branch that counts.
+    last: HashMap<usize, (Range<u64>, Arc<Counts>)>,
+}
+
+impl<'a> Counting<'a> {
+    /// Of a tree of a file.
+    pub(crate) fn new(file: &'a File, tree: &'a TTree) -> Self {
+        Self { file, tree, tools: BasketTools::new(), last: HashMap::new() }
+    }
+
+    /// The counts of these entries of a branch of this kind; none if nothing counts them.
+    pub(crate) fn counts_for(&mut self, kind: &Kind, entries: Range<u64>) -> Result<Option<Arc<Counts>>> {
+        counter_of(kind).map(|count| self.counts_in(count, entries, DEPTH_MAX)).transpose()
+    }
+
+    /// What a branch says of these entries.
+    fn counts_in(&mut self, branch: usize, entries: Range<u64>, depth: u32) -> Result<Arc<Counts>> {
+        if let Some((_, counts)) = self.last.get(&branch).filter(|(known, _)| *known == entries) {
+            return Ok(Arc::clone(counts));
+        }
+        let about = self.tree.branches.get(branch).filter(|_| depth > 0);
+        let (file, tree) = (self.file, self.tree);
+        let told = |error: FormatError| {
+            let path = tree.branches.get(branch).map_or("", |branch| &branch.path);
+            ReadError::from_format(file.path(), &error.in_object(format!("tree {}: branch {path}", tree.name)))
+        };
+        let wrong = || told(FormatError::unsupported("it is to count the elements of others, and holds no counts"));
+        let about = about.ok_or_else(wrong)?;
+        let Kind::Data(layout) = kind_of(about, self.file.classes()) else { return Err(wrong()) };
+        let mut column = Column::empty(&layout);
+        for basket in about.baskets.iter().filter(|one| one.entry_stop > entries.start && one.entry_start < entries.end)
+        {
+            let of_basket = basket.entry_start..basket.entry_stop;
+            let counts = match &layout {
+                Layout::Run { count: Some(count), .. } => Some(self.counts_in(*count, of_basket, depth - 1)?),
+                _ => None,
+            };
+            let wanted = entries.start.max(basket.entry_start)..entries.end.min(basket.entry_stop);
+            let local = (wanted.start - basket.entry_start) as usize..(wanted.end - basket.entry_start) as usize;
+            let part = match &basket.place {
+                Place::Embedded(embedded) => decode(&layout, &Plain::embedded(embedded), local, counts.as_deref()),
+                Place::File { seek, size } => {
+                    let record = read(file, &[ByteRange::new(*seek, *size)])?.pop().unwrap_or_default();
+                    BasketRecord::parse(&record, basket.entry_stop - basket.entry_start).and_then(|basket| {
+                        let bytes = self.tools.decompress(&basket)?;
+                        decode(&layout, &basket.plain(bytes), local, counts.as_deref())
+                    })
+                }
+            };
+            column.append(part.map_err(told)?);
+        }
+        let counts = Arc::new(Counts::of(&column).ok_or_else(wrong)?);
+        self.last.insert(branch, (entries, Arc::clone(&counts)));
+        Ok(counts)
+    }
+}

@@ -1,0 +1,37 @@
+//! What the baskets of the trees of an input are like.
+
+use std::sync::Arc;
+
+use branchline_format::compress::{Codec, Setting};
+use branchline_format::layout::kind_of;
+use branchline_format::objects::Classes;
+use branchline_format::tree::{TBranch, TTree};
+use branchline_format::write::{OwnerKind, Recording};
+
+use crate::write::baskets::counting::counter_of;
+use crate::write::baskets::rewrite::BranchForm;
+
+/// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
+/// the branch, else as the file says in a number of ROOT. What a branch says of itself is not believed where it says that
+/// nothing is compressed, and its baskets are: uproot writes so.
+pub(crate) fn forms(
+    tree: &TTree,
+    recording: &Recording<'_>,
+    (codec, file_compress): (Option<Setting>, i32),
+    classes: &Arc<Classes>,
+) -> Vec<BranchForm> {
+    let usual = Setting::of_root(file_compress.into()).or(Setting::new(Codec::Zlib, 1)).unwrap_or(Setting::NONE);
+    let form = |branch: &TBranch| {
+        let mut owners = recording.owners.iter();
+        let owner = owners.position(|owner| owner.kind == OwnerKind::Branch && owner.id == branch.object_id);
+        let length = owner.map_or(0, |owner| recording.value(owner, "fEntryOffsetLen"));
+        let is_compressed = branch.compressed_bytes < branch.plain_bytes;
+        let own = Setting::of_root(branch.compress).filter(|own| *own != Setting::NONE || !is_compressed);
+        let own = own.unwrap_or(usual);
+        BranchForm {
+            stores_offsets: length > 0 || counter_of(&kind_of(branch, classes)).is_some(),
+            setting: codec.unwrap_or(own),
+        }
+    };
+    tree.branches.iter().map(form).collect()
+}

@@ -1,0 +1,197 @@
+//! Baskets that entries are taken from, and new ones made of them.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use branchline_format::basket::{BasketRecord, Plain};
+use branchline_format::decode::Counts;
+use branchline_format::error::{ErrorKind, FormatError};
+use branchline_format::layout::Kind;
+use branchline_format::tree::embedded::EmbeddedBasket;
+use branchline_format::write::{BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewBasket};
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead};
+use bytes::Bytes;
+
+use crate::error::{ReadError, Result};
+use crate::file::File;
+use crate::read_buffers;
+use crate::write::selection::Selection;
+
+/// Where the bytes of a basket are in memory.
+#[derive(Debug)]
+pub(crate) enum Stored {
+    Record(Bytes),
+    Embedded(Arc<EmbeddedBasket>),
+}
+
+/// A basket of an input.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) stored: Stored,
+    pub(crate) about: Arc<InputBranches>,
+    pub(crate) branch: usize,
+    /// Its number in its branch, and its entries in the tree.
+    pub(crate) basket: usize,
+    pub(crate) entries: Range<u64>,
+    /// How many elements they have, where the basket does not say where they begin.
+    pub(crate) counts: Option<Arc<Counts>>,
+    /// Its entries, once somebody needed them.
+    pub(crate) taken_apart: OnceLock<std::result::Result<Entries, FormatError>>,
+}
+
+/// What the branches of an input are.
+#[derive(Debug)]
+pub(crate) struct InputBranches {
+    pub(crate) file_path: String,
+    pub(crate) tree_name: String,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) paths: Vec<String>,
+    pub(crate) process_ids_before: u16,
+    pub(crate) selection: Option<Arc<Selection>>,
+}
+
+impl Stored {
+    /// Whether it says where its entries begin.
+    pub(crate) fn says_bounds(&self) -> bool {
+        match self {
+            // What is wrong with a record is told when it is taken apart.
+            Self::Record(record) => BasketRecord::of(record).map_or(true, |basket| basket.stores_bounds()),
+            Self::Embedded(embedded) => embedded.offsets.is_some(),
+        }
+    }
+}
+
+impl Source {
+    /// Bytes that it takes in memory.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        match &self.stored {
+            Stored::Record(record) => record.len() as u64,
+            Stored::Embedded(embedded) => embedded.data.len() as u64,
+        }
+    }
+
+    /// Bytes of its entries before compression, as its key says.
+    pub(crate) fn plain_bytes(&self) -> u64 {
+        match &self.stored {
+            Stored::Record(record) => plain_bytes(record),
+            Stored::Embedded(embedded) => embedded.data.len() as u64,
+        }
+    }
+
+    fn told(&self, error: &FormatError) -> ReadError {
+        let path = self.about.paths.get(self.branch).map_or("", String::as_str);
+        let name = format!("tree {}: branch {path}: basket {}", self.about.tree_name, self.basket);
+        let told = ReadError::from_format(&self.about.file_path, &error.clone().in_object(name));
+        match error.kind {
+            ErrorKind::Unsupported => told.with_hint("branchline cannot rewrite this branch yet; slim leaves it out"),
+            _ => told,
+        }
+    }
+
+    fn take_apart(&self, tools: &mut BasketTools) -> std::result::Result<Entries, FormatError> {
+        let unknown = Kind::Group;
+        let kind = self.about.kinds.get(self.branch).unwrap_or(&unknown);
+        let (counts, before) = (self.counts.as_deref(), self.about.process_ids_before);
+        match &self.stored {
+            Stored::Embedded(embedded) => Entries::of(&Plain::embedded(embedded), kind, counts, before),
+            Stored::Record(record) => {
+                let own = process_ids_before(record);
+                let basket = BasketRecord::parse(record, self.entries.end - self.entries.start)?;
+                let bytes = tools.decompress(&basket)?;
+                Entries::of(&basket.plain(bytes), kind, counts, own + before)
+            }
+        }
+    }
+}
+
+/// What the key of a record says that it has before compression.
+pub(crate) fn plain_bytes(record: &[u8]) -> u64 {
+    let number = record.get(6..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four));
+    number.into()
+}
+
+/// What a large key says of process ids, in the highest bits of its directory's place.
+fn process_ids_before(record: &[u8]) -> u16 {
+    let number =
+        |at: usize| record.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two));
+    if number(4) > 1000 {
+        number(26)
+    } else {
+        0
+    }
+}
+
+/// Entries of one basket.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub(crate) source: Arc<Source>,
+    /// In the tree.
+    pub(crate) entries: Range<u64>,
+}
+
+/// What is made of entries of one branch.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) branch: usize,
+    pub(crate) frame: BasketFrame,
+    pub(crate) form: BasketForm,
+    pub(crate) slices: Vec<Slice>,
+}
+
+/// The branch and its new baskets.
+pub(crate) type Made = (usize, Result<Vec<NewBasket>>);
+
+/// Makes the baskets of a job.
+pub(crate) fn make(tools: &mut BasketTools, job: Job) -> Made {
+    let branch = job.branch;
+    (branch, baskets(tools, job))
+}
+
+fn baskets(tools: &mut BasketTools, job: Job) -> Result<Vec<NewBasket>> {
+    let Some(first) = job.slices.first().map(|slice| Arc::clone(&slice.source)) else { return Ok(Vec::new()) };
+    let mut maker = BasketMaker::new(job.frame, job.form, tools).map_err(|error| first.told(&error))?;
+    // Each basket goes with its slice, unless entries of it are still to come.
+    for slice in job.slices {
+        slice.add_to(&mut maker)?;
+    }
+    maker.finish().map_err(|error| first.told(&error))
+}
+
+impl Slice {
+    fn add_to(&self, maker: &mut BasketMaker<'_>) -> Result<()> {
+        let source = &self.source;
+        let entries = source.taken_apart.get_or_init(|| source.take_apart(maker.tools()));
+        let entries = entries.as_ref().map_err(|error| source.told(error))?;
+        let mut rest = self.entries.clone();
+        while !rest.is_empty() {
+            let run = match &source.about.selection {
+                Some(selection) => selection.first_run(rest.clone()),
+                None => rest.clone(),
+            };
+            let start = source.entries.start;
+            let local = (run.start - start) as usize..(run.end - start) as usize;
+            maker.add(entries, local).map_err(|error| source.told(&error))?;
+            rest.start = run.end;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of these ranges, near ones read together.
+pub(crate) fn read(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
+    let mut records: Vec<Option<Bytes>> = ranges.iter().map(|range| file.held(range.offset, range.length)).collect();
+    let missing: Vec<usize> = (0..ranges.len()).filter(|index| records[*index].is_none()).collect();
+    let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
+    if !wanted.is_empty() {
+        let plan = coalesce(&wanted, file.gap_bytes(), MAX_JOINED_BYTES);
+        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+        file.read_ranges(&mut reads)?;
+        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+        for (index, place) in missing.into_iter().zip(&plan.placements) {
+            let start = place.offset as usize;
+            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+        }
+    }
+    Ok(records.into_iter().flatten().collect())
+}

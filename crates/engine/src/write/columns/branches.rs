@@ -1,0 +1,138 @@
+//! Which branches of a TTree values become. What has no equivalent is refused by name.
+
+use branchline_format::column::Column as Values;
+use branchline_format::write::tree_record::{BranchKind, LeafKind};
+
+/// Where the values of a branch are: the field, and the members that lead to them, through records and through the
+/// elements of one list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) field: usize,
+    pub(crate) members: Vec<usize>,
+    /// NumPy's name of the numbers at the bottom; nothing for strings.
+    pub(crate) dtype: &'static str,
+}
+
+type Branch = (String, BranchKind, Source);
+
+/// The branches of these fields, and those that have none, with the reasons.
+pub(crate) fn branches_of(fields: &[(String, Values)]) -> (Vec<Branch>, Vec<(&str, String)>) {
+    let (mut branches, mut reasons) = (Vec::new(), Vec::new());
+    for (field, (name, values)) in fields.iter().enumerate() {
+        let mut walk = Walk { field, members: Vec::new(), branches: &mut branches };
+        if let Err(reason) = walk.add(name, values, false) {
+            reasons.push((name.as_str(), reason));
+        }
+    }
+    (branches, reasons)
+}
+
+struct Walk<'a> {
+    field: usize,
+    members: Vec<usize>,
+    branches: &'a mut Vec<Branch>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, name: &str, values: &Values, in_list: bool) -> Result<(), String> {
+        let none = || Err(format!("{name}: no branch of a TTree can hold {}", told(values)));
+        match values {
+            Values::Record { members, .. } => {
+                for (index, (member, values)) in members.iter().enumerate() {
+                    self.below(index, &format!("{name}.{member}"), values, in_list)?;
+                }
+                return Ok(());
+            }
+            Values::Tuple { items, .. } => {
+                for (index, values) in items.iter().enumerate() {
+                    self.below(index, &format!("{name}._{index}"), values, in_list)?;
+                }
+                return Ok(());
+            }
+            Values::List { content, .. } if !in_list && holds_records(content) => {
+                return self.add(name, content, true);
+            }
+            _ => {}
+        }
+        let Some((kind, dtype)) = kind_of(values, in_list) else { return none() };
+        let source = Source { field: self.field, members: self.members.clone(), dtype };
+        self.branches.push((name.to_string(), kind, source));
+        Ok(())
+    }
+
+    fn below(&mut self, index: usize, name: &str, values: &Values, in_list: bool) -> Result<(), String> {
+        self.members.push(index);
+        let added = self.add(name, values, in_list);
+        self.members.pop();
+        added
+    }
+}
+
+fn holds_records(content: &Values) -> bool {
+    matches!(content, Values::Record { .. } | Values::Tuple { .. })
+}
+
+/// The kind of a branch, and NumPy's name of its numbers.
+fn kind_of(values: &Values, in_list: bool) -> Option<(BranchKind, &'static str)> {
+    let list = |content: &Values| match content {
+        Values::Flat { dtype, .. } => leaf(dtype).map(|kind| (BranchKind::List(kind), *dtype)),
+        Values::Text { .. } => Some((BranchKind::Texts, "")),
+        Values::List { content, .. } | Values::Regular { content, .. } => match &**content {
+            Values::Flat { dtype, .. } => leaf(dtype).map(|kind| (BranchKind::Lists(kind), *dtype)),
+            _ => None,
+        },
+        _ => None,
+    };
+    if in_list {
+        return list(values);
+    }
+    match values {
+        Values::Text { .. } => Some((BranchKind::Text, "")),
+        Values::List { content, .. } => list(content),
+        _ => {
+            let (dtype, dimensions) = fixed(values)?;
+            Some((BranchKind::Numbers(leaf(dtype)?, dimensions), dtype))
+        }
+    }
+}
+
+fn fixed(values: &Values) -> Option<(&'static str, Vec<usize>)> {
+    match values {
+        Values::Flat { dtype, .. } => Some((dtype, Vec::new())),
+        Values::Regular { size, content } => {
+            let (dtype, mut dimensions) = fixed(content)?;
+            dimensions.insert(0, *size);
+            Some((dtype, dimensions))
+        }
+        _ => None,
+    }
+}
+
+fn leaf(dtype: &str) -> Option<LeafKind> {
+    Some(match dtype {
+        "b1" => LeafKind::Bool,
+        "i1" => LeafKind::I8,
+        "u1" => LeafKind::U8,
+        "i2" => LeafKind::I16,
+        "u2" => LeafKind::U16,
+        "i4" => LeafKind::I32,
+        "u4" => LeafKind::U32,
+        "i8" => LeafKind::I64,
+        "u8" => LeafKind::U64,
+        // C++ has no name for half precision.
+        "f2" | "f4" => LeafKind::F32,
+        "f8" => LeafKind::F64,
+        _ => return None,
+    })
+}
+
+fn told(values: &Values) -> &'static str {
+    match values {
+        Values::Flat { .. } => "numbers of this type",
+        Values::Option { .. } => "values that may be missing",
+        Values::Union { .. } => "values of several types",
+        Values::List { .. } => "lists of this kind in lists",
+        Values::Regular { .. } => "arrays of anything but numbers",
+        Values::Text { .. } | Values::Record { .. } | Values::Tuple { .. } => "this",
+    }
+}

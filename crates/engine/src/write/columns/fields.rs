@@ -1,0 +1,327 @@
+//! Fields and columns for values that are given as columns of the engine: which C++ types they become (section "Mapping
+//! of C++ Types to Fields and Columns").
+
+use branchline_format::column::Column as Values;
+use branchline_format::ntuple::number::Number;
+use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema};
+
+/// A field that shows a part of another: the elements of a collection, or how many there are.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// Its name.
+    pub name: String,
+    /// Name of the collection at the top.
+    pub collection: String,
+    /// Member of its elements; none for their number.
+    pub member: Option<String>,
+}
+
+/// What takes the values of a field, with the columns that they go to.
+#[derive(Debug, Clone)]
+pub(crate) enum Taker {
+    Number {
+        column: usize,
+        number: Number,
+    },
+    Text {
+        ends: usize,
+        bytes: usize,
+    },
+    Regular {
+        size: usize,
+        content: Box<Taker>,
+    },
+    /// A list, or what may be missing.
+    List {
+        ends: usize,
+        content: Box<Taker>,
+    },
+    Option {
+        ends: usize,
+        content: Box<Taker>,
+    },
+    /// Arrays of what has no class: collections of that many.
+    Repeated {
+        ends: usize,
+        size: usize,
+        content: Box<Taker>,
+    },
+    Record(Vec<(String, Taker)>),
+    Tuple(Vec<Taker>),
+    /// One of several.
+    Union {
+        switch: usize,
+        alternatives: Vec<Taker>,
+    },
+}
+
+/// Why something has no field.
+pub(crate) type Refused = String;
+
+/// Makes a schema.
+pub(crate) struct Maker {
+    pub(crate) schema: Schema,
+    /// Whether numbers are stored in the order of their bytes' weight, which compresses better.
+    is_split: bool,
+}
+
+impl Maker {
+    pub(crate) fn new(is_split: bool) -> Self {
+        Self { schema: Schema::default(), is_split }
+    }
+
+    /// Adds a field at the top for values like these.
+    pub(crate) fn add(&mut self, name: &str, values: &Values) -> Result<Taker, Refused> {
+        let (number, taker) = self.field(name, None, values).map_err(|reason| format!("{name}: {reason}"))?;
+        self.schema.top.push(number);
+        Ok(taker)
+    }
+
+    fn field(&mut self, name: &str, parent: Option<usize>, values: &Values) -> Result<(usize, Taker), Refused> {
+        let number = self.new_field(name, parent);
+        let taker = match values {
+            Values::Flat { dtype, .. } => {
+                let kind = number_of(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
+                self.schema.fields[number].type_name = type_name(kind).to_string();
+                let column = self.column(number, self.number_type(kind));
+                Taker::Number { column, number: kind }
+            }
+            Values::Text { .. } => {
+                self.schema.fields[number].type_name = "std::string".to_string();
+                let ends = self.column(number, self.index_type());
+                Taker::Text { ends, bytes: self.column(number, (0x02, 8)) }
+            }
+            Values::Regular { size, content } => self.regular(number, *size, content)?,
+            Values::List { content, .. } => self.collection(number, content, false)?,
+            Values::Option { content, .. } => self.collection(number, content, true)?,
+            Values::Record { members, .. } => {
+                self.schema.fields[number].role = Role::Record;
+                let mut takers = Vec::with_capacity(members.len());
+                for ((name, member), field) in members.iter().zip(field_names(members)) {
+                    takers.push((name.clone(), self.field(&field, Some(number), member)?.1));
+                }
+                Taker::Record(takers)
+            }
+            Values::Tuple { items, .. } => self.tuple(number, items)?,
+            Values::Union { contents, .. } => self.variant(number, contents)?,
+        };
+        Ok((number, taker))
+    }
+
+    fn regular(&mut self, number: usize, size: usize, content: &Values) -> Result<Taker, Refused> {
+        if size == 0 {
+            return Err("an array of no elements has no field".to_string());
+        }
+        let (child, content) = self.field("_0", Some(number), content)?;
+        let item = self.schema.fields[child].type_name.clone();
+        let content = Box::new(content);
+        if item.is_empty() {
+            self.schema.fields[number].role = Role::Collection;
+            return Ok(Taker::Repeated { ends: self.column(number, self.index_type()), size, content });
+        }
+        let field = &mut self.schema.fields[number];
+        field.type_name = format!("std::array<{item},{size}>");
+        field.array_size = Some(size as u64);
+        Ok(Taker::Regular { size, content })
+    }
+
+    fn collection(&mut self, number: usize, content: &Values, is_option: bool) -> Result<Taker, Refused> {
+        self.schema.fields[number].role = Role::Collection;
+        let ends = self.column(number, self.index_type());
+        let (child, content) = self.field("_0", Some(number), content)?;
+        let item = self.schema.fields[child].type_name.clone();
+        let template = if is_option { "std::optional" } else { "std::vector" };
+        let content = Box::new(content);
+        // A collection of records without a class has no class either; it has none or one if they may be missing.
+        if !item.is_empty() {
+            self.schema.fields[number].type_name = format!("{template}<{item}>");
+        }
+        Ok(if is_option { Taker::Option { ends, content } } else { Taker::List { ends, content } })
+    }
+
+    fn tuple(&mut self, number: usize, items: &[Values]) -> Result<Taker, Refused> {
+        self.schema.fields[number].role = Role::Record;
+        let (mut takers, mut names) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        for (place, item) in items.iter().enumerate() {
+            let (child, taker) = self.field(&format!("_{place}"), Some(number), item)?;
+            names.push(self.schema.fields[child].type_name.clone());
+            takers.push(taker);
+        }
+        if !names.is_empty() && names.iter().all(|name| !name.is_empty()) {
+            let template = if names.len() == 2 { "std::pair" } else { "std::tuple" };
+            self.schema.fields[number].type_name = format!("{template}<{}>", names.join(","));
+        }
+        Ok(Taker::Tuple(takers))
+    }
+
+    /// The first of the contents is what is missing.
+    fn variant(&mut self, number: usize, contents: &[Values]) -> Result<Taker, Refused> {
+        self.schema.fields[number].role = Role::Variant;
+        let switch = self.column(number, (0x10, 96));
+        let (mut alternatives, mut names) = (Vec::new(), Vec::new());
+        for (place, content) in contents.iter().skip(1).enumerate() {
+            let (child, taker) = self.field(&format!("_{place}"), Some(number), content)?;
+            let name = self.schema.fields[child].type_name.clone();
+            if name.is_empty() || names.contains(&name) {
+                return Err("variants of records without a class, or of one type twice, have no field".to_string());
+            }
+            names.push(name);
+            alternatives.push(taker);
+        }
+        self.schema.fields[number].type_name = format!("std::variant<{}>", names.join(","));
+        Ok(Taker::Union { switch, alternatives })
+    }
+
+    /// Adds a field that shows a part of another, as ROOT's importer does for arrays that share their counter.
+    pub(crate) fn show(&mut self, shown: &Shown) -> Result<(), Refused> {
+        let missing = || format!("{}: there is no collection {}", shown.name, shown.collection);
+        let find = |schema: &Schema, fields: &[usize], name: &str| {
+            fields.iter().copied().find(|field| schema.fields[*field].name == name)
+        };
+        let schema = &self.schema;
+        let source = find(schema, &schema.top, &shown.collection).ok_or_else(missing)?;
+        let ends = *schema.fields[source].columns.first().and_then(|columns| columns.first()).ok_or_else(missing)?;
+        let Some(member) = &shown.member else {
+            let number = self.new_field(&shown.name, None);
+            let field = &mut self.schema.fields[number];
+            field.type_name = "ROOT::RNTupleCardinality<std::uint32_t>".to_string();
+            self.alias(number, source, ends);
+            self.schema.top.push(number);
+            return Ok(());
+        };
+        let record = *schema.fields[source].children.first().ok_or_else(missing)?;
+        let item = find(schema, &schema.fields[record].children, member).ok_or_else(missing)?;
+        let values = schema.fields[item].columns.first().and_then(|columns| columns.first()).copied();
+        let values = values.ok_or_else(missing)?;
+        let item_type = schema.fields[item].type_name.clone();
+        let number = self.new_field(&shown.name, None);
+        let field = &mut self.schema.fields[number];
+        field.type_name = format!("ROOT::VecOps::RVec<{item_type}>");
+        field.role = Role::Collection;
+        self.alias(number, source, ends);
+        let child = self.new_field("_0", Some(number));
+        self.schema.fields[child].type_name = item_type;
+        self.alias(child, item, values);
+        self.schema.top.push(number);
+        Ok(())
+    }
+
+    fn alias(&mut self, field: usize, source: usize, column: usize) {
+        self.schema.fields[field].source = Some(source);
+        self.schema.fields[field].columns = vec![vec![column]];
+        self.schema.aliases.push((column, field));
+    }
+
+    fn new_field(&mut self, name: &str, parent: Option<usize>) -> usize {
+        let number = self.schema.fields.len();
+        self.schema.fields.push(Field {
+            name: name.to_string(),
+            type_name: String::new(),
+            type_alias: String::new(),
+            description: String::new(),
+            field_version: 0,
+            type_version: 0,
+            parent,
+            role: Role::Plain,
+            array_size: None,
+            source: None,
+            type_checksum: None,
+            later: Default::default(),
+            children: Vec::new(),
+            columns: Vec::new(),
+        });
+        if let Some(parent) = parent {
+            self.schema.fields[parent].children.push(number);
+        }
+        number
+    }
+
+    fn column(&mut self, field: usize, (number, bits): (u16, u16)) -> usize {
+        let kind = ColumnType { number, bits, range: None };
+        let column = self.schema.columns.len();
+        let encoding = kind.encoding();
+        let (first_element, suppressed_before) = (0, false);
+        self.schema.columns.push(Column { kind, encoding, field, representation: 0, first_element, suppressed_before });
+        match self.schema.fields[field].columns.first_mut() {
+            Some(columns) => columns.push(column),
+            None => self.schema.fields[field].columns.push(vec![column]),
+        }
+        column
+    }
+
+    fn index_type(&self) -> (u16, u16) {
+        (if self.is_split { 0x1b } else { 0x0f }, 64)
+    }
+
+    fn number_type(&self, number: Number) -> (u16, u16) {
+        let (plain, split) = match number {
+            Number::Bool => (0x00, 0x00),
+            Number::I8 => (0x03, 0x03),
+            Number::U8 => (0x04, 0x04),
+            Number::I16 => (0x05, 0x11),
+            Number::U16 => (0x06, 0x12),
+            Number::I32 => (0x07, 0x13),
+            Number::U32 => (0x08, 0x14),
+            Number::I64 => (0x09, 0x15),
+            Number::U64 => (0x0a, 0x16),
+            // ROOT never splits them.
+            Number::F16 => (0x0b, 0x0b),
+            Number::F32 => (0x0c, 0x18),
+            Number::F64 => (0x0d, 0x19),
+        };
+        let bits = if number == Number::Bool { 1 } else { 8 * number.size() as u16 };
+        (if self.is_split { split } else { plain }, bits)
+    }
+}
+
+/// Names of members as ROOT wants them, all different.
+fn field_names(members: &[(String, Values)]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(members.len());
+    for (name, _) in members {
+        let is_free = |one: char| !(matches!(one, '.' | '/' | '\\') || one.is_whitespace() || one.is_control());
+        let clean: String = name.chars().map(|one| if is_free(one) { one } else { '_' }).collect();
+        let mut free = clean.clone();
+        let mut number = 2;
+        while free.is_empty() || names.contains(&free) {
+            free = format!("{clean}_{number}");
+            number += 1;
+        }
+        names.push(free);
+    }
+    names
+}
+
+fn number_of(dtype: &str) -> Option<Number> {
+    const ALL: [Number; 12] = [
+        Number::Bool,
+        Number::I8,
+        Number::U8,
+        Number::I16,
+        Number::U16,
+        Number::I32,
+        Number::U32,
+        Number::I64,
+        Number::U64,
+        Number::F16,
+        Number::F32,
+        Number::F64,
+    ];
+    ALL.into_iter().find(|number| number.dtype() == dtype)
+}
+
+fn type_name(number: Number) -> &'static str {
+    match number {
+        Number::Bool => "bool",
+        Number::I8 => "std::int8_t",
+        Number::U8 => "std::uint8_t",
+        Number::I16 => "std::int16_t",
+        Number::U16 => "std::uint16_t",
+        Number::I32 => "std::int32_t",
+        Number::U32 => "std::uint32_t",
+        Number::I64 => "std::int64_t",
+        Number::U64 => "std::uint64_t",
+        // C++ has no name for it; ROOT stores floats so.
+        Number::F16 | Number::F32 => "float",
+        Number::F64 => "double",
+    }
+}

@@ -1,0 +1,246 @@
+//! A TTree in a file of its own, made from columns of values.
+
+use branchline_format::column::Column as Values;
+use branchline_format::compress::Setting;
+use branchline_format::error::Result as FormatResult;
+use branchline_format::write::classes::tree_infos;
+use branchline_format::write::file::BEGIN;
+use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree};
+use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::limits;
+use crate::write::columns::branches::{branches_of, Source};
+use crate::write::columns::entries::{append, EntryBytes};
+use crate::write::columns::ntuple::{frame as frame_of, refuse, ColumnsWriter, NewNtuple as NewOutput, Written};
+use crate::write::new_file::{NewFile, ObjectName, SlotId, TOP};
+use crate::write::output::Output;
+use crate::write::parallel::map_in_order;
+
+/// A TTree that is being written.
+pub struct TreeWriter {
+    about: NewOutput,
+    file: NewFile,
+    slot: SlotId,
+    branches: Vec<Open>,
+    fields_count: usize,
+    entries_count: u64,
+    cluster: Cluster,
+    waiting: Vec<(usize, EntryBytes)>,
+    waiting_bytes: usize,
+}
+
+/// A branch that is being written.
+struct Open {
+    source: Source,
+    frame: BasketFrame,
+    open: EntryBytes,
+    /// Entries in all baskets before the open one.
+    entries_before: u64,
+    made: NewBranch,
+}
+
+/// The cluster that is being filled.
+#[derive(Default)]
+struct Cluster {
+    entries_count: u64,
+    plain_bytes: u64,
+    clusters_count: u64,
+    /// Entries of each, once that is known.
+    size: Option<u64>,
+    /// Compressed bytes so far, and those before.
+    ratio: (u64, u64),
+}
+
+impl TreeWriter {
+    /// Begins a file with branches for values like these.
+    pub fn create(about: NewOutput, fields: &[(String, Values)]) -> Result<Self> {
+        let name = about.output.display().to_string();
+        let (sources, reasons) = branches_of(fields);
+        refuse(&name, &reasons)?;
+        let output = Output::create(&about.output, about.replace, &about.inputs)?;
+        let mut file = NewFile::begin(output, frame_of(&about))?;
+        let slot = file.reserve(TOP);
+        let open = |(path, kind, source): (String, BranchKind, Source)| {
+            let basket_size = about.layout.page_bytes;
+            let frame = BasketFrame {
+                branch: path.clone().into_bytes(),
+                tree: about.name.clone().into_bytes(),
+                date: about.date,
+                seek_directory: BEGIN,
+            };
+            let (plain_bytes, stored_bytes, baskets) = (0, 0, Vec::new());
+            let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size };
+            Open { source, frame, open: fresh(&made.kind), entries_before: 0, made }
+        };
+        let branches = sources.into_iter().map(open).collect();
+        let cluster = Cluster { size: about.layout.cluster_entries, ..Cluster::default() };
+        let (waiting, waiting_bytes) = (Vec::new(), 0);
+        let fields_count = fields.len();
+        Ok(Self { about, file, slot, branches, fields_count, entries_count: 0, cluster, waiting, waiting_bytes })
+    }
+
+    fn path(&self) -> String {
+        self.about.output.display().to_string()
+    }
+
+    fn end_cluster_if_full(&mut self) -> Result<()> {
+        let cluster = &self.cluster;
+        let open: u64 = self.branches.iter().map(|branch| branch.open.data.len() as u64).sum();
+        let is_full = match cluster.size {
+            Some(size) => cluster.entries_count >= size,
+            None => {
+                let (stored, plain) = cluster.ratio;
+                let left = open + self.waiting_bytes as u64;
+                let expected = (u128::from(left) * u128::from(stored.max(1)) / u128::from(plain.max(1))) as u64;
+                stored + if plain == 0 { left } else { expected } >= self.about.layout.cluster_bytes
+            }
+        };
+        if is_full {
+            self.end_cluster()?;
+        }
+        Ok(())
+    }
+
+    /// All branches begin a new basket.
+    fn end_cluster(&mut self) -> Result<()> {
+        if self.cluster.entries_count == 0 {
+            return Ok(());
+        }
+        for (number, branch) in self.branches.iter_mut().enumerate() {
+            if branch.open.count > 0 {
+                let full = std::mem::replace(&mut branch.open, fresh(&branch.made.kind));
+                self.waiting_bytes += full.data.len();
+                self.waiting.push((number, full));
+            }
+        }
+        self.write_waiting()?;
+        // As ROOT does: the first cluster says how many entries all have (TTree::SetAutoFlush).
+        self.cluster.size.get_or_insert(self.cluster.entries_count);
+        self.entries_count += self.cluster.entries_count;
+        self.cluster.clusters_count += 1;
+        (self.cluster.entries_count, self.cluster.plain_bytes) = (0, 0);
+        Ok(())
+    }
+
+    /// Makes baskets of what waits, on all cores, and writes them.
+    fn write_waiting(&mut self) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let (branches, setting) = (&self.branches, self.about.layout.setting);
+        let made = map_in_order(&waiting, BasketTools::new, |tools, (number, entries)| {
+            branches[*number].basket(entries, setting, tools)
+        });
+        let path = self.path();
+        for ((number, entries), basket) in waiting.iter().zip(made) {
+            let mut basket = basket.map_err(|error| ReadError::from_format(&path, &error))?;
+            let branch = &mut self.branches[*number];
+            let seek = self.file.end();
+            basket.place(branch.made.baskets.len(), seek);
+            self.file.output().write(&basket.record)?;
+            let size = basket.record.len() as u64;
+            branch.made.baskets.push((size, branch.entries_before, seek));
+            branch.entries_before += entries.count;
+            branch.made.plain_bytes += basket.plain_size;
+            branch.made.stored_bytes += size;
+            self.cluster.ratio.0 += size;
+            self.cluster.ratio.1 += basket.plain_size;
+        }
+        Ok(())
+    }
+}
+
+impl ColumnsWriter for TreeWriter {
+    fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+        if values.len() != self.fields_count {
+            let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
+            return Err(ReadError::new(ReadErrorKind::Internal, &self.path(), message));
+        }
+        let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
+        let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
+        let mut start = 0;
+        while start < count {
+            let room = self.cluster.size.map_or(portion, |most| most - self.cluster.entries_count);
+            let end = start + room.min(portion).min((count - start) as u64) as usize;
+            let path = self.path();
+            for number in 0..self.branches.len() {
+                let branch = &mut self.branches[number];
+                let before = branch.open.data.len();
+                append(
+                    &branch.source,
+                    &branch.made.kind,
+                    values,
+                    start..end,
+                    &mut branch.open,
+                    &mut |open| {
+                        let full = std::mem::replace(open, fresh(&branch.made.kind));
+                        self.waiting_bytes += full.data.len();
+                        self.waiting.push((number, full));
+                    },
+                    self.about.layout.page_bytes as usize,
+                )
+                .map_err(|reason| {
+                    let message = format!("branch {}: {reason}", branch.made.name);
+                    ReadError::new(ReadErrorKind::Unsupported, &path, message)
+                        .with_hint("inputs must have the same branches of the same types")
+                })?;
+                self.cluster.plain_bytes += (branch.open.data.len().saturating_sub(before)) as u64;
+            }
+            self.cluster.entries_count += (end - start) as u64;
+            start = end;
+            if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
+                self.write_waiting()?;
+            }
+            self.end_cluster_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Written> {
+        self.end_cluster()?;
+        let path = self.path();
+        let tree = NewTree {
+            name: self.about.name.clone(),
+            title: self.about.description.clone(),
+            entries_count: self.entries_count,
+            cluster_entries: self.cluster.size.unwrap_or(1),
+            compress: self.about.layout.setting.as_root(),
+            branches: self.branches.into_iter().map(|branch| branch.made).collect(),
+        };
+        let key = ObjectName {
+            class_name: "TTree".to_string(),
+            name: tree.name.clone(),
+            title: tree.title.clone(),
+            date: self.about.date,
+            cycle: 1,
+        };
+        let told = |error| ReadError::from_format(&path, &error);
+        self.file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(told))?;
+        let size_bytes = self.file.finish(|key_size| tree_infos(key_size).map_err(told))?;
+        self.file.output().publish()?;
+        let (entries_count, clusters_count) = (self.entries_count, self.cluster.clusters_count);
+        Ok(Written { entries_count, clusters_count, size_bytes })
+    }
+}
+
+impl Open {
+    fn basket(&self, entries: &EntryBytes, setting: Setting, tools: &mut BasketTools) -> FormatResult<NewBasket> {
+        let key_size = u32::from(self.frame.key_size()?);
+        let starts: Option<Vec<u32>> =
+            entries.starts.as_ref().map(|starts| starts.iter().map(|start| key_size + start).collect());
+        let bytes_max = self.made.basket_size as usize;
+        let form = BasketForm { stores_offsets: starts.is_some(), bytes_max, setting };
+        let contents = BasketContents {
+            data: &mut entries.data.clone(),
+            starts: starts.as_deref().unwrap_or_default(),
+            displacements: None,
+            entries_count: entries.count,
+            process_ids_before: 0,
+        };
+        self.frame.record(&form, contents, tools)
+    }
+}
+
+fn fresh(kind: &BranchKind) -> EntryBytes {
+    EntryBytes { data: Vec::new(), starts: (!kind.is_fixed()).then(Vec::new), count: 0 }
+}

@@ -1,0 +1,134 @@
+//! Opens inputs ahead of the merge, several at a time: their bytes come and are understood while others are copied.
+
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::guard::{guarded, MISTAKE};
+use crate::limits;
+use crate::write::merge::input::Input;
+use crate::write::merge::MergeOptions;
+use crate::write::products::tree::input::{KnownTrees, Uneven};
+
+/// Inputs that are opened, in any order, and taken in theirs.
+pub(crate) struct Ahead<'a> {
+    options: &'a MergeOptions,
+    state: Mutex<State>,
+    changed: Condvar,
+    known: KnownTrees,
+    /// Whether each request to a server has to be waited for.
+    is_far: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// The input that is opened next.
+    next: usize,
+    /// The input that is taken next.
+    taken: usize,
+    opened: HashMap<usize, (Result<Input>, u64)>,
+    /// Memory of those that are opened and not taken.
+    held_bytes: u64,
+    /// The largest so far: another may take as much.
+    largest_bytes: u64,
+    /// Of those that are being opened.
+    opening_count: u64,
+    is_stopped: bool,
+}
+
+/// Ends the opening of inputs when it is dropped.
+struct Stopping<'a, 'o>(&'a Ahead<'o>);
+
+impl Drop for Stopping<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().is_stopped = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl<'a> Ahead<'a> {
+    /// None is opened yet.
+    pub(crate) fn new(options: &'a MergeOptions) -> Self {
+        let is_far = options.inputs.iter().any(|path| path.contains("://"));
+        // A file that is laid down anew alone stays as it is, unless its entries come to new baskets.
+        let is_alone = options.inputs.len() == 1 && options.rewriting.is_none();
+        let known = KnownTrees::new(if is_alone { Uneven::Kept } else { Uneven::Completed });
+        Self { options, state: Mutex::default(), changed: Condvar::new(), known, is_far }
+    }
+
+    /// Gives all inputs to a consumer, which ends it with an error.
+    pub(crate) fn run(&self, mut consume: impl FnMut(&str, Result<Input>) -> Result<()>) -> Result<()> {
+        let threads = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_OPENED };
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(self.options.inputs.len()) {
+                scope.spawn(|| self.open_all());
+            }
+            // Also when the consumer panics: the scope waits for its threads.
+            let _stopping = Stopping(self);
+            self.options.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens one input after the other as long as there is room.
+    fn open_all(&self) {
+        while let Some(index) = self.next() {
+            let path = &self.options.inputs[index];
+            let mistake = || Err(ReadError::new(ReadErrorKind::Internal, path, MISTAKE));
+            let MergeOptions { tree, branches, access, .. } = self.options;
+            let open = || {
+                let mut input = Input::open(path, tree.as_deref(), (branches, &self.known), access)?;
+                input.identify();
+                Ok(input)
+            };
+            let input = guarded(open).unwrap_or_else(mistake);
+            let bytes = input.as_ref().map_or(0, Input::memory_bytes);
+            let mut state = self.lock();
+            state.opening_count -= 1;
+            state.held_bytes += bytes;
+            state.largest_bytes = state.largest_bytes.max(bytes);
+            state.opened.insert(index, (input, bytes));
+            self.changed.notify_all();
+        }
+    }
+
+    /// The input that a thread is to open now; none when all are.
+    fn next(&self) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            if state.is_stopped || state.next >= self.options.inputs.len() {
+                return None;
+            }
+            let expected = (state.opening_count + 1).saturating_mul(state.largest_bytes);
+            let is_room = state.held_bytes.saturating_add(expected) <= self.options.memory_bytes / 2;
+            let most = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
+            let is_near = state.next - state.taken <= most;
+            // The one that is waited for is always opened; of the first it is not known what it takes.
+            let is_first_known =
+                state.next == 0 || state.largest_bytes > 0 || !state.opened.is_empty() || state.taken > 0;
+            if state.next == state.taken || (is_room && is_near && is_first_known) {
+                state.next += 1;
+                state.opening_count += 1;
+                return Some(state.next - 1);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits for an input.
+    fn take(&self, index: usize) -> Result<Input> {
+        let mut state = self.lock();
+        loop {
+            if let Some((input, bytes)) = state.opened.remove(&index) {
+                state.held_bytes -= bytes;
+                state.taken = index + 1;
+                self.changed.notify_all();
+                return input;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A ROOT file in the making: its directories, their keys, and what stands around them.
+
+use std::collections::HashMap;
+
+use branchline_format::compress::{Compressor, Setting};
+use branchline_format::error::FormatError;
+use branchline_format::write::file::BEGIN;
+use branchline_format::write::{FileFrame, NewDirectory, NewKey, RecordPlace};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, Result};
+use crate::write::output::Output;
+
+/// A file that is being written.
+pub(crate) struct NewFile {
+    output: Output,
+    frame: FileFrame,
+    setting: Setting,
+    compressor: Compressor,
+    directories: Vec<Directory>,
+    by_path: HashMap<String, usize>,
+}
+
+/// A directory of it.
+struct Directory {
+    about: ObjectName,
+    seek: u64,
+    parent: usize,
+    uuid: [u8; 16],
+    slots: Vec<Slot>,
+}
+
+/// A place in a list of keys.
+enum Slot {
+    /// The key of an object.
+    Key(Vec<u8>),
+    /// A directory.
+    Directory(usize),
+    /// What is written later.
+    Reserved,
+    /// The same, to a place that was kept for it: where it lies, and bytes of the object.
+    Room { seek: u64, size: u64 },
+}
+
+/// What a key says of its object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObjectName {
+    pub(crate) class_name: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) date: u32,
+    pub(crate) cycle: i16,
+}
+
+/// A place in the list of keys of a directory: the directory's number and its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SlotId {
+    pub(crate) directory: usize,
+    slot: usize,
+}
+
+/// How far a file was, to go back to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    end: u64,
+    slots: Vec<usize>,
+}
+
+/// The number of the top directory.
+pub(crate) const TOP: usize = 0;
+
+impl NewFile {
+    /// Begins a file.
+    pub(crate) fn begin(mut output: Output, frame: FileFrame) -> Result<Self> {
+        output.write(&vec![0; (BEGIN + frame.top_size()) as usize])?;
+        let about = ObjectName {
+            class_name: String::new(),
+            name: String::new(),
+            title: String::new(),
+            date: frame.date,
+            cycle: 1,
+        };
+        let top = Directory { about, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new() };
+        let setting = Setting::of_root(i64::from(frame.compress)).unwrap_or(Setting::NONE);
+        let by_path = HashMap::from([(String::new(), TOP)]);
+        Ok(Self { output, frame, setting, compressor: Compressor::new(), directories: vec![top], by_path })
+    }
+
+    /// Where it is written.
+    pub(crate) fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// The file alone, when it is whole.
+    pub(crate) fn into_output(self) -> Output {
+        self.output
+    }
+
+    /// Where the next bytes come to lie.
+    pub(crate) fn end(&self) -> u64 {
+        self.output.end()
+    }
+
+    /// Where a directory lies.
+    pub(crate) fn seek_of(&self, directory: usize) -> u64 {
+        self.directories[directory].seek
+    }
+
+    /// The directory with this path.
+    pub(crate) fn directory(&self, path: &str) -> Option<usize> {
+        self.by_path.get(path).copied()
+    }
+
+    /// Makes a directory.
+    pub(crate) fn add_directory(&mut self, parent: usize, path: &str, about: ObjectName) -> Result<usize> {
+        let number = self.directories.len();
+        let mut uuid = xxh3_128(&[&self.frame.uuid[..], path.as_bytes()].concat()).to_be_bytes();
+        mark_uuid(&mut uuid);
+        let seek = self.output.end();
+        self.directories.push(Directory { about, seek, parent, uuid, slots: Vec::new() });
+        let size = self.new_directory(number).size();
+        self.output.write(&vec![0; size as usize])?;
+        self.directories[parent].slots.push(Slot::Directory(number));
+        self.by_path.insert(path.to_string(), number);
+        Ok(number)
+    }
+
+    /// Keeps a place in the list of keys for an object that is written later.
+    pub(crate) fn reserve(&mut self, directory: usize) -> SlotId {
+        let slots = &mut self.directories[directory].slots;
+        slots.push(Slot::Reserved);
+        SlotId { directory, slot: slots.len() - 1 }
+    }
+
+    /// Keeps a place for the record of an object of so many bytes, too. It is written there if it has as many then.
+    pub(crate) fn reserve_room(&mut self, place: SlotId, about: &ObjectName, size: u64) -> Result<()> {
+        let (seek, key_size) = (self.output.end(), self.key_size(place.directory, about));
+        self.output.write(&vec![0; (key_size + size) as usize])?;
+        self.directories[place.directory].slots[place.slot] = Slot::Room { seek, size };
+        Ok(())
+    }
+
+    /// Writes an object, compressed as the file is. `plain` gives its bytes behind a key of so many bytes.
+    pub(crate) fn write_object(
+        &mut self,
+        place: SlotId,
+        about: &ObjectName,
+        plain: impl FnOnce(u64) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let mut key = self.key(place.directory, about);
+        if let Slot::Room { seek, size } = self.directories[place.directory].slots[place.slot] {
+            key.seek = seek;
+            let plain = plain(key.size())?;
+            if plain.len() as u64 == size {
+                (key.object_size, key.stored_size) = (size, size);
+                let key = key.bytes().map_err(|error| self.told(&error))?;
+                self.output.write_at(seek, &[&key[..], &plain].concat())?;
+                self.directories[place.directory].slots[place.slot] = Slot::Key(key);
+                return Ok(());
+            }
+            return Err(self.told(&FormatError::unsupported(format!("{} grew while it was added up", about.name))));
+        }
+        let plain = plain(key.size())?;
+        let mut stored = Vec::new();
+        let is_smaller = self.compressor.compress(self.setting, &plain, &mut stored);
+        let stored = if is_smaller { stored } else { plain.clone() };
+        (key.object_size, key.stored_size) = (plain.len() as u64, stored.len() as u64);
+        self.write_record(place, &key.bytes().map_err(|error| self.told(&error))?, &stored)
+    }
+
+    /// Writes an object whose bytes are as they were stored elsewhere, behind a key of this size there.
+    pub(crate) fn write_stored(
+        &mut self,
+        place: SlotId,
+        about: &ObjectName,
+        (object_size, stored): (u64, &[u8]),
+    ) -> Result<()> {
+        let mut key = self.key(place.directory, about);
+        (key.object_size, key.stored_size) = (object_size, stored.len() as u64);
+        self.write_record(place, &key.bytes().map_err(|error| self.told(&error))?, stored)
+    }
+
+    /// Bytes of the key that an object would have now.
+    pub(crate) fn key_size(&self, directory: usize, about: &ObjectName) -> u64 {
+        self.key(directory, about).size()
+    }
+
+    fn write_record(&mut self, place: SlotId, key: &[u8], stored: &[u8]) -> Result<()> {
+        self.output.write(key)?;
+        self.output.write(stored)?;
+        self.directories[place.directory].slots[place.slot] = Slot::Key(key.to_vec());
+        Ok(())
+    }
+
+    fn key<'a>(&self, directory: usize, about: &'a ObjectName) -> NewKey<'a> {
+        NewKey {
+            class_name: &about.class_name,
+            name: about.name.as_bytes(),
+            title: about.title.as_bytes(),
+            object_size: 0,
+            stored_size: 0,
+            date: about.date,
+            cycle: about.cycle,
+            seek: self.output.end(),
+            seek_directory: self.directories[directory].seek,
+        }
+    }
+
+    fn new_directory(&self, number: usize) -> NewDirectory<'_> {
+        let Directory { about, seek, parent, uuid, .. } = &self.directories[number];
+        if number == TOP {
+            return self.frame.top();
+        }
+        NewDirectory {
+            class_name: &about.class_name,
+            name: about.name.as_bytes(),
+            title: about.title.as_bytes(),
+            date: about.date,
+            seek: *seek,
+            seek_parent: self.directories[*parent].seek,
+            cycle: about.cycle,
+            uuid: *uuid,
+        }
+    }
+
+    /// How far it is.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { end: self.output.end(), slots: self.directories.iter().map(|directory| directory.slots.len()).collect() }
+    }
+
+    /// Takes back what was written since.
+    pub(crate) fn go_back(&mut self, mark: &Mark) -> Result<()> {
+        self.output.cut(mark.end)?;
+        self.directories.truncate(mark.slots.len());
+        self.by_path.retain(|_, number| *number < mark.slots.len());
+        for (directory, count) in self.directories.iter_mut().zip(&mark.slots) {
+            directory.slots.truncate(*count);
+        }
+        Ok(())
+    }
+
+    /// Writes what comes behind the objects, and what stands in front of them: streamer infos (which `infos` gives for
+    /// a key of so many bytes), lists of keys, free space, directories and header. Answers with the size of the file,
+    /// which is on the disk then.
+    pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {
+        let infos = self.write_infos(infos)?;
+        let keys = (0..self.directories.len()).map(|number| self.write_keys(number)).collect::<Result<Vec<_>>>()?;
+        let seek = self.output.end();
+        let list = self.frame.free_list(seek).map_err(|error| self.told(&error))?;
+        let free = RecordPlace { seek, size: list.len() as u64 };
+        self.output.write(&list)?;
+        for (number, keys) in keys.into_iter().enumerate() {
+            let directory = self.new_directory(number);
+            let (seek, record) = (directory.seek, directory.record(keys).map_err(|error| self.told(&error))?);
+            self.output.write_at(seek, &record)?;
+        }
+        let header = self.frame.header(self.output.end(), free, infos).map_err(|error| self.told(&error))?;
+        self.output.write_at(0, &header)?;
+        self.output.sync()?;
+        Ok(self.output.end())
+    }
+
+    fn write_infos(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<RecordPlace> {
+        let about = ObjectName {
+            class_name: "TList".to_string(),
+            name: "StreamerInfo".to_string(),
+            title: "Doubly linked list".to_string(),
+            date: self.frame.date,
+            cycle: 1,
+        };
+        let seek = self.output.end();
+        // Its key is in no list.
+        let place = self.reserve(TOP);
+        let written = self.write_object(place, &about, infos);
+        self.directories[TOP].slots.pop();
+        written?;
+        Ok(RecordPlace { seek, size: self.output.end() - seek })
+    }
+
+    fn write_keys(&mut self, number: usize) -> Result<RecordPlace> {
+        let of = |slot: &Slot| match slot {
+            Slot::Key(key) => Some(Ok(key.clone())),
+            Slot::Directory(number) => Some(self.new_directory(*number).key_bytes()),
+            Slot::Reserved | Slot::Room { .. } => None,
+        };
+        let keys: std::result::Result<Vec<Vec<u8>>, FormatError> =
+            self.directories[number].slots.iter().filter_map(of).collect();
+        let seek = self.output.end();
+        let list = keys.and_then(|keys| self.new_directory(number).key_list(seek, &keys));
+        let list = list.map_err(|error| self.told(&error))?;
+        self.output.write(&list)?;
+        Ok(RecordPlace { seek, size: list.len() as u64 })
+    }
+
+    fn told(&self, error: &FormatError) -> ReadError {
+        ReadError::from_format(&self.output.path().display().to_string(), error)
+    }
+}
+
+/// Makes 16 bytes a UUID of version 8, of one's own making.
+pub(crate) fn mark_uuid(uuid: &mut [u8; 16]) {
+    uuid[6] = (uuid[6] & 0x0f) | 0x80;
+    uuid[8] = (uuid[8] & 0x3f) | 0x80;
+}

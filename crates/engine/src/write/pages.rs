@@ -1,0 +1,11 @@
+//! Pages of RNTuples: copied, compressed in another way, or filled with the elements of others.
+
+pub(crate) mod cluster;
+pub(crate) mod copy;
+pub(crate) mod elements;
+pub(crate) mod input;
+pub(crate) mod join;
+pub(crate) mod metadata;
+pub(crate) mod prune;
+pub(crate) mod refill;
+pub(crate) mod zeros;

@@ -1,0 +1,247 @@
+//! A cluster in the making: elements come column by column, fill pages, which are compressed on all cores, and lie in
+//! the file column by column when the cluster is closed.
+
+use branchline_format::compress::{Compressor, Setting};
+use branchline_format::ntuple::encoding::Encoding;
+use branchline_format::ntuple::envelope::Locator;
+use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
+use branchline_format::ntuple::schema::Schema;
+use branchline_format::ntuple::write::elements::{element_size, encode};
+use branchline_format::ntuple::write::page::sealed;
+
+use crate::error::{ReadError, Result};
+use crate::limits;
+use crate::write::output::Output;
+use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, Made};
+use crate::write::parallel::map_in_order;
+
+/// How values are laid out in clusters and pages.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// Codec and level.
+    pub setting: Setting,
+    /// Entries of a cluster; by bytes if it is not given.
+    pub cluster_entries: Option<u64>,
+    /// Compressed bytes of a cluster, about.
+    pub cluster_bytes: u64,
+    /// Bytes of a page before compression, at most.
+    pub page_bytes: u64,
+}
+
+/// The columns of a cluster that is being filled.
+#[derive(Clone)]
+pub(crate) struct Columns {
+    layout: Layout,
+    columns: Vec<Open>,
+    /// Elements of all pages that are not full, in bytes.
+    open_bytes: usize,
+    waiting: Vec<Full>,
+    waiting_bytes: usize,
+    sealed_bytes: u64,
+    plain_bytes: u64,
+    /// Compressed bytes and those before, of the clusters until now.
+    ratio: (u64, u64),
+}
+
+#[derive(Clone)]
+struct Open {
+    encoding: std::result::Result<Encoding, String>,
+    /// Its field, for errors.
+    name: String,
+    is_used: bool,
+    elements: Vec<u8>,
+    elements_count: u64,
+    /// Of ends of collections the last one.
+    last_end: u64,
+    pages: Vec<Sealed>,
+}
+
+/// A page that is to be compressed.
+#[derive(Clone)]
+struct Full {
+    column: usize,
+    encoding: Encoding,
+    elements: Vec<u8>,
+}
+
+#[derive(Clone)]
+struct Sealed {
+    elements_count: u64,
+    bytes: Vec<u8>,
+}
+
+impl Columns {
+    /// Nothing yet.
+    pub(crate) fn new(schema: &Schema, layout: Layout) -> Self {
+        let mut own = Self {
+            layout,
+            columns: Vec::new(),
+            open_bytes: 0,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            sealed_bytes: 0,
+            plain_bytes: 0,
+            ratio: (1, 1),
+        };
+        own.extend(schema);
+        own
+    }
+
+    /// Adds columns that the schema has got since.
+    pub(crate) fn extend(&mut self, schema: &Schema) {
+        let open = |column: &branchline_format::ntuple::schema::Column| Open {
+            encoding: column.encoding.clone(),
+            name: schema.path_of(column.field),
+            is_used: false,
+            elements: Vec::new(),
+            elements_count: 0,
+            last_end: 0,
+            pages: Vec::new(),
+        };
+        self.columns.extend(schema.columns.iter().skip(self.columns.len()).map(open));
+    }
+
+    /// Says that a column is one of those that this cluster has, with or without elements.
+    pub(crate) fn use_column(&mut self, column: usize) {
+        self.columns[column].is_used = true;
+    }
+
+    /// Elements of a column so far.
+    pub(crate) fn elements_count(&self, column: usize) -> u64 {
+        self.columns[column].elements_count
+    }
+
+    /// The last end of a collection that a column has.
+    pub(crate) fn last_end(&self, column: usize) -> u64 {
+        self.columns[column].last_end
+    }
+
+    /// Says which end of a collection was the last.
+    pub(crate) fn set_last_end(&mut self, column: usize, end: u64) {
+        self.columns[column].last_end = end;
+    }
+
+    /// About how many bytes the cluster will have.
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        let (compressed, plain) = self.ratio;
+        let open = (self.open_bytes + self.waiting_bytes) as u128;
+        self.sealed_bytes + (open * u128::from(compressed) / u128::from(plain.max(1))) as u64
+    }
+
+    /// Adds elements, as `elements.rs` of the format has them.
+    pub(crate) fn push(&mut self, column: usize, elements: &[u8], path: &str) -> Result<()> {
+        let open = &mut self.columns[column];
+        open.is_used = true;
+        let refused = |reason: String| ReadError::new(crate::error::ReadErrorKind::Unsupported, path, reason);
+        let encoding = open.encoding.clone().map_err(|reason| refused(format!("field {}: {reason}", open.name)))?;
+        let size = element_size(&encoding);
+        open.elements_count += (elements.len() / size) as u64;
+        let per_page = ((self.layout.page_bytes * 8 / encoding.bits as u64) as usize).max(1) * size;
+        let mut rest = elements;
+        while open.elements.len() + rest.len() >= per_page {
+            let (now, later) = rest.split_at(per_page - open.elements.len());
+            self.open_bytes -= open.elements.len();
+            let mut full = std::mem::take(&mut open.elements);
+            full.extend_from_slice(now);
+            self.waiting_bytes += full.len();
+            self.waiting.push(Full { column, encoding, elements: full });
+            rest = later;
+        }
+        open.elements.extend_from_slice(rest);
+        self.open_bytes += rest.len();
+        if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
+            self.seal(path)?;
+        }
+        if self.open_bytes > limits::OPEN_PAGES_BYTES {
+            self.fill_up(limits::OPEN_PAGES_BYTES / 2);
+            self.seal(path)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the largest pages as they are until what is open takes no more than so many bytes.
+    fn fill_up(&mut self, most: usize) {
+        let mut order: Vec<usize> = (0..self.columns.len()).collect();
+        order.sort_by_key(|column| std::cmp::Reverse(self.columns[*column].elements.len()));
+        for column in order {
+            if self.open_bytes <= most {
+                return;
+            }
+            self.take(column);
+        }
+    }
+
+    fn take(&mut self, column: usize) {
+        let open = &mut self.columns[column];
+        let Ok(encoding) = open.encoding else { return };
+        let elements = std::mem::take(&mut open.elements);
+        if !elements.is_empty() {
+            self.open_bytes -= elements.len();
+            self.waiting_bytes += elements.len();
+            self.waiting.push(Full { column, encoding, elements });
+        }
+    }
+
+    /// Compresses the pages that wait.
+    fn seal(&mut self, path: &str) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let setting = self.layout.setting;
+        let sealed = map_in_order(&waiting, Compressor::new, |compressor, full: &Full| {
+            let plain = encode(&full.encoding, &full.elements)?;
+            Ok((plain.len() as u64, sealed(&plain, setting, compressor)))
+        });
+        for (full, sealed) in waiting.iter().zip(sealed) {
+            let column = &mut self.columns[full.column];
+            let named = |error: branchline_format::error::FormatError| {
+                ReadError::from_format(path, &error.in_object(format!("field {}", column.name)))
+            };
+            let (plain, bytes) = sealed.map_err(named)?;
+            self.plain_bytes += plain;
+            self.sealed_bytes += bytes.len() as u64;
+            let elements_count = (full.elements.len() / element_size(&full.encoding)) as u64;
+            column.pages.push(Sealed { elements_count, bytes });
+        }
+        Ok(())
+    }
+
+    /// Writes the pages, and begins the next cluster.
+    pub(crate) fn close(&mut self, output: &mut Output, date: u32, entries_count: u64) -> Result<Made> {
+        let path = output.path().display().to_string();
+        (0..self.columns.len()).for_each(|column| self.take(column));
+        self.seal(&path)?;
+        let compression = Some(self.layout.setting.as_root() as u32);
+        let mut made = Vec::with_capacity(self.columns.len());
+        let mut checksums = Vec::with_capacity(self.columns.len());
+        let mut joined: Vec<u8> = Vec::new();
+        let mut placed: Vec<(usize, usize)> = Vec::new();
+        for (number, column) in self.columns.iter_mut().enumerate() {
+            let mut pages = Vec::with_capacity(column.pages.len());
+            checksums.push(column.pages.iter().map(|sealed| checksum_of(&sealed.bytes)).collect());
+            let mut first_element = 0;
+            for sealed in column.pages.drain(..) {
+                let elements_count = sealed.elements_count;
+                let size = sealed.bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
+                let locator = Locator { offset: joined.len() as u64, size };
+                placed.push((number, pages.len()));
+                pages.push(Page { first_element, elements_count, locator, has_checksum: true });
+                first_element += elements_count;
+                joined.extend_from_slice(&sealed.bytes);
+            }
+            let is_suppressed = !column.is_used;
+            let compression = compression.filter(|_| !is_suppressed);
+            made.push(ColumnPages { pages, is_suppressed, compression });
+            (column.is_used, column.elements_count, column.last_end) = (false, 0, 0);
+        }
+        let start = next_blob(output);
+        for (column, page) in placed {
+            made[column].pages[page].locator.offset += start;
+        }
+        if !joined.is_empty() {
+            write_blob(output, date, &joined)?;
+        }
+        self.ratio = (self.sealed_bytes.max(1), self.plain_bytes.max(1));
+        (self.sealed_bytes, self.plain_bytes) = (0, 0);
+        Ok(Made { entries_count, columns: made, checksums })
+    }
+}

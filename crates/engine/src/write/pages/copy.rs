@@ -1,0 +1,318 @@
+//! Copies the pages of an RNTuple behind what was written already: as they are, or compressed in another way.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use branchline_format::compress::{Compressor, Decompressor, Setting};
+use branchline_format::error::FormatError;
+use branchline_format::ntuple::envelope::Locator;
+use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
+use branchline_format::ntuple::schema::{Column, Schema};
+use branchline_format::ntuple::write::elements::encoded_anew;
+use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpacked};
+use bytes::Bytes;
+
+use crate::error::{ReadError, Result};
+use crate::write::baskets::copy::Copied;
+use crate::write::merge::Order;
+use crate::write::output::Output;
+use crate::write::pages::input::{fixed_counts, Input};
+use crate::write::pages::join::ColumnMap;
+use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, Made};
+use crate::write::pages::zeros::Zeros;
+use crate::write::parallel::map_in_order;
+
+/// A page to copy.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    cluster: usize,
+    /// Its column in the input, and which of its pages it is.
+    column: usize,
+    index: usize,
+    page: Page,
+    /// About where in the cluster its elements are, of 2^32.
+    position: u64,
+    /// How it is compressed again, if it is.
+    remade: Option<Setting>,
+}
+
+/// By what it is told that pages have the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Shared {
+    offset: u64,
+    size: u64,
+    plain_size: u64,
+    remade: Option<Setting>,
+    /// Column of the output, if the page is encoded anew.
+    column: Option<usize>,
+}
+
+/// How an input is copied.
+pub(crate) struct Copying<'a> {
+    pub(crate) input: &'a Input,
+    /// For each of its columns the one of the output.
+    pub(crate) map: &'a ColumnMap,
+    /// Schema of the output.
+    pub(crate) schema: &'a Schema,
+    pub(crate) order: Order,
+    /// Bytes of pages that are read at a time.
+    pub(crate) bundle_bytes: u64,
+    /// Another compression, if it is wanted.
+    pub(crate) setting: Option<Setting>,
+}
+
+impl Copying<'_> {
+    /// Copies all clusters; answers with them. `copied` is told how many bytes were copied, and may end the merge.
+    pub(crate) fn run(
+        &self,
+        output: &mut Output,
+        date: u32,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Vec<Made>> {
+        let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
+        let zeros = Zeros::new(self.setting.unwrap_or(setting), date);
+        let (mut made, mut wanted) = self.clusters(zeros, &mut Some(&mut *output))?;
+        match self.order {
+            Order::Offset => wanted.sort_by_key(|one| one.page.locator.offset),
+            Order::Branch => wanted.sort_by_key(|one| (one.column, one.cluster, one.index)),
+            Order::Entry => wanted.sort_by_key(|one| (one.cluster, one.position, one.column, one.index)),
+        }
+        self.copy(&wanted, &mut made, date, output, copied)?;
+        Ok(made)
+    }
+
+    /// Passes over pages that are there already, in the order of clusters and columns. None if they are not those of this
+    /// RNTuple.
+    pub(crate) fn pass(&self, there: &[Copied], output: &mut Output) -> Result<Option<Vec<Made>>> {
+        let (mut made, _) = self.clusters(Zeros::new(Setting::NONE, 0), &mut None)?;
+        let Some((whole, mut rest)) = there.split_first() else { return Ok(None) };
+        let region = output.end()..output.end().saturating_add(whole.size);
+        for (pages, checksums) in made.iter_mut().flat_map(|made| made.columns.iter_mut().zip(&mut made.checksums)) {
+            for (page, checksum) in pages.pages.iter_mut().zip(checksums) {
+                let Some((own, after)) = rest.split_first() else { return Ok(None) };
+                let is_inside = own.size <= whole.size && region.contains(&own.seek);
+                if !is_inside || own.plain_size != page.elements_count {
+                    return Ok(None);
+                }
+                page.locator = Locator { offset: own.seek, size: own.size };
+                (page.has_checksum, *checksum) = (true, own.digest);
+                rest = after;
+            }
+        }
+        if !rest.is_empty() {
+            return Ok(None);
+        }
+        output.pass(whole.size)?;
+        Ok(Some(made))
+    }
+
+    /// All clusters as they will be in the output, but for where their pages lie, and the pages to copy.
+    fn clusters(&self, mut zeros: Zeros, output: &mut Option<&mut Output>) -> Result<(Vec<Made>, Vec<Wanted>)> {
+        let (mut made, mut wanted) = (Vec::new(), Vec::new());
+        for cluster in self.input.clusters()? {
+            let pages = self.input.pages(cluster)?;
+            let (one, more) = self.cluster(made.len(), cluster.entries_count(), pages, &mut zeros, output)?;
+            made.push(one);
+            wanted.extend(more);
+        }
+        Ok((made, wanted))
+    }
+
+    /// The columns of a cluster as they will be in the output, and the pages to copy for them.
+    fn cluster(
+        &self,
+        number: usize,
+        entries_count: u64,
+        pages: Vec<Option<ColumnPages>>,
+        zeros: &mut Zeros,
+        output: &mut Option<&mut Output>,
+    ) -> Result<(Made, Vec<Wanted>)> {
+        let schema = &self.input.schema;
+        let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
+        let columns = vec![suppressed; self.schema.columns.len()];
+        let checksums = vec![Vec::new(); columns.len()];
+        let mut made = Made { entries_count, columns, checksums };
+        let mut wanted = Vec::new();
+        let fixed = fixed_counts(&self.input.schema, entries_count);
+        for field in schema.fields.iter().filter(|field| field.source.is_none() && !field.columns.is_empty()) {
+            let Some(active) = self.input.active(&field.columns, &pages) else {
+                return Err(self.input.damaged(format!("field {} has no columns in a cluster", field.name)));
+            };
+            for column in active {
+                let there = pages[*column].clone().unwrap_or_default();
+                let place = self.map[*column];
+                let ColumnPages { compression, .. } = there;
+                made.columns[place] = ColumnPages { pages: Vec::new(), is_suppressed: false, compression };
+                if let Some(expected) = fixed.get(column) {
+                    let before = self.zeros_before(*column, &there, *expected, zeros, output)?;
+                    (made.columns[place].pages, made.checksums[place]) = before.into_iter().unzip();
+                }
+                self.add_pages(number, *column, &there, &mut made.columns[place], &mut wanted);
+                made.checksums[place].resize(made.columns[place].pages.len(), 0);
+            }
+        }
+        Ok((made, wanted))
+    }
+
+    /// Pages of zeros for elements from before a column was added, with their checksums.
+    fn zeros_before(
+        &self,
+        column: usize,
+        there: &ColumnPages,
+        expected: u64,
+        zeros: &mut Zeros,
+        output: &mut Option<&mut Output>,
+    ) -> Result<Vec<(Page, u64)>> {
+        let missing = self.input.missing_before(column, there.elements_count(), expected)?;
+        if missing == 0 {
+            return Ok(Vec::new());
+        }
+        let schema = &self.input.schema;
+        let about = &schema.columns[column];
+        let named = |reason: String| {
+            let error = FormatError::unsupported(reason).in_object(schema.path_of(about.field));
+            ReadError::from_format(self.input.file.path(), &error)
+        };
+        let encoding = about.encoding.clone().map_err(named)?;
+        zeros.pages(&encoding, missing, output)
+    }
+
+    /// How the pages of a column are compressed again: where that is wanted, or where they are encoded anew.
+    fn remade(&self, column: usize, there: &ColumnPages) -> Option<Setting> {
+        let known = there.compression.and_then(|number| Setting::of_root(i64::from(number)));
+        match self.setting {
+            Some(wanted) if known != Some(wanted) => Some(wanted),
+            _ if self.is_encoded_anew(column) => Some(known.unwrap_or(Setting::NONE)),
+            _ => None,
+        }
+    }
+
+    fn is_encoded_anew(&self, column: usize) -> bool {
+        let own = &self.schema.columns[self.map[column]].encoding;
+        *own != self.input.schema.columns[column].encoding
+    }
+
+    fn add_pages(
+        &self,
+        cluster: usize,
+        column: usize,
+        there: &ColumnPages,
+        made: &mut ColumnPages,
+        wanted: &mut Vec<Wanted>,
+    ) {
+        let (before, all) = (made.elements_count(), there.elements_count().max(1));
+        let remade = self.remade(column, there);
+        if let Some(setting) = remade {
+            made.compression = Some(setting.as_root() as u32);
+        }
+        for page in &there.pages {
+            let index = made.pages.len();
+            let position = (u128::from(page.first_element) << 32) / u128::from(all);
+            let position = position as u64;
+            wanted.push(Wanted { cluster, column, index, page: *page, position, remade });
+            made.pages.push(Page { first_element: before + page.first_element, ..*page });
+        }
+    }
+
+    /// Copies pages and says where they lie now. What several columns share is copied once.
+    fn copy(
+        &self,
+        wanted: &[Wanted],
+        made: &mut [Made],
+        date: u32,
+        output: &mut Output,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut known: HashMap<Shared, (Locator, u64)> = HashMap::new();
+        let mut rest = wanted;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let bundle = rest.iter().take_while(|one| {
+                let is_first = bytes == 0;
+                bytes += one.page.stored().size;
+                is_first || bytes <= self.bundle_bytes
+            });
+            let (bundle, after) = rest.split_at(bundle.count());
+            let mut seen: HashSet<Shared> = HashSet::new();
+            let is_new = |one: &&Wanted| !known.contains_key(&self.shared(one)) && seen.insert(self.shared(one));
+            let fresh: Vec<&Wanted> = bundle.iter().filter(is_new).collect();
+            let (parts, joined) = self.made_ready(&fresh)?;
+            let start = next_blob(output);
+            for (one, part) in fresh.iter().zip(parts) {
+                let size = (part.end - part.start) as u64 - PAGE_CHECKSUM_SIZE;
+                let locator = Locator { offset: start + part.start as u64, size };
+                known.insert(self.shared(one), (locator, checksum_of(&joined[part])));
+            }
+            if !joined.is_empty() {
+                write_blob(output, date, &joined)?;
+            }
+            for one in bundle {
+                let (cluster, column) = (&mut made[one.cluster], self.map[one.column]);
+                let page = &mut cluster.columns[column].pages[one.index];
+                (page.locator, cluster.checksums[column][one.index]) = known[&self.shared(one)];
+                page.has_checksum = true;
+            }
+            copied(joined.len() as u64)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Pages as they are to be written, with their checksums, one behind the other.
+    fn made_ready(&self, pages: &[&Wanted]) -> Result<(Vec<Range<usize>>, Vec<u8>)> {
+        let stored = self.input.read_pages(&pages.iter().map(|one| one.page).collect::<Vec<Page>>())?;
+        let both: Vec<(&Wanted, Bytes)> = pages.iter().copied().zip(stored).collect();
+        let workers = || (Decompressor::new(), Compressor::new());
+        let ready = map_in_order(&both, workers, |(decompressor, compressor), (one, stored)| {
+            self.ready(one, stored, decompressor, compressor).map_err(|error| {
+                let schema = &self.input.schema;
+                let name = format!("field {}", schema.path_of(schema.columns[one.column].field));
+                ReadError::from_format(self.input.file.path(), &error.in_object(name))
+            })
+        });
+        let (mut parts, mut joined) = (Vec::with_capacity(ready.len()), Vec::new());
+        for page in ready {
+            let start = joined.len();
+            joined.extend_from_slice(&page?);
+            parts.push(start..joined.len());
+        }
+        Ok((parts, joined))
+    }
+
+    fn ready(
+        &self,
+        one: &Wanted,
+        stored: &Bytes,
+        decompressor: &mut Decompressor,
+        compressor: &mut Compressor,
+    ) -> std::result::Result<Bytes, FormatError> {
+        let compressed = checked(stored, &one.page)?;
+        match one.remade {
+            Some(setting) => {
+                let known = |column: &Column| column.encoding.clone().map_err(FormatError::unsupported);
+                let encoding = known(&self.input.schema.columns[one.column])?;
+                let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
+                if self.is_encoded_anew(one.column) {
+                    let own = known(&self.schema.columns[self.map[one.column]])?;
+                    plain = encoded_anew(&encoding, &plain, one.page.elements_count as usize, &own)?;
+                }
+                Ok(sealed(&plain, setting, compressor).into())
+            }
+            None if one.page.has_checksum => Ok(stored.clone()),
+            None => {
+                let mut bytes = compressed.to_vec();
+                add_checksum(&mut bytes);
+                Ok(bytes.into())
+            }
+        }
+    }
+
+    fn shared(&self, one: &Wanted) -> Shared {
+        let Locator { offset, size } = one.page.locator;
+        let encoding = self.input.schema.columns[one.column].encoding.as_ref();
+        let count = one.page.elements_count;
+        let plain_size = encoding.map_or(count, |encoding| encoding.page_size(count));
+        let column = self.is_encoded_anew(one.column).then(|| self.map[one.column]);
+        Shared { offset, size, plain_size, remade: one.remade, column }
+    }
+}

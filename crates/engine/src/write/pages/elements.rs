@@ -1,0 +1,234 @@
+//! The elements of a cluster of an input, whose pages are read many at a time: in the order in which they are wanted, and
+//! near ones together.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::FormatError;
+use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
+use branchline_format::ntuple::write::elements::{decode, element_size, switches as switches_of};
+use branchline_format::ntuple::write::page::{checked, unpacked};
+use branchline_format::ntuple::write::walk::Elements;
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::write::pages::input::{fixed_counts, Input};
+use crate::write::parallel::map_in_order;
+
+type FormatResult<T> = std::result::Result<T, FormatError>;
+/// A page: its column, and its number among those of the column.
+type PageId = (usize, usize);
+
+/// The elements of a cluster of an input.
+pub(crate) struct Reading<'a> {
+    input: &'a Input,
+    pages: Vec<Option<ColumnPages>>,
+    /// The columns that a field has here.
+    pub(crate) active: HashMap<usize, Vec<usize>>,
+    /// Zeros in front of the elements of a column, from before it was added.
+    zeros: Vec<u64>,
+    /// Elements of pages, by column and number.
+    kept: HashMap<PageId, Vec<u8>>,
+    /// Pages that are read together, as long as they are not.
+    bundles: Vec<Vec<PageId>>,
+    bundle_of: HashMap<PageId, usize>,
+    /// Pages that were read, but not wanted yet.
+    stored: HashMap<PageId, Bytes>,
+    /// Whether all pages will be wanted.
+    is_whole: bool,
+    decompressor: Decompressor,
+    read_bytes: u64,
+}
+
+impl<'a> Reading<'a> {
+    /// Of a cluster, of which all is wanted or not. So many bytes of pages, before compression, are read at a time.
+    pub(crate) fn new(input: &'a Input, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
+        let pages = input.pages(cluster)?;
+        let schema = &input.schema;
+        let fixed = fixed_counts(&input.schema, cluster.entries_count());
+        let (mut active, mut zeros) = (HashMap::new(), vec![0; schema.columns.len()]);
+        for (number, field) in schema.fields.iter().enumerate() {
+            if field.source.is_some() || field.columns.is_empty() {
+                continue;
+            }
+            let Some(columns) = input.active(&field.columns, &pages) else {
+                return Err(input.damaged(format!("field {} has no columns in a cluster", field.name)));
+            };
+            if let Some((first, expected)) = columns.first().and_then(|first| Some((*first, *fixed.get(first)?))) {
+                let there = pages[first].as_ref().map_or(0, ColumnPages::elements_count);
+                zeros[first] = input.missing_before(first, there, expected)?;
+            }
+            active.insert(number, columns.clone());
+        }
+        let mut own = Self {
+            input,
+            pages,
+            active,
+            zeros,
+            kept: HashMap::new(),
+            bundles: Vec::new(),
+            bundle_of: HashMap::new(),
+            stored: HashMap::new(),
+            is_whole,
+            decompressor: Decompressor::new(),
+            read_bytes: 0,
+        };
+        own.plan(bundle_bytes);
+        Ok(own)
+    }
+
+    /// Cuts the pages into bundles, in the order in which they are wanted: those of all columns advance together.
+    fn plan(&mut self, bundle_bytes: u64) {
+        let mut wanted: Vec<(u64, PageId, u64)> = Vec::new();
+        for column in self.active.values().flatten() {
+            let Some(pages) = &self.pages[*column] else { continue };
+            let encoding = self.input.schema.columns[*column].encoding.as_ref();
+            let all = u128::from(pages.elements_count().max(1));
+            for (number, page) in pages.pages.iter().enumerate() {
+                let position = (u128::from(page.first_element) << 32) / all;
+                let plain = encoding.map_or(0, |encoding| encoding.page_size(page.elements_count));
+                wanted.push((position as u64, (*column, number), plain.max(page.stored().size)));
+            }
+        }
+        wanted.sort_unstable();
+        let mut bytes = u64::MAX;
+        for (_, page, size) in wanted {
+            bytes = bytes.saturating_add(size);
+            if bytes > bundle_bytes {
+                self.bundles.push(Vec::new());
+                bytes = size;
+            }
+            let last = self.bundles.len() - 1;
+            self.bundles[last].push(page);
+            self.bundle_of.insert(page, last);
+        }
+    }
+
+    /// Bytes of all pages before compression.
+    pub(crate) fn plain_bytes(&self) -> u64 {
+        let of = |(number, pages): (usize, &Option<ColumnPages>)| {
+            let encoding = self.input.schema.columns[number].encoding.as_ref().ok()?;
+            Some(encoding.page_size(pages.as_ref()?.elements_count()))
+        };
+        self.pages.iter().enumerate().filter_map(of).sum()
+    }
+
+    pub(crate) fn take_read_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.read_bytes)
+    }
+
+    /// Forgets the pages of which no more is wanted when these elements were taken.
+    pub(crate) fn forget(&mut self, taken: &[Option<Range<u64>>]) {
+        let (pages, zeros) = (&self.pages, &self.zeros);
+        self.kept.retain(|(column, number), _| {
+            let page = pages[*column].as_ref().and_then(|pages| pages.pages.get(*number));
+            let end = page.map_or(0, |page| zeros[*column] + page.first_element + page.elements_count);
+            taken[*column].as_ref().is_none_or(|taken| end >= taken.end)
+        });
+    }
+
+    /// Elements of a column.
+    pub(crate) fn elements(&mut self, column: usize, wanted: Range<u64>) -> FormatResult<Vec<u8>> {
+        let encoding = self.input.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
+        let size = element_size(&encoding);
+        let zeros = self.zeros[column];
+        let there = self.pages[column].as_ref().map_or(0, ColumnPages::elements_count);
+        if wanted.start > wanted.end || wanted.end > zeros + there {
+            let message = format!("elements {wanted:?} are wanted, {} are there", zeros + there);
+            return Err(FormatError::damaged(0, message));
+        }
+        let mut out = vec![0; size * (wanted.end.min(zeros).saturating_sub(wanted.start)) as usize];
+        let (start, end) = (wanted.start.saturating_sub(zeros), wanted.end.saturating_sub(zeros));
+        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
+        let first = pages.partition_point(|page| page.first_element + page.elements_count <= start);
+        let last = pages.partition_point(|page| page.first_element < end).max(first);
+        self.fetch(column, first..last)?;
+        let pages = self.pages[column].as_ref().map_or(&[][..], |pages| &pages.pages);
+        for (number, page) in pages.iter().enumerate().take(last).skip(first) {
+            let from = start.max(page.first_element) - page.first_element;
+            let to = end.min(page.first_element + page.elements_count) - page.first_element;
+            let kept = &self.kept[&(column, number)];
+            out.extend_from_slice(&kept[size * from as usize..size * to as usize]);
+        }
+        Ok(out)
+    }
+
+    /// Sees to it that these pages of a column are decoded.
+    fn fetch(&mut self, column: usize, wanted: Range<usize>) -> FormatResult<()> {
+        let missing: Vec<PageId> =
+            wanted.map(|number| (column, number)).filter(|page| !self.kept.contains_key(page)).collect();
+        for page in &missing {
+            if !self.stored.contains_key(page) {
+                // Of a bundle that was read already it was forgotten, and is read alone.
+                let mut bundle =
+                    self.bundle_of.get(page).map_or(Vec::new(), |number| std::mem::take(&mut self.bundles[*number]));
+                if !bundle.contains(page) {
+                    bundle = vec![*page];
+                }
+                self.read(&bundle)?;
+            }
+        }
+        for page in missing.into_iter().filter(|page| !self.kept.contains_key(page)).collect::<Vec<PageId>>() {
+            let stored = self.stored.remove(&page).unwrap_or_default();
+            let mut decompressor = std::mem::take(&mut self.decompressor);
+            let elements = self.decoded(page, &stored, &mut decompressor);
+            self.decompressor = decompressor;
+            self.kept.insert(page, elements?);
+        }
+        Ok(())
+    }
+
+    /// Reads pages; where all will be wanted they are decoded on all cores.
+    fn read(&mut self, bundle: &[PageId]) -> FormatResult<()> {
+        let pages: Vec<Page> = bundle.iter().filter_map(|page| self.page(*page)).collect();
+        let stored = self.input.read_pages(&pages).map_err(|error| FormatError::damaged(0, error.message))?;
+        self.read_bytes += stored.iter().map(|stored| stored.len() as u64).sum::<u64>();
+        let both: Vec<(PageId, Bytes)> = bundle.iter().copied().zip(stored).collect();
+        if !self.is_whole {
+            self.stored.extend(both);
+            return Ok(());
+        }
+        let decoded = map_in_order(&both, Decompressor::new, |decompressor, (page, stored)| {
+            self.decoded(*page, stored, decompressor)
+        });
+        for ((page, stored), decoded) in both.into_iter().zip(decoded) {
+            match decoded {
+                Ok(elements) => drop(self.kept.insert(page, elements)),
+                // What is wrong is told when it is wanted, with the field that it is in.
+                Err(_) => drop(self.stored.insert(page, stored)),
+            }
+        }
+        Ok(())
+    }
+
+    fn page(&self, (column, number): PageId) -> Option<Page> {
+        self.pages[column].as_ref()?.pages.get(number).copied()
+    }
+
+    /// The elements of a page.
+    fn decoded(&self, page: PageId, stored: &[u8], decompressor: &mut Decompressor) -> FormatResult<Vec<u8>> {
+        let encoding = self.input.schema.columns[page.0].encoding.clone().map_err(FormatError::unsupported)?;
+        let about = self.page(page).ok_or_else(|| FormatError::damaged(0, "a page that is not there"))?;
+        let plain = unpacked(checked(stored, &about)?, &about, &encoding, decompressor)?;
+        let (mut elements, count) = (Vec::new(), about.elements_count as usize);
+        decode(&encoding, &plain, count, 0..count, &mut elements)?;
+        Ok(elements)
+    }
+}
+
+impl Elements for Reading<'_> {
+    fn active(&self, field: usize) -> Option<&[usize]> {
+        self.active.get(&field).map(Vec::as_slice)
+    }
+
+    fn end(&mut self, column: usize, element: u64) -> std::result::Result<u64, FormatError> {
+        let raw = self.elements(column, element..element + 1)?;
+        Ok(raw.first_chunk().map_or(0, |raw| u64::from_ne_bytes(*raw)))
+    }
+
+    fn switches(&mut self, column: usize, elements: Range<u64>) -> std::result::Result<Vec<(u64, u32)>, FormatError> {
+        let raw = self.elements(column, elements)?;
+        Ok(switches_of(&raw).collect())
+    }
+}

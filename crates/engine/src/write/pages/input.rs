@@ -1,0 +1,170 @@
+//! An RNTuple that is merged: its schema and clusters, checked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use branchline_format::directory::Entry;
+use branchline_format::ntuple::envelope::{blob, Locator};
+use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
+use branchline_format::ntuple::schema::Schema;
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead};
+use bytes::Bytes;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::ntuple::Ntuple;
+use crate::write::pages::prune::Pruned;
+use crate::{limits, read_buffers};
+
+/// An RNTuple of a file.
+pub(crate) struct Input {
+    pub(crate) file: Arc<File>,
+    pub(crate) ntuple: Ntuple,
+    /// What is wanted of its schema.
+    pub(crate) schema: Schema,
+    /// For each column of that the number that it has in the file.
+    columns: Vec<usize>,
+    pub(crate) date: u32,
+}
+
+impl Input {
+    /// Reads header and footer. Only the wanted fields are looked at, by their paths; all if it is not said which.
+    pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
+        let ntuple = Ntuple::open(&mut file.metadata_reader(), entry, file.whole_classes())?;
+        let pruned = wanted.map(|wanted| Pruned::new(&ntuple.schema, &ntuple.branches, wanted));
+        let Pruned { schema, columns } =
+            pruned.unwrap_or_else(|| Ok(Pruned::whole(&ntuple.schema))).map_err(|what| {
+                ReadError::new(ReadErrorKind::Unsupported, file.path(), format!("{}: {what}", ntuple.path()))
+                    .with_hint("keep or leave out the whole field that it belongs to")
+            })?;
+        Ok(Self { file: Arc::clone(file), ntuple, schema, columns, date: entry.key.date })
+    }
+
+    /// Its clusters, each entry in one of them.
+    pub(crate) fn clusters(&self) -> Result<&[Cluster]> {
+        let count = self.ntuple.entries_count;
+        match self.ntuple.clusters_of(&self.file, &(0..count))? {
+            Ok(_) => self.ntuple.clusters(&self.file),
+            Err(entry) => Err(self.damaged(format!("entry {entry} of {count} is not in one cluster"))),
+        }
+    }
+
+    /// The pages of all wanted columns that the cluster knows of.
+    pub(crate) fn pages(&self, cluster: &Cluster) -> Result<Vec<Option<ColumnPages>>> {
+        let of =
+            |column: &usize| cluster.pages(*column).map_err(|error| ReadError::from_format(self.file.path(), &error));
+        self.columns.iter().map(of).collect()
+    }
+
+    /// The columns of the representation that a field has in a cluster with these pages.
+    pub(crate) fn active<'a>(
+        &self,
+        representations: &'a [Vec<usize>],
+        pages: &[Option<ColumnPages>],
+    ) -> Option<&'a Vec<usize>> {
+        let is_there = |columns: &&&Vec<usize>| {
+            columns.first().is_some_and(|first| pages[*first].as_ref().is_some_and(|pages| !pages.is_suppressed))
+        };
+        // Added after the cluster was written.
+        let is_later = |columns: &&Vec<usize>| {
+            columns
+                .first()
+                .is_some_and(|first| pages[*first].is_none() && !self.schema.columns[*first].suppressed_before)
+        };
+        representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
+    }
+
+    /// Elements of a column from before it was added, in a cluster that has `there` of `expected`.
+    pub(crate) fn missing_before(&self, column: usize, there: u64, expected: u64) -> Result<u64> {
+        let schema = &self.schema;
+        let about = &schema.columns[column];
+        let Some(missing) = expected.checked_sub(there) else {
+            let path = schema.path_of(about.field);
+            return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
+        };
+        if missing == 0 {
+            return Ok(0);
+        }
+        let bits = about.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
+        let most = self.file.size_bytes().saturating_mul(8 * limits::ZEROS_FACTOR_MAX);
+        if !(about.first_element > 0 || about.suppressed_before) || missing.saturating_mul(bits) > most {
+            let path = schema.path_of(about.field);
+            return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
+        }
+        Ok(missing)
+    }
+
+    /// The stored bytes of pages with their checksums. Those that were cut into several keys are joined.
+    pub(crate) fn read_pages(&self, pages: &[Page]) -> Result<Vec<Bytes>> {
+        let max_key_size = self.ntuple.max_key_size;
+        let is_cut = |page: &Page| max_key_size > 0 && page.stored().size > max_key_size;
+        let range = |page: &Page| {
+            let Locator { offset, size } = page.stored();
+            ByteRange::new(offset, if is_cut(page) { 0 } else { size })
+        };
+        let ranges: Vec<ByteRange> = pages.iter().map(range).collect();
+        let mut stored = self.read(&ranges)?;
+        for (page, bytes) in pages.iter().zip(&mut stored).filter(|(page, _)| is_cut(page)) {
+            let joined = self.file.metadata_reader().until_known(|held| {
+                blob(|offset, size| held.get(offset, size), page.stored(), max_key_size, held.file_size())
+                    .map(|bytes| bytes.into_owned())
+            })?;
+            *bytes = joined.into();
+        }
+        Ok(stored)
+    }
+
+    /// An error in what its metadata say.
+    pub(crate) fn damaged(&self, message: String) -> ReadError {
+        let message = format!("{}: {message}", self.ntuple.path());
+        ReadError::new(ReadErrorKind::BadFile, self.file.path(), message)
+            .with_hint("copy the file again, or leave it out with --skip-bad-files")
+    }
+
+    /// The stored bytes of these parts of the file; near ones are read together.
+    fn read(&self, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
+        let size = self.file.size_bytes();
+        if let Some(wrong) = wanted.iter().find(|range| range.end().is_none_or(|end| end > size)) {
+            let message = format!("{} bytes are said to lie at {}, of {size}", wrong.length, wrong.offset);
+            return Err(self.damaged(message));
+        }
+        let mut parts: Vec<Option<Bytes>> =
+            wanted.iter().map(|range| self.file.held(range.offset, range.length)).collect();
+        let missing: Vec<usize> = (0..wanted.len()).filter(|index| parts[*index].is_none()).collect();
+        let ranges: Vec<ByteRange> = missing.iter().map(|index| wanted[*index]).collect();
+        if !ranges.is_empty() {
+            let plan = coalesce(&ranges, self.file.gap_bytes(), MAX_JOINED_BYTES);
+            let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+            self.file.read_ranges(&mut reads)?;
+            let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+            for (index, place) in missing.into_iter().zip(&plan.placements) {
+                let start = place.offset as usize;
+                parts[index] = Some(joined[place.range].slice(start..start + place.length as usize));
+            }
+        }
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+/// Elements that each column has in a cluster, where that is told by the number of entries alone: not within
+/// collections, where as many are there as there are.
+pub(crate) fn fixed_counts(schema: &Schema, entries_count: u64) -> HashMap<usize, u64> {
+    let mut counts = HashMap::new();
+    let mut next: Vec<(usize, u64)> = schema.top.iter().map(|field| (*field, entries_count)).collect();
+    while let Some((number, count)) = next.pop() {
+        let field = &schema.fields[number];
+        if field.source.is_some() {
+            continue;
+        }
+        let count = count.saturating_mul(field.array_size.unwrap_or(1));
+        for column in field.columns.iter().filter_map(|columns| columns.first()) {
+            counts.insert(*column, count);
+        }
+        let has_ends = field.columns.iter().any(|columns| !columns.is_empty()) && !field.children.is_empty();
+        if !has_ends {
+            next.extend(field.children.iter().map(|child| (*child, count)));
+        }
+    }
+    counts
+}

@@ -1,0 +1,171 @@
+//! What lies behind the pages of an RNTuple: header, page lists, footer and anchor.
+
+use std::collections::HashMap;
+
+use branchline_format::compress::{Compressor, Setting};
+use branchline_format::error::FormatError;
+use branchline_format::ntuple::anchor::Anchor;
+use branchline_format::ntuple::envelope::{Link, Locator};
+use branchline_format::ntuple::footer::ClusterGroup;
+use branchline_format::ntuple::page_list::ColumnPages;
+use branchline_format::ntuple::schema::Schema;
+use branchline_format::ntuple::write::anchor::write_anchor;
+use branchline_format::ntuple::write::envelope::NewEnvelope;
+use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster};
+use branchline_format::ntuple::write::schema::{write_footer, write_header};
+use branchline_format::write::NewKey;
+
+use crate::error::{ReadError, Result};
+use crate::limits;
+use crate::write::output::Output;
+
+/// The class of keys around pages and envelopes.
+const BLOB_CLASS: &str = "RBlob";
+/// Version of the format: none of what came after the first one is written.
+const VERSION: [u16; 4] = [1, 0, 0, 0];
+/// ROOT's own limit of what a key holds (RNTupleWriteOptions::fMaxKeySize); none of ours comes near it.
+const MAX_KEY_SIZE: u64 = 1 << 30;
+
+/// What is the same for all parts of an RNTuple.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    /// Its name.
+    pub(crate) name: String,
+    /// What its author says about it.
+    pub(crate) description: String,
+    /// When it was made, as TDatime packs it.
+    pub(crate) date: u32,
+    /// How header, footer and page lists are compressed.
+    pub(crate) setting: Setting,
+}
+
+/// A cluster whose pages were written.
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    pub(crate) entries_count: u64,
+    /// Of the columns that were known then; later ones are suppressed.
+    pub(crate) columns: Vec<ColumnPages>,
+    /// The checksum of each of their pages.
+    pub(crate) checksums: Vec<Vec<u64>>,
+}
+
+/// The checksum that stands behind a page.
+pub(crate) fn checksum_of(stored: &[u8]) -> u64 {
+    stored.last_chunk().map_or(0, |raw| u64::from_le_bytes(*raw))
+}
+
+/// Writes bytes behind a key of their own and tells where they lie.
+pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result<u64> {
+    let key = blob_key(output, date, bytes.len() as u64);
+    let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
+    output.write(&head)?;
+    let offset = output.end();
+    output.write(bytes)?;
+    Ok(offset)
+}
+
+/// Where the bytes of the next blob come to lie.
+pub(crate) fn next_blob(output: &Output) -> u64 {
+    output.end() + blob_key(output, 0, 0).size()
+}
+
+fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
+    NewKey {
+        class_name: BLOB_CLASS,
+        name: b"",
+        title: b"",
+        object_size: size,
+        stored_size: size,
+        date,
+        seek: output.end(),
+        seek_directory: branchline_format::write::file::BEGIN,
+        cycle: 1,
+    }
+}
+
+/// Writes header, page lists and footer of these clusters; answers with the bytes of the anchor. The header comes behind
+/// the pages: which ways of storing the fields have is known only then.
+pub(crate) fn write_metadata(output: &mut Output, about: &About, schema: &Schema, made: &[Made]) -> Result<Vec<u8>> {
+    let path = output.path().display().to_string();
+    let named = |error: FormatError| ReadError::from_format(&path, &error.in_object(&about.name));
+    let mut compressor = Compressor::new();
+    let header = write_header(&about.name, &about.description, schema).map_err(named)?;
+    let header_link = write_envelope(output, about, &header, &mut compressor)?;
+    let mut groups = Vec::new();
+    let mut waiting: Vec<NewCluster> = Vec::new();
+    let (mut size, mut counting) = (0, Counting::new(schema));
+    for (index, one) in made.iter().enumerate() {
+        waiting.push(counting.cluster(one));
+        size += waiting.last().map_or(0, NewCluster::listed_size);
+        if size > limits::PAGE_LIST_BYTES || index + 1 == made.len() {
+            let list = write_page_list(header.checksum, &waiting).map_err(named)?;
+            groups.push(ClusterGroup {
+                first_entry: waiting[0].entries.start,
+                entries_count: counting.entries - waiting[0].entries.start,
+                clusters_count: waiting.len() as u32, // bounded by the bytes of a page list
+                page_list: write_envelope(output, about, &list, &mut compressor)?,
+            });
+            waiting.clear();
+            size = 0;
+        }
+    }
+    let footer = write_footer(&header, &groups).map_err(named)?;
+    let footer = write_envelope(output, about, &footer, &mut compressor)?;
+    let anchor = Anchor { version: VERSION, header: header_link, footer, max_key_size: MAX_KEY_SIZE };
+    Ok(write_anchor(&anchor))
+}
+
+/// How many entries and elements came before.
+struct Counting {
+    entries: u64,
+    /// For each column the number of its field and its place in the representation, which others share.
+    slots: Vec<usize>,
+    elements: Vec<u64>,
+}
+
+impl Counting {
+    fn new(schema: &Schema) -> Self {
+        let slots = slots(schema);
+        Self { entries: 0, elements: vec![0; slots.iter().max().map_or(0, |last| last + 1)], slots }
+    }
+
+    fn cluster(&mut self, made: &Made) -> NewCluster {
+        let start = self.entries;
+        self.entries += made.entries_count;
+        let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
+        let pages = |number: usize| made.columns.get(number).unwrap_or(&suppressed).clone();
+        let before = self.slots.iter().map(|slot| self.elements[*slot]);
+        let columns = before.enumerate().map(|(number, before)| (before, pages(number))).collect();
+        for (slot, pages) in self.slots.iter().zip(&made.columns) {
+            self.elements[*slot] += pages.elements_count(); // suppressed columns have none
+        }
+        NewCluster { entries: start..self.entries, columns }
+    }
+}
+
+fn write_envelope(
+    output: &mut Output,
+    about: &About,
+    envelope: &NewEnvelope,
+    compressor: &mut Compressor,
+) -> Result<Link> {
+    let stored = envelope.stored(about.setting, compressor);
+    if stored.len() as u64 > MAX_KEY_SIZE {
+        let message = format!("its metadata of {} bytes is more than a key holds", stored.len());
+        return Err(ReadError::from_format(&output.path().display().to_string(), &FormatError::unsupported(message)));
+    }
+    let offset = write_blob(output, about.date, &stored)?;
+    Ok(envelope.link(Locator { offset, size: stored.len() as u64 }))
+}
+
+/// Columns at one place of the representations of a field have as many elements each.
+fn slots(schema: &Schema) -> Vec<usize> {
+    let mut known: HashMap<(usize, usize), usize> = HashMap::new();
+    let slot = |(number, column): (usize, &branchline_format::ntuple::schema::Column)| {
+        let representation = schema.fields[column.field].columns.get(usize::from(column.representation));
+        let place = representation.and_then(|all| all.iter().position(|one| *one == number)).unwrap_or(number);
+        let count = known.len();
+        *known.entry((column.field, place)).or_insert(count)
+    };
+    schema.columns.iter().enumerate().map(slot).collect()
+}

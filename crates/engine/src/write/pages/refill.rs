@@ -1,0 +1,246 @@
+//! Slow merge: the elements of an RNTuple's columns are taken out of their pages and put into others, so that clusters and
+//! pages have the wanted sizes. Fields and the ways in which they are stored stay as they are.
+
+use std::ops::Range;
+
+use branchline_format::error::FormatError;
+use branchline_format::ntuple::page_list::Cluster;
+use branchline_format::ntuple::schema::Schema;
+use branchline_format::ntuple::write::elements::{
+    decode, element_size, encoded_anew, push_switches, switches as switches_of,
+};
+use branchline_format::ntuple::write::walk::{element_ranges, Elements};
+
+use crate::error::{ReadError, Result};
+use crate::write::output::Output;
+use crate::write::pages::cluster::Columns;
+use crate::write::pages::elements::Reading;
+use crate::write::pages::input::Input;
+use crate::write::pages::join::ColumnMap;
+use crate::write::pages::metadata::Made;
+use crate::write::selection::Selection;
+
+/// A cluster that is being filled, across inputs.
+#[derive(Clone)]
+pub(crate) struct Filling {
+    pub(crate) columns: Columns,
+    /// Its entries so far.
+    pub(crate) entries_count: u64,
+    /// The columns that it has.
+    active: Vec<usize>,
+}
+
+impl Filling {
+    pub(crate) fn new(columns: Columns) -> Self {
+        Self { columns, entries_count: 0, active: Vec::new() }
+    }
+
+    /// Writes the cluster, if there is anything in it.
+    pub(crate) fn close(&mut self, output: &mut Output, date: u32) -> Result<Option<Made>> {
+        if self.entries_count == 0 {
+            return Ok(None);
+        }
+        let entries_count = std::mem::take(&mut self.entries_count);
+        self.active.clear();
+        self.columns.close(output, date, entries_count).map(Some)
+    }
+}
+
+/// How an input is rewritten.
+pub(crate) struct Refilling<'a> {
+    pub(crate) input: &'a Input,
+    pub(crate) map: &'a ColumnMap,
+    /// Schema of the output.
+    pub(crate) schema: &'a Schema,
+    /// Entries of a cluster; by bytes if it is not given.
+    pub(crate) cluster_entries: Option<u64>,
+    pub(crate) cluster_bytes: u64,
+    /// Which entries are kept; all if it is not given.
+    pub(crate) selection: Option<&'a Selection>,
+    /// Bytes of pages that are read at a time.
+    pub(crate) bundle_bytes: u64,
+}
+
+impl Refilling<'_> {
+    /// Adds all entries to the cluster that is being filled; answers with those that became full. `copied` is told how
+    /// many bytes were read, and may end the merge.
+    pub(crate) fn run(
+        &self,
+        filling: &mut Filling,
+        output: &mut Output,
+        date: u32,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Vec<Made>> {
+        let mut made = Vec::new();
+        for cluster in self.input.clusters()? {
+            let mut reading = Reading::new(self.input, cluster, self.selection.is_none(), self.bundle_bytes)?;
+            let active: Vec<usize> = reading.active.values().flatten().map(|column| self.map[*column]).collect();
+            let active = sorted(active);
+            if active != filling.active {
+                // A cluster stores each field in one way.
+                made.extend(filling.close(output, date)?);
+                filling.active = active;
+            }
+            let count = cluster.entries_count();
+            let portion = (count * crate::limits::FILLED_AT_ONCE_BYTES / reading.plain_bytes().max(1)).max(1);
+            let mut next = 0;
+            loop {
+                let kept = self.kept(cluster, next..count);
+                if kept.is_empty() {
+                    break;
+                }
+                let start = kept.start;
+                let room = self.cluster_entries.map_or(portion, |most| most - filling.entries_count);
+                let end = (start + room.min(portion)).min(kept.end);
+                self.add(&mut reading, start..end, filling)?;
+                filling.entries_count += end - start;
+                next = end;
+                let is_full = match self.cluster_entries {
+                    Some(most) => filling.entries_count >= most,
+                    None => filling.columns.estimated_bytes() >= self.cluster_bytes,
+                };
+                if is_full {
+                    let active = filling.active.clone();
+                    made.extend(filling.close(output, date)?);
+                    filling.active = active;
+                }
+                copied(reading.take_read_bytes())?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// The first of these entries of a cluster that are kept, and those behind it up to the next that is not.
+    fn kept(&self, cluster: &Cluster, entries: Range<u64>) -> Range<u64> {
+        let Some(selection) = self.selection else { return entries };
+        let first = cluster.entries.start;
+        let run = selection.first_run(first + entries.start..first + entries.end);
+        run.start - first..run.end - first
+    }
+
+    /// Adds some entries of a cluster.
+    fn add(&self, reading: &mut Reading<'_>, entries: Range<u64>, filling: &mut Filling) -> Result<()> {
+        let schema = &self.input.schema;
+        let path = self.input.file.path();
+        let named = |error: FormatError| ReadError::from_format(path, &error.in_object(self.input.ntuple.path()));
+        let ranges = element_ranges(schema, entries, reading).map_err(named)?;
+        // Where the elements of alternatives begin, here and in the output, before any is added.
+        let before: Vec<u64> = self.map.iter().map(|column| filling.columns.elements_count(*column)).collect();
+        for (column, range) in ranges.iter().enumerate() {
+            let Some(range) = range else { continue };
+            let name = || schema.path_of(schema.columns[column].field);
+            let mut elements = reading
+                .elements(column, range.clone())
+                .map_err(|error| ReadError::from_format(path, &error.in_object(format!("field {}", name()))))?;
+            self.move_ends(reading, column, range, &mut elements, filling).map_err(named)?;
+            self.move_switches(column, &ranges, &before, &mut elements).map_err(named)?;
+            let elements = self.converted(column, elements).map_err(named)?;
+            filling.columns.use_column(self.map[column]);
+            filling.columns.push(self.map[column], &elements, path)?;
+        }
+        reading.forget(&ranges);
+        Ok(())
+    }
+
+    /// Ends of collections count from the start of their new cluster.
+    fn move_ends(
+        &self,
+        reading: &mut Reading<'_>,
+        column: usize,
+        range: &Range<u64>,
+        elements: &mut [u8],
+        filling: &mut Filling,
+    ) -> std::result::Result<(), FormatError> {
+        let encoding = self.input.schema.columns[column].encoding.as_ref();
+        if !encoding.is_ok_and(|encoding| encoding.is_index()) {
+            return Ok(());
+        }
+        let base = if range.start == 0 { 0 } else { reading.end(column, range.start - 1)? };
+        let before = filling.columns.last_end(self.map[column]);
+        let mut last = before;
+        for raw in elements.as_chunks_mut::<8>().0 {
+            let end = u64::from_ne_bytes(*raw);
+            let moved = end.checked_sub(base).map(|end| end + before).filter(|moved| *moved >= last);
+            last =
+                moved.ok_or_else(|| FormatError::damaged(0, format!("a collection ends before it begins ({end})")))?;
+            *raw = last.to_ne_bytes();
+        }
+        filling.columns.set_last_end(self.map[column], last);
+        Ok(())
+    }
+
+    /// Variants count the elements of their alternatives from the start of their new cluster.
+    fn move_switches(
+        &self,
+        column: usize,
+        ranges: &[Option<Range<u64>>],
+        before: &[u64],
+        elements: &mut Vec<u8>,
+    ) -> std::result::Result<(), FormatError> {
+        let schema = &self.input.schema;
+        let about = &schema.columns[column];
+        let is_switch = about.encoding.as_ref().is_ok_and(|encoding| element_size(encoding) == 12);
+        if !is_switch {
+            return Ok(());
+        }
+        let field = &schema.fields[about.field];
+        let starts: Vec<Option<(u64, u64)>> =
+            field.children.iter().map(|child| self.place_of(*child, ranges, before)).collect();
+        let moved: std::result::Result<Vec<(u64, u32)>, FormatError> = switches_of(elements)
+            .map(|(index, tag)| {
+                let Some(place) = (tag as usize).checked_sub(1) else { return Ok((0, 0)) };
+                let start = starts.get(place).copied().flatten();
+                let moved = start.and_then(|(old, new)| index.checked_sub(old)?.checked_add(new));
+                let wrong = || FormatError::damaged(0, format!("a variant with tag {tag} and element {index}"));
+                Ok((moved.ok_or_else(wrong)?, tag))
+            })
+            .collect();
+        elements.clear();
+        push_switches(&moved?, elements);
+        Ok(())
+    }
+
+    /// Where the elements of a field begin in this piece, and where they come to lie in the new cluster.
+    fn place_of(&self, field: usize, ranges: &[Option<Range<u64>>], before: &[u64]) -> Option<(u64, u64)> {
+        let schema = &self.input.schema;
+        let (mut next, mut times) = (field, 1);
+        // The first column below it has a multiple of its elements.
+        loop {
+            let one = &schema.fields[next];
+            times *= one.array_size.unwrap_or(1).max(1);
+            let column = one.columns.iter().flatten().find(|column| ranges[**column].is_some());
+            match (column, one.children.first()) {
+                (Some(column), _) => {
+                    let start = ranges[*column].as_ref()?.start;
+                    return Some((start / times, before[*column] / times));
+                }
+                (None, Some(child)) => next = *child,
+                (None, None) => return Some((0, 0)),
+            }
+        }
+    }
+
+    /// Elements as the column of the output has them.
+    fn converted(&self, column: usize, elements: Vec<u8>) -> std::result::Result<Vec<u8>, FormatError> {
+        let known = |column: &branchline_format::ntuple::schema::Column| {
+            column.encoding.clone().map_err(FormatError::unsupported)
+        };
+        let own = known(&self.input.schema.columns[column])?;
+        let new = known(&self.schema.columns[self.map[column]])?;
+        if element_size(&own) == element_size(&new) && own.natural() == new.natural() {
+            return Ok(elements);
+        }
+        // By way of pages, whose encodings know each other.
+        let count = elements.len() / element_size(&own);
+        let plain = branchline_format::ntuple::write::elements::encode(&own, &elements)?;
+        let plain = encoded_anew(&own, &plain, count, &new)?;
+        let mut converted = Vec::new();
+        decode(&new, &plain, count, 0..count, &mut converted)?;
+        Ok(converted)
+    }
+}
+
+fn sorted(mut columns: Vec<usize>) -> Vec<usize> {
+    columns.sort_unstable();
+    columns
+}

@@ -1,0 +1,261 @@
+//! A tree of a file that is merged, and the facts of its record that add up.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use branchline_format::error::FormatError;
+use branchline_format::file::TKey;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::{read_tree, Place, TBranch, TTree};
+use branchline_format::write::{slim, OwnerKind, Recording, TreeForm, TreeIndex};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::write::products::tree::missing::{are_uneven, complete};
+
+/// The tree among the objects of its record.
+pub(crate) const TREE: usize = 0;
+/// What a basket takes in the tables of a tree's record.
+const TABLE_ROW_BYTES: u64 = 20;
+
+/// A tree of an input.
+pub(crate) struct TreeInput {
+    /// Without what its baskets hold.
+    pub(crate) tree: TTree,
+    pub(crate) facts: TreeFacts,
+    /// Branches of its record that are left out of it, as objects.
+    pub(crate) dropped: Arc<HashSet<u64>>,
+    /// Its record, not compressed, and the size of the key in front.
+    pub(crate) plain: Vec<u8>,
+    pub(crate) key_size: u64,
+    /// What is to be known of it.
+    pub(crate) note: Option<String>,
+    /// Whether it was read as one that is like another, by whose objects its branches are called.
+    is_alike: bool,
+}
+
+/// What its record says beside its branches and baskets.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TreeFacts {
+    /// The objects in it, as all others must have them.
+    pub(crate) owners: Arc<Vec<OwnerKind>>,
+    /// The largest values of branches and leaves that count others, and the room that texts take, by their number among
+    /// the objects and in their order.
+    pub(crate) maxima: Vec<Maximum>,
+    pub(crate) auto_flush: i64,
+    /// Clusters: up to which entry, and of how many entries.
+    pub(crate) clusters: Vec<(i64, i64)>,
+    /// Its index, or whether it has one that cannot be merged.
+    pub(crate) index: Option<TreeIndex>,
+    pub(crate) has_index: bool,
+}
+
+/// A member of an object of a tree's record, and its value.
+pub(crate) type Maximum = ((usize, &'static str), i64);
+
+/// What is known of the trees of a merge by their paths: the first of each, with which others are compared before they
+/// are taken apart. The same branches of all are wanted.
+pub(crate) struct KnownTrees {
+    trees: Mutex<HashMap<String, Arc<KnownTree>>>,
+    uneven: Uneven,
+}
+
+/// What becomes of branches that have other entries than their tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Uneven {
+    /// They stay so: nothing comes behind them.
+    Kept,
+    /// They get what they lack.
+    Completed,
+    /// They get what they lack, as far as it can be made.
+    CompletedIfPossible,
+}
+
+struct KnownTree {
+    infos: Arc<ClassInfos>,
+    class_name: String,
+    form: TreeForm,
+    facts: TreeFacts,
+    dropped: Arc<HashSet<u64>>,
+}
+
+impl KnownTrees {
+    /// Nothing is known yet.
+    pub(crate) fn new(uneven: Uneven) -> Self {
+        Self { trees: Mutex::default(), uneven }
+    }
+
+    fn get(&self, path: &str) -> Option<Arc<KnownTree>> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
+    }
+
+    fn keep(&self, path: &str, known: KnownTree) {
+        let mut all = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(path.to_string()).or_insert_with(|| Arc::new(known));
+    }
+}
+
+impl KnownTree {
+    /// What a record says that differs from that of this tree in its numbers alone; None if it differs in more.
+    fn read(&self, plain: &[u8], key: &TKey, infos: &Arc<ClassInfos>) -> Option<(TTree, TreeFacts)> {
+        if !Arc::ptr_eq(&self.infos, infos) || self.class_name != key.class_name {
+            return None;
+        }
+        // What cannot be read is read again as others are, which says where it is wrong.
+        let alike = self.form.read(plain, key.key_size)?.ok()?;
+        let value = |(owner, name): (usize, &'static str)| self.form.value(&alike, owner, name);
+        let mut facts = self.facts.clone();
+        facts.auto_flush = value((TREE, "fAutoFlush")).unwrap_or(facts.auto_flush);
+        facts.maxima = facts.maxima.into_iter().map(|(place, first)| (place, value(place).unwrap_or(first))).collect();
+        Some((alike.tree, facts))
+    }
+}
+
+impl TreeInput {
+    /// Takes a tree apart and checks that it can be merged.
+    pub(crate) fn new(
+        file: &File,
+        path: &str,
+        key: &TKey,
+        plain: Vec<u8>,
+        (branches, known): (Option<&HashSet<String>>, &KnownTrees),
+    ) -> Result<Self> {
+        let infos = file.class_infos();
+        let key_size = key.key_size;
+        if let Some(first) = known.get(path) {
+            let alike = first.read(&plain, key, infos);
+            if let Some((tree, facts)) = alike.filter(|(tree, _)| known.uneven == Uneven::Kept || !are_uneven(tree)) {
+                check_baskets(file, &tree)?;
+                let (dropped, note) = (Arc::clone(&first.dropped), None);
+                return Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: true });
+            }
+        }
+        let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
+        let mut tree = read_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
+        let dropped = branches.map(|branches| slim(&mut tree, &|path| branches.contains(path))).unwrap_or_default();
+        check_baskets(file, &tree)?;
+        let recording = Recording::of_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
+        let (facts, dropped) = (TreeFacts::of(&recording).map_err(named)?, Arc::new(dropped));
+        if let Some(form) = TreeForm::new(&recording, &tree, infos) {
+            let (infos, class_name) = (Arc::clone(infos), key.class_name.clone());
+            let (facts, dropped) = (facts.clone(), Arc::clone(&dropped));
+            known.keep(path, KnownTree { infos, class_name, form, facts, dropped });
+        }
+        let mut note = None;
+        if known.uneven != Uneven::Kept && are_uneven(&tree) {
+            let mut whole = tree.clone();
+            match complete(&mut whole, &recording, (file, path, key.date)) {
+                Ok(told) => (tree, note) = (whole, told),
+                Err(error) if known.uneven == Uneven::Completed => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: false })
+    }
+
+    /// Takes it apart, if that was not needed before: its record is to be put together again.
+    pub(crate) fn take_apart(
+        &mut self,
+        file: &File,
+        path: &str,
+        key: &TKey,
+        branches: Option<&HashSet<String>>,
+    ) -> Result<()> {
+        if self.is_alike {
+            let plain = std::mem::take(&mut self.plain);
+            // One that is like another has all entries.
+            *self = Self::new(file, path, key, plain, (branches, &KnownTrees::new(Uneven::Kept)))?;
+        }
+        Ok(())
+    }
+
+    /// A tree without anything, which stands for one that is elsewhere for a moment.
+    pub(crate) fn nothing() -> Self {
+        let tree = TTree {
+            name: String::new(),
+            title: String::new(),
+            entries_count: 0,
+            has_relatives: false,
+            branches: Vec::new(),
+        };
+        Self {
+            tree,
+            facts: TreeFacts::default(),
+            dropped: Arc::default(),
+            plain: Vec::new(),
+            key_size: 0,
+            note: None,
+            is_alike: false,
+        }
+    }
+
+    fn baskets_count(&self) -> u64 {
+        self.tree.branches.iter().map(|branch| branch.baskets.len() as u64).sum()
+    }
+
+    /// About the bytes that it adds to an output.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        let stored: u64 = self.tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
+        stored + self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count()
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let baskets = self.baskets_count() * std::mem::size_of::<branchline_format::tree::Basket>() as u64;
+        baskets + self.plain.len() as u64 + (self.tree.branches.len() * std::mem::size_of::<TBranch>()) as u64
+    }
+}
+
+impl TreeFacts {
+    fn of(recording: &Recording<'_>) -> std::result::Result<Self, FormatError> {
+        let mut maxima = Vec::new();
+        for (owner, about) in recording.owners.iter().enumerate() {
+            let names: &[&'static str] = match (about.kind, &*about.class_name) {
+                (OwnerKind::Tree, _) => &[],
+                (_, "TLeafC") => &["fMaximum", "fLen"],
+                _ => &["fMaximum"],
+            };
+            for name in names.iter().filter(|name| recording.find(owner, name).is_some()) {
+                maxima.push(((owner, *name), recording.value(owner, name)));
+            }
+        }
+        let ends = recording.values(TREE, "fClusterRangeEnd")?;
+        let sizes = recording.values(TREE, "fClusterSize")?;
+        Ok(Self {
+            owners: Arc::new(recording.owners.iter().map(|owner| owner.kind).collect()),
+            maxima,
+            auto_flush: recording.value(TREE, "fAutoFlush"),
+            clusters: ends.into_iter().zip(sizes).collect(),
+            // One that is of another kind is left out with a word.
+            index: recording.tree_index().unwrap_or(None),
+            has_index: recording.value(TREE, "fTreeIndex") != 0,
+        })
+    }
+}
+
+/// Refuses a tree whose baskets do not have each entry of their branch once.
+fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
+    for branch in &tree.branches {
+        let wrong = |what: String| Err(refused(file.path(), format!("branch {} {what}", branch.path)));
+        if !branch.file_name.is_empty() {
+            return wrong(format!("has its baskets in another file, {}", branch.file_name));
+        }
+        let mut next = 0;
+        for basket in &branch.baskets {
+            if matches!(&basket.place, Place::Embedded(embedded) if embedded.key_size == 0) {
+                return wrong(format!("was made when there were {} entries already", basket.entry_stop));
+            }
+            if basket.entry_start != next {
+                return wrong(format!("has no basket for entry {next}"));
+            }
+            next = basket.entry_stop;
+        }
+    }
+    Ok(())
+}
+
+/// An input that cannot be merged by copying.
+pub(crate) fn refused(path: &str, message: String) -> ReadError {
+    ReadError::new(ReadErrorKind::Unsupported, path, message)
+        .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
+}

@@ -1,0 +1,124 @@
+//! Entries that some branches of a tree do not have: nobody filled them. Where entries of other files come behind them
+//! they are given nothing (0, or an empty text or container), so that each entry stays with those of its tree. ROOT's
+//! hadd leaves a gap in front of the next file's baskets, which it reads as what lies behind in memory.
+
+use std::sync::Arc;
+
+use branchline_format::layout::{kind_of, Kind};
+use branchline_format::objects::nothing;
+use branchline_format::tree::embedded::{BasketHead, EmbeddedBasket};
+use branchline_format::tree::{Basket, Place, TBranch, TTree};
+use branchline_format::write::Recording;
+
+use crate::error::Result;
+use crate::file::File;
+use crate::limits;
+use crate::write::baskets::counting::counter_of;
+use crate::write::baskets::forms::forms;
+use crate::write::products::tree::input::refused;
+
+/// Behind the last entry that a branch has.
+fn stop(branch: &TBranch) -> u64 {
+    branch.baskets.last().map_or(0, |last| last.entry_stop)
+}
+
+/// Whether there is a branch with other entries than its tree; one that nobody ever filled has none.
+pub(crate) fn are_uneven(tree: &TTree) -> bool {
+    tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
+}
+
+/// Gives all branches the entries that they lack. Answers with what is to be known of it.
+pub(crate) fn complete(
+    tree: &mut TTree,
+    recording: &Recording<'_>,
+    (file, path, date): (&File, &str, u32),
+) -> Result<Option<String>> {
+    let told = |what: String| refused(file.path(), format!("tree {path}: {what}"));
+    let said = tree.entries_count;
+    if said == 0 {
+        // Its branches were filled, and nobody told it (TTree::SetEntries).
+        tree.entries_count = tree.branches.iter().map(stop).max().unwrap_or(0);
+    }
+    let entries_count = tree.entries_count;
+    if let Some(branch) = tree.branches.iter().find(|branch| stop(branch) > entries_count) {
+        return Err(told(format!("branch {} has {} entries, the tree {entries_count}", branch.path, stop(branch))));
+    }
+    let kinds: Vec<Kind> = tree.branches.iter().map(|branch| kind_of(branch, file.classes())).collect();
+    let forms = forms(tree, recording, (None, file.header().compress), file.classes());
+    check_counters(tree, &kinds).map_err(told)?;
+    let mut room = limits::ABSENT_BYTES;
+    let mut short = Vec::new();
+    for ((branch, kind), form) in tree.branches.iter_mut().zip(&kinds).zip(&forms) {
+        let entry_start = stop(branch);
+        if branch.baskets.is_empty() || entry_start == entries_count {
+            continue;
+        }
+        let lacks = format!("branch {} has {entry_start} entries, the tree {entries_count}", branch.path);
+        let count = entries_count - entry_start;
+        let entry = match kind {
+            Kind::Data(layout) => nothing(layout),
+            _ => None,
+        };
+        let entry = entry.ok_or_else(|| told(format!("{lacks}, and what is missing cannot be made up for")))?;
+        let basket = basket_of(&entry, count, form.stores_offsets, &mut room).ok_or_else(|| told(lacks.clone()))?;
+        let place = Place::Embedded(Arc::new(EmbeddedBasket { date, ..basket }));
+        branch.baskets.push(Basket { entry_start, entry_stop: entries_count, place });
+        branch.entries_count = entries_count;
+        short.push((branch.path.clone(), entry_start));
+    }
+    Ok(said_of(path, (said, entries_count), &short))
+}
+
+/// Refuses branches of which one says how many elements the other has, and that do not have the same entries.
+fn check_counters(tree: &TTree, kinds: &[Kind]) -> std::result::Result<(), String> {
+    for (branch, kind) in tree.branches.iter().zip(kinds) {
+        let Some(counter) = counter_of(kind).and_then(|counter| tree.branches.get(counter)) else { continue };
+        if stop(counter) != stop(branch) {
+            return Err(format!(
+                "branch {} has {} entries, {}, which says how many elements they have, {}",
+                branch.path,
+                stop(branch),
+                counter.path,
+                stop(counter)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A basket of entries that all have these bytes; none if it is too large.
+fn basket_of(entry: &[u8], count: u64, stores_offsets: bool, room: &mut u64) -> Option<EmbeddedBasket> {
+    let table_bytes = if stores_offsets { 4 } else { 0 };
+    let bytes = count.checked_mul(entry.len() as u64 + table_bytes)?;
+    *room = room.checked_sub(bytes)?;
+    let entries_count = usize::try_from(count).ok()?;
+    let starts = (0..=entries_count).map(|index| (index * entry.len()) as u32);
+    let offsets = stores_offsets.then(|| starts.collect());
+    let entry_size = if stores_offsets { entries_count + 1 } else { entry.len() };
+    let head = BasketHead {
+        entries_count,
+        buffer_size: i32::try_from(bytes.max(1)).ok()?,
+        entry_size: i32::try_from(entry_size).ok()?,
+        ..BasketHead::default()
+    };
+    let data = Arc::new(entry.repeat(entries_count));
+    Some(EmbeddedBasket { head, cycle: 1, has_data: true, entries_count, data, offsets, ..EmbeddedBasket::default() })
+}
+
+fn said_of(path: &str, (said, entries_count): (u64, u64), short: &[(String, u64)]) -> Option<String> {
+    let raised = (said != entries_count)
+        .then(|| format!("the tree {path} says that it has no entries, its branches have up to {entries_count}"));
+    let filled = short.first().map(|(first, own)| {
+        let others = match short.len() {
+            1 => String::new(),
+            count => format!(", and {} more have too few", count - 1),
+        };
+        format!(
+            "branch {first} of the tree {path} has {own} of {entries_count} entries{others}: what is missing is 0 or empty"
+        )
+    });
+    match (raised, filled) {
+        (Some(raised), Some(filled)) => Some(format!("{raised}; {filled}")),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,351 @@
+//! The record of the tree that is made: that of the first input with what has become more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use branchline_format::compress::Setting;
+use branchline_format::error::FormatError;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::Place;
+use branchline_format::write::{Changes, Recording, TreeIndex};
+
+use crate::error::{ReadError, Result};
+use crate::write::baskets::copy::{Copied, Places};
+use crate::write::baskets::rewrite::Laid;
+use crate::write::products::tree::input::{Maximum, TreeInput, TREE};
+
+/// A branch has room for at least so many baskets (TBranch::Streamer).
+const BASKETS_MIN: usize = 10;
+
+/// Of a branch whose baskets say where entries begin (TBranch::fEntryOffsetLen): any number does.
+const OFFSETS_LENGTH: i64 = 1000;
+
+/// A tree in the making.
+pub(crate) struct Totals {
+    /// The first one, whose record is written with the numbers of all.
+    pub(crate) first: TreeInput,
+    /// The file that it is from.
+    pub(crate) first_path: String,
+    class_name: String,
+    infos: Arc<ClassInfos>,
+    /// How baskets are compressed, unless they are copied.
+    codec: Option<Setting>,
+    entries: u64,
+    branches: Vec<BranchTotals>,
+    clusters: Vec<ClusterRange>,
+    auto_flush: i64,
+    /// Of branches and leaves by their number among the objects of the record.
+    maxima: Vec<Maximum>,
+    index: Index,
+}
+
+/// The indices of the trees.
+enum Index {
+    /// No tree with entries came yet.
+    Unknown,
+    /// None has one.
+    None,
+    /// All have one.
+    Merged(TreeIndex),
+    /// Only some have one, or they are of different expressions.
+    Lost,
+}
+
+#[derive(Debug, Clone, Default)]
+struct BranchTotals {
+    entries: u64,
+    plain_bytes: u64,
+    stored_bytes: u64,
+    sizes: Vec<i64>,
+    first_entries: Vec<i64>,
+    seeks: Vec<i64>,
+    digests: Vec<u64>,
+    /// TBranch::fBasketSize, where it changes.
+    basket_bytes: Option<u64>,
+    /// Whether its baskets say where their entries begin, where it is not known whether they did.
+    stores_offsets: bool,
+}
+
+/// Entries up to one in clusters of so many (TTree::fClusterRangeEnd and fClusterSize).
+#[derive(Debug, Clone, Copy)]
+struct ClusterRange {
+    last: i64,
+    size: i64,
+}
+
+impl Totals {
+    /// Nothing yet of trees like this one.
+    pub(crate) fn new(
+        first: TreeInput,
+        (first_path, class_name): (&str, &str),
+        infos: &Arc<ClassInfos>,
+        codec: Option<Setting>,
+    ) -> Self {
+        Self {
+            codec,
+            entries: 0,
+            branches: vec![BranchTotals::default(); first.tree.branches.len()],
+            clusters: Vec::new(),
+            auto_flush: 0,
+            maxima: Vec::new(),
+            index: Index::Unknown,
+            first,
+            first_path: first_path.to_string(),
+            class_name: class_name.to_string(),
+            infos: Arc::clone(infos),
+        }
+    }
+
+    /// Adds the first tree, whose baskets were copied to these places.
+    pub(crate) fn add_first(&mut self, places: &Places) {
+        let mut first = std::mem::replace(&mut self.first, TreeInput::nothing());
+        self.add(&mut first, places);
+        self.first = first;
+        for branch in &mut self.first.tree.branches {
+            // That there are any is all that is still asked of it.
+            branch.baskets.truncate(1);
+            branch.baskets.shrink_to_fit();
+        }
+    }
+
+    /// Adds a tree whose baskets were copied to these places.
+    pub(crate) fn add(&mut self, input: &mut TreeInput, places: &Places) {
+        for ((totals, branch), places) in self.branches.iter_mut().zip(&input.tree.branches).zip(places) {
+            totals.plain_bytes += branch.plain_bytes;
+            totals.stored_bytes += branch.compressed_bytes;
+            for (basket, copied) in branch.baskets.iter().zip(places) {
+                let stored_before = match &basket.place {
+                    Place::File { size, .. } => *size,
+                    Place::Embedded(_) => {
+                        // It counts from now on.
+                        totals.plain_bytes += copied.plain_size;
+                        0
+                    }
+                };
+                totals.stored_bytes = (totals.stored_bytes + copied.size).saturating_sub(stored_before);
+                totals.push((self.entries + basket.entry_start) as i64, copied);
+            }
+            totals.entries += branch.entries_count;
+        }
+        self.add_maxima(&input.facts.maxima);
+        if input.tree.entries_count > 0 {
+            self.add_index(input);
+            self.add_clusters(input);
+        }
+        self.entries += input.tree.entries_count;
+    }
+
+    /// Members that one of two trees does not have, of an older class, count where they are.
+    fn add_maxima(&mut self, maxima: &[Maximum]) {
+        let are_same =
+            self.maxima.len() == maxima.len() && self.maxima.iter().zip(maxima).all(|(one, two)| one.0 == two.0);
+        if are_same {
+            self.maxima.iter_mut().zip(maxima).for_each(|(largest, other)| largest.1 = largest.1.max(other.1));
+            return;
+        }
+        let mut largest: HashMap<(usize, &'static str), i64> = self.maxima.drain(..).collect();
+        for (place, value) in maxima {
+            let known = largest.entry(*place).or_insert(*value);
+            *known = (*value).max(*known);
+        }
+        self.maxima = largest.into_iter().collect();
+        self.maxima.sort_unstable();
+    }
+
+    /// Takes the baskets of all trees whose entries came to new ones.
+    pub(crate) fn take(&mut self, rewritten: Laid) {
+        if rewritten.entries_count != self.entries && !matches!(self.index, Index::None | Index::Unknown) {
+            self.index = Index::Lost;
+        }
+        self.entries = rewritten.entries_count;
+        self.clusters.clear();
+        if rewritten.cluster_entries > 0 {
+            self.auto_flush = rewritten.cluster_entries as i64;
+        }
+        let has_entries = self.first.tree.entries_count > 0;
+        let branches = self.branches.iter_mut().zip(&self.first.tree.branches);
+        let forms = rewritten.basket_bytes.into_iter().zip(rewritten.stores_offsets);
+        for (((totals, branch), baskets), (bytes, stores_offsets)) in branches.zip(rewritten.baskets).zip(forms) {
+            totals.basket_bytes = (!baskets.is_empty()).then_some(bytes);
+            totals.stores_offsets = stores_offsets;
+            let is_counted = branch.entries_count > 0 || !baskets.is_empty() || !has_entries;
+            totals.entries = if is_counted { self.entries } else { 0 };
+            totals.plain_bytes = baskets.iter().map(|basket| basket.plain_size).sum();
+            totals.stored_bytes = baskets.iter().map(|basket| basket.size).sum();
+            totals.sizes = baskets.iter().map(|basket| basket.size as i64).collect();
+            totals.first_entries = baskets.iter().map(|basket| basket.first_entry as i64).collect();
+            totals.seeks = baskets.iter().map(|basket| basket.seek as i64).collect();
+            totals.digests = baskets.iter().map(|basket| basket.digest).collect();
+        }
+    }
+
+    /// TTreeIndex::Append.
+    fn add_index(&mut self, input: &mut TreeInput) {
+        let other = input.facts.index.take();
+        let before = std::mem::replace(&mut self.index, Index::Lost);
+        self.index = match (before, other) {
+            (Index::Unknown, Some(index)) => Index::Merged(index),
+            (Index::Unknown | Index::None, None) if !input.facts.has_index => Index::None,
+            (Index::Merged(mut index), Some(other)) => match index.append(&other, self.entries) {
+                Some(()) => Index::Merged(index),
+                None => Index::Lost,
+            },
+            _ => Index::Lost,
+        };
+    }
+
+    /// Clusters of an input end with it, whatever their size.
+    fn add_clusters(&mut self, input: &TreeInput) {
+        let (start, entries) = (self.entries as i64, input.tree.entries_count as i64);
+        let auto_flush = input.facts.auto_flush;
+        let last = start + entries - 1;
+        for (end, size) in &input.facts.clusters {
+            self.clusters.push(ClusterRange { last: start.saturating_add(*end).clamp(start, last), size: *size });
+        }
+        let rest = match auto_flush {
+            1.. => auto_flush,
+            // It was to be flushed when it has so many bytes, which it never had: all is one cluster.
+            ..0 => entries,
+            0 => 0,
+        };
+        if self.clusters.last().is_none_or(|before| before.last < last) {
+            self.clusters.push(ClusterRange { last, size: rest });
+        }
+        self.auto_flush = auto_flush;
+    }
+
+    /// The plain bytes of the tree's record behind a key of so many bytes.
+    pub(crate) fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+        let emitted = Recording::of_tree(&self.first.plain, self.first.key_size, &self.class_name, &self.infos)
+            .and_then(|recording| recording.emit(key_size, &self.changes(&recording)?));
+        emitted.map_err(|error| {
+            ReadError::from_format(&self.first_path, &error.in_object(format!("tree {}", self.first.tree.name)))
+        })
+    }
+
+    fn changes(&self, recording: &Recording<'_>) -> std::result::Result<Changes, FormatError> {
+        let mut changes = Changes::new();
+        changes.without(&self.first.dropped);
+        self.change_tree(recording, &mut changes)?;
+        let by_id: HashMap<u64, usize> =
+            recording.owners.iter().enumerate().map(|(owner, about)| (about.id, owner)).collect();
+        for (branch, totals) in self.first.tree.branches.iter().zip(&self.branches) {
+            let missing = || FormatError::damaged(0, format!("branch {} is not in its tree", branch.path));
+            let owner = *by_id.get(&branch.object_id).ok_or_else(missing)?;
+            totals.change(owner, recording, &mut changes)?;
+            if let Some(codec) = self.codec {
+                changes.number(recording, owner, "fCompress", i64::from(codec.as_root()))?;
+            }
+        }
+        for ((owner, name), largest) in &self.maxima {
+            changes.number(recording, *owner, name, *largest)?;
+        }
+        Ok(changes)
+    }
+
+    fn change_tree(&self, recording: &Recording<'_>, changes: &mut Changes) -> std::result::Result<(), FormatError> {
+        let plain: u64 = self.branches.iter().map(|branch| branch.plain_bytes).sum();
+        let stored = self.branches.iter().map(|branch| branch.stored_bytes).sum::<u64>() as i64;
+        changes.number(recording, TREE, "fEntries", self.entries as i64)?;
+        changes.number(recording, TREE, "fTotBytes", plain as i64)?;
+        for name in ["fZipBytes", "fSavedBytes", "fFlushedBytes"] {
+            changes.number(recording, TREE, name, stored)?;
+        }
+        let ranges = match self.clusters.as_slice() {
+            // What fAutoFlush says holds for all of them.
+            [only] if only.size == self.auto_flush => &[],
+            ranges => ranges,
+        };
+        changes.number(recording, TREE, "fNClusterRange", ranges.len() as i64)?;
+        let column = |of: fn(&ClusterRange) -> i64| ranges.iter().map(of).collect::<Vec<i64>>();
+        changes.array(recording, TREE, "fClusterRangeEnd", &column(|range| range.last))?;
+        changes.array(recording, TREE, "fClusterSize", &column(|range| range.size))?;
+        changes.number(recording, TREE, "fAutoFlush", self.auto_flush)?;
+        match &self.index {
+            Index::Merged(index) => changes.link(recording, TREE, "fTreeIndex", index.pointed()?),
+            Index::Unknown | Index::None | Index::Lost => changes.no_link(recording, TREE, "fTreeIndex"),
+        }
+    }
+
+    /// Entries so far.
+    pub(crate) fn entries_count(&self) -> u64 {
+        self.entries
+    }
+
+    /// Baskets so far, and their bytes.
+    pub(crate) fn baskets(&self) -> (u64, u64) {
+        let count = self.branches.iter().map(|branch| branch.sizes.len() as u64).sum();
+        (count, self.branches.iter().flat_map(|branch| &branch.sizes).map(|size| *size as u64).sum())
+    }
+
+    /// What of the inputs is not in the output.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let name = &self.first.tree.name;
+        let is_lost = matches!(self.index, Index::Lost);
+        is_lost.then(|| {
+            format!("the index of the tree {name}, which does not go with all entries: BuildIndex makes it again")
+        })
+    }
+
+    /// Of each branch its name, the first entries of its baskets, and what tells their bytes apart.
+    pub(crate) fn written(&self) -> impl Iterator<Item = Written<'_>> {
+        self.first.tree.branches.iter().zip(&self.branches).map(|(branch, totals)| Written {
+            name: &branch.path,
+            first_entries: &totals.first_entries,
+            digests: &totals.digests,
+        })
+    }
+}
+
+/// A branch as it was written.
+pub(crate) struct Written<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) first_entries: &'a [i64],
+    pub(crate) digests: &'a [u64],
+}
+
+impl BranchTotals {
+    fn push(&mut self, first_entry: i64, copied: &Copied) {
+        self.sizes.push(copied.size as i64);
+        self.first_entries.push(first_entry);
+        self.seeks.push(copied.seek as i64);
+        self.digests.push(copied.digest);
+    }
+
+    fn change(
+        &self,
+        owner: usize,
+        recording: &Recording<'_>,
+        changes: &mut Changes,
+    ) -> std::result::Result<(), FormatError> {
+        let count = self.sizes.len();
+        let room = (count + 1).max(BASKETS_MIN);
+        let entries = self.entries as i64;
+        changes.number(recording, owner, "fWriteBasket", count as i64)?;
+        changes.number(recording, owner, "fMaxBaskets", room as i64)?;
+        changes.number(recording, owner, "fEntries", entries)?;
+        changes.number(recording, owner, "fEntryNumber", entries)?;
+        changes.number(recording, owner, "fFirstEntry", 0)?;
+        changes.number(recording, owner, "fTotBytes", self.plain_bytes as i64)?;
+        changes.number(recording, owner, "fZipBytes", self.stored_bytes as i64)?;
+        if let Some(bytes) = self.basket_bytes {
+            changes.number(recording, owner, "fBasketSize", bytes as i64)?;
+            changes.no_features(recording, owner)?;
+        }
+        if self.stores_offsets && recording.value(owner, "fEntryOffsetLen") == 0 {
+            changes.number(recording, owner, "fEntryOffsetLen", OFFSETS_LENGTH)?;
+        }
+        changes.no_baskets(recording, owner, room)?;
+        let filled = |numbers: &[i64], next: i64| {
+            let mut numbers = numbers.to_vec();
+            numbers.push(next);
+            numbers.resize(room, 0);
+            numbers
+        };
+        changes.array(recording, owner, "fBasketBytes", &filled(&self.sizes, 0))?;
+        // The basket that would come next begins behind the last entry.
+        let next = if count > 0 { entries } else { 0 };
+        changes.array(recording, owner, "fBasketEntry", &filled(&self.first_entries, next))?;
+        changes.array(recording, owner, "fBasketSeek", &filled(&self.seeks, 0))
+    }
+}
