@@ -1,10 +1,12 @@
 //! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
 
+mod addend;
 mod alike;
 mod axis;
 mod basket;
 mod basket_record;
 mod bounds;
+mod buffered_fills;
 pub mod classes;
 mod datime;
 mod embedded;
@@ -28,9 +30,11 @@ mod sparse;
 mod sum;
 pub mod tree_record;
 
+pub use addend::Addend;
 pub use alike::{Alike, TreeForm};
 pub use basket::BasketTools;
 pub use basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
+pub use bounds::Bounds;
 pub use datime::datime;
 pub use embedded::embedded_record;
 pub use emit::Changes;
@@ -40,7 +44,7 @@ pub use histogram::SumPlan;
 pub use index::TreeIndex;
 pub use infos::{join_infos, InfoList};
 pub use key::{move_record, NewKey, NewPlace};
-pub use new_basket::{BasketMaker, Bounds, Entries, References};
+pub use new_basket::{BasketMaker, Entries, References};
 pub use record::{Kept, KeptKind, Owner, Recording};
 pub use slim::slim;
-pub use sum::{Addend, Sum};
+pub use sum::Sum;

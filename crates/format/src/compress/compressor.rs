@@ -4,7 +4,8 @@ use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
 use lz4::block::CompressionMode;
 use xxhash_rust::xxh64::xxh64;
 
-use super::{Codec, Setting, LZ4_CHECKSUM_BYTES};
+use super::codec::LZ4_CHECKSUM_BYTES;
+use super::{Codec, Setting};
 
 /// Plain bytes of a record at most (ROOT's kMAXZIPBUF), and of a payload: its header has three bytes for each.
 const RECORD_BYTES_MAX: usize = 0xff_ffff;

@@ -1,5 +1,9 @@
 //! Records made with the codecs' own compressors, whole and damaged.
 
+use liblzma::stream::{Action, Status, Stream};
+use xxhash_rust::xxh64::xxh64;
+
+use super::record::HEADER_BYTES;
 use super::*;
 
 const CODECS: [Codec; 5] = [Codec::Zlib, Codec::Lzma, Codec::Lz4, Codec::Zstd, Codec::OldCs];

@@ -1,13 +1,47 @@
 //! Where the entries of a basket begin and end that does not say so itself: its layout tells, with the counts of another
 //! branch where there are some (TBranch::GenerateOffsetArray).
 
+use std::ops::Range;
+
 use crate::basket::Plain;
 use crate::cursor::Cursor;
 use crate::decode::Counts;
 use crate::error::{FormatError, Result};
 use crate::layout::{Kind, Layout, RunHeader};
 
-use super::new_basket::Bounds;
+/// Where entries begin and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bounds {
+    /// Here.
+    Stored(Vec<u32>),
+    /// All have so many bytes.
+    Fixed(usize),
+}
+
+impl Bounds {
+    pub(super) fn start(&self, entry: usize) -> usize {
+        match self {
+            Self::Stored(bounds) => bounds.get(entry).map_or(0, |bound| *bound as usize),
+            Self::Fixed(size) => entry * size,
+        }
+    }
+
+    /// Up to which of these entries no more than so many bytes are taken, each with so many beside it.
+    pub(super) fn fitting(&self, entries: Range<usize>, bytes: usize, each: usize) -> usize {
+        let start = self.start(entries.start);
+        let fits = |end: usize| self.start(end) - start + each * (end - entries.start) <= bytes;
+        let (mut low, mut high) = (entries.start, entries.end);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle) {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
+    }
+}
 
 /// Start of each entry of a basket, and end of the last.
 pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>) -> Result<Bounds> {

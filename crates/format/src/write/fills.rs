@@ -4,11 +4,12 @@
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
+use super::addend::{Addend, CELLS};
 use super::axis::{Axis, Joined, ALPHANUMERIC};
+use super::buffered_fills::Fills;
 use super::family::OwnerKind;
 use super::found_limits::found_limits;
 use super::numbers::Numbers;
-use super::sum::Addend;
 
 /// Bits of TObject that say how a histogram is filled (TH1::kIsNotW, TH1::kAutoBinPTwo, TAxis::kIsInteger).
 mod bit {
@@ -27,52 +28,6 @@ const SUMS: [(&str, &str); 4] =
 const PAIRS: [(usize, usize, &str); 3] = [(0, 1, "fTsumwxy"), (0, 2, "fTsumwxz"), (1, 2, "fTsumwyz")];
 /// Values that profiles of as many dimensions take.
 const TAKEN: [(&str, &str); 3] = [("fYmin", "fYmax"), ("fZmin", "fZmax"), ("fTmin", "fTmax")];
-
-/// Entries of a histogram.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fills {
-    /// Of each its weight, its coordinates and, in a profile, its value.
-    values: Vec<f64>,
-    dimensions: usize,
-    is_profile: bool,
-    /// Numbers that the buffer has room for (TH1::fBufferSize).
-    room: usize,
-}
-
-impl Fills {
-    /// Numbers of an entry.
-    fn width(&self) -> usize {
-        1 + self.dimensions + usize::from(self.is_profile)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.values.len() / self.width()
-    }
-
-    /// Entries that the buffer has room for.
-    fn held_max(&self) -> usize {
-        self.room.saturating_sub(1) / self.width()
-    }
-
-    fn entries(&self) -> impl Iterator<Item = &[f64]> {
-        self.values.chunks_exact(self.width())
-    }
-
-    /// The smallest and the largest of a coordinate, among so many entries.
-    fn range(&self, coordinate: usize, count: usize) -> (f64, f64) {
-        let finite = self.entries().take(count).map(|entry| entry[1 + coordinate]).filter(|value| value.is_finite());
-        finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
-    }
-
-    /// TH1::fBuffer and its size.
-    fn stored(&self) -> (Numbers, f64) {
-        let mut buffer = vec![self.len() as f64];
-        buffer.extend(&self.values);
-        buffer.resize(self.room.max(buffer.len()), 0.0);
-        let size = buffer.len() as f64;
-        (Numbers::F64(buffer), size)
-    }
-}
 
 impl Addend {
     /// Takes the entries out of the buffers of histograms: those with limits get them into their cells.
@@ -216,7 +171,7 @@ impl Addend {
 
     fn add_to_cell(&mut self, owner: usize, cell: usize, (weight, value): (f64, Option<f64>)) {
         let content = value.map_or(weight, |value| weight * value);
-        for name in super::histogram::CELLS {
+        for name in CELLS {
             self.add_at(owner, name, cell, content);
         }
         self.add_at(owner, "fSumw2", cell, content * value.unwrap_or(weight));

@@ -1,8 +1,8 @@
 //! THn and THnSparse, added up as THnBase::Merge does: those with the same axes, cell by cell.
 
+use super::addend::Addend;
 use super::family::OwnerKind;
 use super::numbers::Numbers;
-use super::sum::Addend;
 
 /// The sums of weights (-1 where errors are not computed), and what is added with them.
 const SUMS: [&str; 5] = ["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"];

@@ -1,10 +1,8 @@
 //! Histograms whose axes are not the same, brought to axes that have room for both, as TH1Merger of ROOT joins them.
 
+use super::addend::{Addend, CELLS};
 use super::axis::{Axis, Joined};
-use super::sum::Addend;
 
-/// Numbers that there are for each cell.
-pub(super) const CELLS: [&str; 6] = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64", "TArrayF", "TArrayD"];
 const BESIDE_CELLS: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
 /// How many times the cells of both the cells of a sum may be, beside a few.
 const GROWTH_MAX: usize = 64;

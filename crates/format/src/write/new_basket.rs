@@ -13,7 +13,7 @@ use crate::layout::Kind;
 
 use super::basket::BasketTools;
 use super::basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket, BYTES_MAX};
-use super::bounds::bounds_of;
+use super::bounds::{bounds_of, Bounds};
 
 /// The tag of a reference refers to a class (kClassMask).
 const CLASS_MASK: u32 = 0x8000_0000;
@@ -41,40 +41,6 @@ pub struct Entries {
     pub key_size: u32,
     /// Process ids of the new file in front of those that the entries know (TKey::GetPidOffset).
     pub process_ids_before: u16,
-}
-
-/// Where entries begin and end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bounds {
-    /// Here.
-    Stored(Vec<u32>),
-    /// All have so many bytes.
-    Fixed(usize),
-}
-
-impl Bounds {
-    fn start(&self, entry: usize) -> usize {
-        match self {
-            Self::Stored(bounds) => bounds.get(entry).map_or(0, |bound| *bound as usize),
-            Self::Fixed(size) => entry * size,
-        }
-    }
-
-    /// Up to which of these entries no more than so many bytes are taken, each with so many beside it.
-    fn fitting(&self, entries: Range<usize>, bytes: usize, each: usize) -> usize {
-        let start = self.start(entries.start);
-        let fits = |end: usize| self.start(end) - start + each * (end - entries.start) <= bytes;
-        let (mut low, mut high) = (entries.start, entries.end);
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if fits(middle) {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        low
-    }
 }
 
 impl Entries {
