@@ -31,14 +31,18 @@ def test_an_error_is_told_by_its_name() -> None:
     [
         "1700000000.000000005 +++ exited with 0 +++",
         "1700000000.000000005 +++ killed by SIGKILL +++",
-        '1700000000.000000005 read(3</data/a.root>,  <unfinished ...>) = ?',
-        '1700000000.000000005 read(3</data/a.ro',
+        "1700000000.000000005 read(3</data/a.ro",
         "",
     ],
-)  # fmt: skip
-def test_what_did_not_end_read_nothing(line: str) -> None:
-    call = parse(7, line)
-    assert call is None or call.value == -1
+)
+def test_a_line_without_a_call_is_none(line: str) -> None:
+    assert parse(7, line) is None
+
+
+def test_a_call_that_did_not_end_read_nothing() -> None:
+    call = parse(7, "1700000000.000000005 read(3</data/a.root>,  <unfinished ...>) = ?")
+    assert call is not None
+    assert (call.name, call.value) == ("read", -1)
 
 
 def test_a_line_that_makes_no_sense_is_refused() -> None:
