@@ -29,6 +29,8 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
             console.print(f"{wagon.name} reads {branches_text(wagon.branches)}", markup=False, soft_wrap=True)
         else:
             console.print(wagon.error.sentence(wagon.name), markup=False, soft_wrap=True)
+    for difference in forecast.differences:
+        console.print(difference.sentence(), markup=False, soft_wrap=True)
     console.print(_summary(forecast), markup=False, soft_wrap=True)
     for sentence in forecast.basis:
         console.print(f"  {sentence}", markup=False, soft_wrap=True)

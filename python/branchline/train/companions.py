@@ -9,6 +9,7 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError
 from branchline.limits import MISSING_NAMED
+from branchline.train.views import array_view
 from branchline.tree import Beside, BesideRange, Chunk
 
 
@@ -127,7 +128,7 @@ class CompanionEvents:
         return self[name]
 
     def __getitem__(self, name: str) -> Any:
-        return self._select(self._read(self.name, name))
+        return self._select(array_view(self._read(self.name, name)))
 
     def __repr__(self) -> str:
         return f"<CompanionEvents {self.name}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from numbers import Number
@@ -22,6 +23,7 @@ from branchline.train.faults import WagonFault, because_of, fault_of
 from branchline.train.pickling import CannotPickleError, pickled_bytes, send_and_return
 from branchline.train.processor import ProcessorEvents
 from branchline.train.share_result import WagonShare
+from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
 from branchline.tree.telling import reading_for
@@ -105,8 +107,7 @@ class Coupling:
             if missing:
                 faults[wagon.name] = because_of(missing[0], chunk)
                 continue
-            needed = {name: outputs[name] for name in wagon.requires}
-            self._run_one(wagon, columns, metadata, needed, shares[wagon.name], outputs, faults)
+            self._run_one(wagon, columns, metadata, shares[wagon.name], outputs, faults)
             if columns.read_error is not None:
                 raise UnreadableColumnError(columns.read_error)
         if self._at is not None:
@@ -114,7 +115,6 @@ class Coupling:
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)
-        self._processor_events.forget()
         per_event = self.companions.size_bytes / max(1, len(chunk)) if learning else 0.0
         self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
         self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
@@ -124,7 +124,6 @@ class Coupling:
         wagon: Wagon,
         columns: Columns,
         metadata: Mapping[str, Any],
-        needed: Mapping[str, Any],
         share: WagonShare,
         outputs: dict[str, Any],
         faults: dict[str, WagonFault],
@@ -140,7 +139,8 @@ class Coupling:
                 if wagon.is_processor:
                     events = self._processor_events.of(columns, metadata, wagon.schema)
                 else:
-                    events = Events(columns, metadata, needed)
+                    needed = {name: output_view(outputs[name]) for name in wagon.requires}
+                    events = Events(columns, copy.deepcopy(metadata), needed)
                 output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
             if share.chunks == 0:

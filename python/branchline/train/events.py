@@ -12,6 +12,7 @@ import numpy as np
 from branchline.errors import BadFileError, MissingFileError, NoSuchKeyError, StorageError
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import CompanionsOfEvents, OpenCompanions
+from branchline.train.views import array_view
 from branchline.tree import Chunk
 
 
@@ -113,6 +114,8 @@ class Events:
     ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
     fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk,
     ``events.companion["Kinematics"]`` is what a file beside that of the events has for each of them.
+    Each wagon has events of its own: what it assigns to them, as ``events.Muon["pt"] = ...``, or changes in
+    ``events.outputs`` and ``events.metadata``, no other wagon sees.
     """
 
     __slots__ = ("_columns", "_made", "_selections", "metadata", "outputs")
@@ -173,7 +176,7 @@ class Events:
     def _column(self, name: str) -> ak.Array:
         if name not in self._made:
             group = self._columns.group(name)
-            self._made[name] = self._selected(self._columns.array(name) if group is None else group)
+            self._made[name] = self._selected(array_view(self._columns.array(name)) if group is None else group)
         return self._made[name]
 
     def _selected(self, array: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.access import Access, access_of
@@ -22,9 +22,10 @@ from branchline.limits import (
     parse_bytes,
 )
 from branchline.sensors import cpu_count
+from branchline.train.comparing import Difference, differences
 from branchline.train.faults import WagonFault, because_of
 from branchline.train.trial import Sample, Trial, TrialWork
-from branchline.train.wagons import Wagon, wagons_of
+from branchline.train.wagons import Wagon, wagons_of, with_required
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class WagonForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The whole train, extrapolated from the wagons alone; ``basis`` says how, one sentence per line."""
+    """The whole train, extrapolated from the wagons alone; ``basis`` says how, one sentence per line.
+
+    ``differences`` are the wagons whose results in the train differ from those alone. Times are in seconds.
+    """
 
     wagons: tuple[WagonForecast, ...]
     workers: int
@@ -60,11 +64,12 @@ class Forecast:
     memory_bytes: int
     output_bytes: int
     basis: tuple[str, ...]
+    differences: tuple[Difference, ...] = ()
 
     @property
     def failed(self) -> bool:
-        """True if a wagon does not run."""
-        return any(wagon.error is not None for wagon in self.wagons)
+        """True if a wagon does not run, or does not give in the train the result that it gives alone."""
+        return bool(self.differences) or any(wagon.error is not None for wagon in self.wagons)
 
 
 def forecast(
@@ -80,7 +85,13 @@ def forecast(
 ) -> Forecast:
     """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
 
+    Then all wagons run together on the same chunks, and each result is compared bit by bit with that of the wagon
+    alone: the ``differences`` of the forecast name the wagons that differ, and which other wagon changed them.
+
     Takes what ``run`` takes. Raises what the reading of the sample raises; a wagon that fails is in the forecast.
+
+        outcome = branchline.forecast("wagons.py", "data/*.root", workers=8)
+        print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
     """
     found, modules = wagons_of(wagons)
     data = Dataset.of(dataset, tree, companions=companions)
@@ -94,11 +105,18 @@ def forecast(
         if failed:
             trials.append(Trial(wagon.name, error=because_of(failed[0])))
         else:
-            together = _with_required(wagon, by_name)
-            trials.append(_try(together, wagon.branches or (), sample, modules))
+            own = with_required(wagon, by_name)
+            trials.append(_try(own, wagon.branches or (), sample, modules))
     branches = tuple(sorted({branch for trial in trials for branch in trial.branches}))
     reading = _try((), branches, sample, modules)
-    return _Extrapolation(data, trials, reading, step_size, limit_bytes, workers or cpu_count()).forecast()
+
+    def run_together(some: tuple[Wagon, ...]) -> Trial:
+        named = tuple(sorted({branch for wagon in some for branch in wagon.branches or ()}))
+        return _try(some, named, sample, modules, is_train=True)
+
+    found_differences = differences(found, {trial.name: trial for trial in trials}, run_together)
+    extrapolation = _Extrapolation(data, trials, reading, step_size, limit_bytes, workers or cpu_count())
+    return replace(extrapolation.forecast(), differences=tuple(found_differences))
 
 
 def _sample(dataset: Dataset) -> tuple[DataFile, ...]:
@@ -108,24 +126,18 @@ def _sample(dataset: Dataset) -> tuple[DataFile, ...]:
     return tuple(dataset.files[position] for position in positions)
 
 
-def _with_required(wagon: Wagon, by_name: dict[str, Wagon]) -> tuple[Wagon, ...]:
-    chain: dict[str, Wagon] = {}
-    for needed in wagon.requires:
-        chain.update({one.name: one for one in _with_required(by_name[needed], by_name)})
-    chain[wagon.name] = wagon
-    return tuple(chain.values())
-
-
 def _try(
     wagons: tuple[Wagon, ...],
     branches: Sequence[str],
     sample: Sample,
     modules: Sequence[tuple[str, str]],
+    *,
+    is_train: bool = False,
 ) -> Trial:
     """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
     name = wagons[-1].name if wagons else "reading"
     subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
-    work = TrialWork(wagons, tuple(branches), sample, time.monotonic())
+    work = TrialWork(wagons, tuple(branches), sample, time.monotonic(), is_train)
     try:
         for message in LocalProcesses(1, modules).run(work, lambda: next(subjobs, None)):
             if isinstance(message, Finished):

@@ -5,6 +5,7 @@ Making it costs about 0.15 ms per branch of the tree and chunk, touched or not, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -53,22 +54,16 @@ class ProcessorEvents:
         self._branches: list[str] = []
         self._record: LazyRecord | None = None
         self._makers: dict[Any, NanoEventsMaker] = {}
-        self._columns: Columns | None = None
-        self._arrays: dict[Any, ak.Array] = {}
 
     def of(self, columns: Columns, metadata: Mapping[str, Any], schema: Any = None) -> ak.Array:
-        """The events of a chunk, with a schema of coffea's as NanoEvents; made once for all processors of a train."""
-        if self._columns is not columns:
-            self._arrays, self._columns = {}, columns
-        if schema not in self._arrays:
-            self._arrays[schema] = (
-                self._flat(columns, metadata) if schema is None else self._nano(columns, metadata, schema)
-            )
-        return self._arrays[schema]
+        """The events of a chunk, with a schema of coffea's as NanoEvents.
 
-    def forget(self) -> None:
-        """Lets go of the chunk."""
-        self._arrays, self._columns = {}, None
+        A new array for each processor, since processors assign to their events. The columns under it are read once,
+        and count as touched by every processor that looks into them.
+        """
+        if schema is None:
+            return self._flat(columns, metadata)
+        return self._nano(columns, metadata, schema)
 
     def _flat(self, columns: Columns, metadata: Mapping[str, Any]) -> ak.Array:
         chunk = columns.chunk
@@ -81,10 +76,12 @@ class ProcessorEvents:
         def column(name: str) -> ak.contents.Content:
             return columns.array(name).layout
 
-        return self._record.array(len(chunk), column, behavior=BEHAVIOR, attrs={METADATA: metadata})
+        return self._record.array(
+            len(chunk), column, behavior=BEHAVIOR, attrs={METADATA: copy.deepcopy(dict(metadata))}
+        )
 
     def _nano(self, columns: Columns, metadata: Mapping[str, Any], schema: Any) -> ak.Array:
         chunk = columns.chunk
         maker = self._makers.setdefault(schema, NanoEventsMaker(schema))
         place, limits = (chunk.path, chunk.tree_name), (chunk.entry_start, chunk.entry_stop)
-        return maker.of(chunk.shape, place, limits, columns.array, metadata=metadata)
+        return maker.of(chunk.shape, place, limits, columns.array, metadata=copy.deepcopy(dict(metadata)))

@@ -17,6 +17,7 @@ from branchline.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
 from branchline.sensors import memory_peak_bytes
 from branchline.train.clock import PhaseClock
 from branchline.train.coupling import Coupling, UnreadableColumnError
+from branchline.train.digests import digest_of
 from branchline.train.faults import WagonFault
 from branchline.train.pickling import pickled_bytes
 from branchline.train.share_result import WagonShare
@@ -28,7 +29,8 @@ from branchline.tree import Chunk, ChunkStream, Source
 class Trial:
     """What came of it. ``start_s`` is the time until its process was at work; ``first_s`` that on the first chunk,
     compilation among it, and is in no other number; ``memory_first_bytes`` is the peak after it; ``sizes`` are the
-    (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path.
+    (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path. ``digests`` are those of the
+    results of all the wagons that ran, ``errors`` those of the wagons that stopped.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Trial:
     branches: tuple[str, ...] = ()
     entries: dict[str, int] = field(default_factory=dict)
     error: WagonFault | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, WagonFault] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class TrialWork:
-    """The callable for the trial of the last of ``wagons``; with none it only reads ``branches``."""
+    """The callable for the trial of the last of ``wagons``, or of all of them if ``is_train``; with none it only
+    reads ``branches``.
+    """
 
     wagons: tuple[Wagon, ...]
     branches: tuple[str, ...]
     sample: Sample
     begin_s: float
+    is_train: bool = False
 
     def __call__(self, context: Context) -> Iterator[Message]:
         subjob = context.draw()
@@ -111,14 +118,20 @@ class _Trying:
         self._take_from(self._share())
         return trial
 
+    def _goes_on(self) -> bool:
+        """Whether a wagon that is tried still runs; reading alone always does."""
+        tried = self._work.wagons if self._work.is_train else self._work.wagons[-1:]
+        return not tried or any(self._shares[one.name].error is None for one in tried)
+
     def _share(self) -> WagonShare:
         return self._shares[self._work.wagons[-1].name] if self._work.wagons else WagonShare()
 
     def _restart(self) -> None:
         """Forgets the first chunk, keeps its error."""
-        error = self._share().error
+        errors = {name: share.error for name, share in self._shares.items()}
         self._shares = self._coupling.begin(frozenset())
-        self._share().error = error
+        for name, error in errors.items():
+            self._shares[name].error = error
         self._clock = self._coupling.use(PhaseClock("other"))
         self._trial.events = 0
         self._trial.sizes.clear()
@@ -129,7 +142,7 @@ class _Trying:
         stream = ChunkStream(sources, list(branches), step_size=step, memory_limit=limit_bytes, access=access)
         chunks = iter(stream)
         try:
-            while self._share().error is None:
+            while self._goes_on():
                 with self._clock.during("reading"):
                     chunk = next(chunks, None)
                 if chunk is None:
@@ -166,6 +179,11 @@ class _Trying:
         self._trial.cpu_s = share.cpu_s
         self._trial.error = share.error
         self._trial.histograms = _histograms_in(share.total)
+        for name, one in self._shares.items():
+            if one.error is None:
+                self._trial.digests[name] = digest_of(one.total)
+            else:
+                self._trial.errors[name] = one.error
 
 
 def _histograms_in(output: Any) -> int:

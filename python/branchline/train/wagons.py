@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -191,3 +191,12 @@ def _stable_order(wagons: Sequence[Wagon], by_name: dict[str, Wagon]) -> list[Wa
     for wagon in wagons:
         place(wagon)
     return list(ordered.values())
+
+
+def with_required(wagon: Wagon, by_name: Mapping[str, Wagon]) -> tuple[Wagon, ...]:
+    """A wagon behind all those that it requires, directly or not."""
+    chain: dict[str, Wagon] = {}
+    for needed in wagon.requires:
+        chain.update({one.name: one for one in with_required(by_name[needed], by_name)})
+    chain[wagon.name] = wagon
+    return tuple(chain.values())

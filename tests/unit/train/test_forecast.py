@@ -74,3 +74,65 @@ def test_events_are_extrapolated_by_bytes() -> None:
     assert events == 100
     assert "2 of 4 files" in how
     assert _events_in(Dataset(files[:1]), {"f0.root": 10})[0] == 10
+
+
+class Settings:
+    """What wagons of one file may share by mistake."""
+
+    scale = 1.0
+
+
+class Overwrites:
+    """Changes what others use too."""
+
+    name = "overwrites"
+
+    def process(self, events: Any) -> int:
+        Settings.scale = 2.0
+        return len(events)
+
+
+class AddsUp:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def process(self, events: Any) -> float:
+        return float(np.sum(np.asarray(events.px))) * Settings.scale
+
+
+class Harmless:
+    name = "harmless"
+
+    def process(self, events: Any) -> dict[str, Any]:
+        events.metadata["note"] = "mine"
+        return {"run": set(np.unique(np.asarray(events.run)).tolist()), "px": np.asarray(events.px)[:3].copy()}
+
+
+class Draws:
+    name = "draws"
+
+    def process(self, events: Any) -> float:
+        return float(np.random.default_rng().normal())
+
+
+def test_a_wagon_that_changes_what_others_see_is_named(folder: Path) -> None:
+    outcome = forecast([Harmless(), Overwrites(), AddsUp("first"), AddsUp("second")], str(folder / "f0.root"))
+    assert outcome.failed
+    assert [(one.wagon, one.changed_by) for one in outcome.differences] == [
+        ("first", ("overwrites",)),
+        ("second", ("overwrites",)),
+    ]
+    assert "wagon first" in outcome.differences[0].sentence()
+    assert "overwrites" in outcome.differences[0].sentence()
+
+
+def test_wagons_that_leave_each_other_alone_do_not_differ(folder: Path) -> None:
+    outcome = forecast([Harmless(), Fixed(), Grows(), AddsUp("sum")], str(folder))
+    assert outcome.differences == ()
+    assert not outcome.failed
+
+
+def test_a_result_that_differs_each_time_blames_nobody(folder: Path) -> None:
+    [difference] = forecast([Fixed(), Draws()], str(folder / "f0.root")).differences
+    assert (difference.wagon, difference.changed_by, difference.is_repeatable) == ("draws", (), False)
+    assert "random" in difference.sentence()
