@@ -1,6 +1,6 @@
 """Access: how a job reads its files, for whoever wants to choose or to compare.
 
-A field's ``metadata`` holds what the command line says of it: its option and a sentence of help.
+A field's ``metadata`` describes its option on the command line: flag, metavar, help and the heading in the help.
 """
 
 from __future__ import annotations
@@ -39,44 +39,70 @@ REQUESTS_IN_FLIGHT_MAX = 1024
 STREAMS_MAX = 16
 
 
-def _option(default: Any, flag: str, text: str) -> Any:
-    return dataclasses.field(default=default, metadata={"flag": flag, "help": text})
+#: Headings of the command line's help: options that tune reading, and those that make it slower or fail, to compare.
+READING_OPTIONS = "How to read"
+EXPERIMENT_OPTIONS = "Experiments (other ways to read, slow or failing storage)"
+
+
+def _option(default: Any, flag: str, metavar: str, text: str, group: str = READING_OPTIONS) -> Any:
+    return dataclasses.field(default=default, metadata={"flag": flag, "metavar": metavar, "help": text, "group": group})
+
+
+def _experiment(default: Any, flag: str, metavar: str, text: str) -> Any:
+    return _option(default, flag, metavar, text, EXPERIMENT_OPTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
     """How files are read. Sizes are bytes or texts such as "1 MB", and bytes afterwards; None leaves them to
-    Branchline, which chooses them by the storage. Raises OptionError for what is impossible.
+    Branchline, which chooses them by the storage. Raises OptionError for an impossible value.
+
+    ``branchline.open("file.root", access=branchline.Access(mode="prefetch", requests_in_flight=4))``
     """
 
-    mode: str = _option("planned", "--access", f"How to read: {', '.join(MODES)}.")
-    read_ahead: int | str | None = _option(
-        None, "--read-ahead", "Read through a client buffer of this size, 4 KiB to 128 MiB, as RFIO's; none by default."
+    mode: str = _option(
+        "planned",
+        "--access",
+        "MODE",
+        "planned: read ahead what is needed; prefetch: whole files into memory; stage: whole files to a local disk; "
+        "for comparisons plain: basket by basket, as ROOT without a cache; cache: as ROOT's TTreeCache.",
     )
-    tree_cache: int | str = _option("30 MB", "--tree-cache", "Size of the cache of --access cache.")
-    local: str = _option("advised", "--local", f"How local files are read: {', '.join(LOCAL_WAYS)}.")
-    gap: int | str | None = _option(None, "--gap", "Read what lies so far apart in one request; chosen by default.")
+    read_ahead: int | str | None = _experiment(
+        None, "--read-ahead", "SIZE", "Read through a client buffer of 4 KiB to 128 MiB, as RFIO does (default: none)."
+    )
+    tree_cache: int | str = _experiment("30 MB", "--tree-cache", "SIZE", "Size of the cache of --access cache.")
+    local: str = _option(
+        "advised",
+        "--local",
+        "WAY",
+        "How to read local files: advised (through the kernel's cache, with advice), threads, direct (O_DIRECT), "
+        "uring (io_uring).",
+    )
+    gap: int | str | None = _option(
+        None, "--gap", "SIZE", "Read ranges that are at most this far apart in one request (default: by storage)."
+    )
     requests_in_flight: int | None = _option(
-        None, "--requests-in-flight", "Requests to a server at a time; chosen by default."
+        None, "--requests-in-flight", "N", "Requests to a server at a time (default: by storage)."
     )
     bytes_in_flight: int | str | None = _option(
-        None, "--bytes-in-flight", "Bytes asked for ahead and not there yet; chosen by default."
+        None, "--bytes-in-flight", "SIZE", "Bytes requested ahead at a time (default: by storage)."
     )
-    streams: int = _option(
-        1, "--streams", "Connections over which one XRootD server sends the bytes of one large read."
-    )
+    streams: int = _option(1, "--streams", "N", "Connections over which an XRootD server sends one large read.")
     cache_dir: str | None = _option(
-        None, "--cache-dir", "Keep what is read over a network in this folder, for the next time; nowhere by default."
+        None, "--cache-dir", "DIR", "Keep bytes read over a network in this folder for later runs (default: no cache)."
     )
-    cache_size: int | str = _option("10 GB", "--cache-size", "What is kept in --cache-dir at most.")
+    cache_size: int | str = _option("10 GB", "--cache-size", "SIZE", "Keep at most this much in --cache-dir.")
     stage_dir: str | None = _option(
-        None, "--stage-dir", "Where --access stage puts its copies; the folder for temporary files by default."
+        None, "--stage-dir", "DIR", "Folder for the copies of --access stage (default: the temporary folder)."
     )
-    throttle: str | None = _option(
-        None, "--throttle", 'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4".'
+    throttle: str | None = _experiment(
+        None,
+        "--throttle",
+        "SPEC",
+        'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4".',
     )
-    fault: str | None = _option(
-        None, "--fault", 'Make it fail: "stall,every=50,seed=4"; also hang, reset, short, wrong, missing.'
+    fault: str | None = _experiment(
+        None, "--fault", "SPEC", 'Make reads fail: "stall,every=50,seed=4"; also hang, reset, short, wrong, missing.'
     )
 
     def __post_init__(self) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
 from branchline import Access
-from branchline.cli.app import app
 from branchline.errors import MissingFileError, OptionError
 from branchline.tracing import Trace, read_trace
 from branchline.tracing.form import REQUEST
@@ -91,9 +90,9 @@ def test_files_are_found_where_they_are_now(trace: Trace, tmp_path: Path) -> Non
 
 def test_the_command_compares_with_the_original(file: Path, trace: Trace) -> None:
     path = str(file.with_name("t.parquet"))
-    shown = CliRunner().invoke(app, ["trace", "replay", path])
+    shown = run_command(["trace", "replay", path])
     assert shown.exit_code == 0, shown.output
     assert "the same baskets with --access planned" in shown.output
-    as_json = CliRunner().invoke(app, ["trace", "replay", path, "--requests", "--json"])
+    as_json = run_command(["trace", "replay", path, "--requests", "--json"])
     found = json.loads(as_json.output)
     assert found["read_calls"] == found["original_calls"] == summarise(trace)["totals"]["read_calls"]

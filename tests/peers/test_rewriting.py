@@ -12,11 +12,10 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.command_line import run_command
 from tests.peers.peers import missing
-from typer.testing import CliRunner
 
 import branchline
-from branchline.cli.app import app
 from branchline.errors import ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout import merge, skim, slim, verify
 
@@ -434,13 +433,13 @@ def test_the_commands_make_what_the_functions_make(inputs: list[str], expected: 
         (["skim", "--wagon", f"{wagons}:Many", "--cluster-events", "50"], int(ak.sum(expected["n"] > 3))),
     ):
         command = [*arguments, *inputs, "-o", str(output), "--force", "--verify"]
-        result = CliRunner().invoke(app, command)
+        result = run_command(command)
         assert result.exit_code == 0, (command, result.output)
         tree = uproot.open(output)["events"]
         assert tree.num_entries == entries, command
         wanted = expected if entries == len(expected) else expected[expected["n"] > 3]
         assert ak.to_list(tree["values"].array()) == ak.to_list(wanted["values"]), command
-    assert CliRunner().invoke(app, ["skim", *inputs, "-o", str(output), "--force"]).exit_code != 0
+    assert run_command(["skim", *inputs, "-o", str(output), "--force"]).exit_code != 0
 
 
 def test_a_codec_that_there_is_not_is_refused(inputs: list[str], tmp_path: Path) -> None:

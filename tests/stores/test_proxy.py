@@ -142,4 +142,4 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
             running.send_signal(signal.SIGINT)
             last = running.stdout.read()
             assert running.wait(20) == 0
-    assert last == "1 connections, 8 bytes to the server, 10 bytes from it, 0 faults\n"
+    assert last == "1 connection, 8 bytes to the server, 10 bytes from it, 0 faults\n"

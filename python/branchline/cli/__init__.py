@@ -1,36 +1,51 @@
 """The command `branchline`: arguments and printing, nothing else."""
 
-import os
+from __future__ import annotations
+
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
-from branchline.cli.commands import COMMANDS, GROUPS, found
-from branchline.cli.failure import ended
+from branchline.cli.commands import GROUPS
+from branchline.cli.parameters import filled
+from branchline.cli.parser import UsageError, named_command, overview, parse
+from branchline.cli.printing import errors_printed, log, print_error, print_out
+from branchline.train.exit_codes import EXIT_OK, EXIT_USAGE
 
-# Set by shells that ask which words may come next, which is typer's business.
-_COMPLETING = "_BRANCHLINE_COMPLETE"
-
-
-def main() -> None:
-    """Entry point of the command line: of all commands only the wanted one is imported, and typer only to explain."""
-    ended(_command)
-
-
-def _command() -> None:
-    words = sys.argv[1:]
-    if words == ["--version"]:
-        words = ["version"]
-    name = words[0] if words else ""
-    if name in COMMANDS and name not in GROUPS and _COMPLETING not in os.environ:
-        from branchline.cli.quick import parsed
-
-        command = found(name)
-        given = parsed(command, words[1:])
-        if given is not None:
-            command(**given)
-            return
-    from branchline.cli.full import application
-
-    application([name] if name in COMMANDS else COMMANDS)()
+HELP = ("-h", "--help")
 
 
-__all__ = ["main"]
+def main() -> NoReturn:
+    """Entry point of the command line."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs a command line, without the program's name, and gives its exit code."""
+    try:
+        with errors_printed(debug="--debug" in words):
+            try:
+                return _run(["version"] if list(words) == ["--version"] else words)
+            except UsageError as error:
+                log(f"error: {error}")
+                log(f"{' '.join(['branchline', error.command]).strip()} --help lists what is possible")
+                return EXIT_USAGE
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else EXIT_OK
+
+
+def _run(words: Sequence[str]) -> int:
+    group, behind = (words[0], words[1:]) if words and words[0] in GROUPS else ("", words)
+    if not behind:
+        print_error(overview(group))
+        return EXIT_USAGE
+    if behind[0] in HELP:
+        print_out(overview(group))
+        return EXIT_OK
+    command, rest = named_command(words)
+    values = parse(command, rest)
+    code = command.function(**filled(command.members, values))
+    return EXIT_OK if code is None else code
+
+
+__all__ = ["main", "run"]

@@ -1,33 +1,133 @@
-"""Where the commands are: only that which is wanted is imported."""
+"""The list of all commands. A command's module is imported when the command is called or described."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
-#: Modules of this room and what they call them, in the order of the help.
-COMMANDS = {
-    "run": ("trains", "run"),
-    "test": ("trains", "try_wagons"),
-    "show": ("showing", "show"),
-    "inspect": ("inspecting", "inspect"),
-    "merge": ("merging", "merge"),
-    "verify": ("verifying", "verify"),
-    "reorder": ("rewriting", "reorder"),
-    "recompress": ("rewriting", "recompress"),
-    "skim": ("rewriting", "skim"),
-    "slim": ("rewriting", "slim"),
-    "convert": ("converting", "convert"),
-    "proxy": ("proxying", "proxy"),
-    "demo-data": ("demo_data", "demo_data"),
-    "version": ("versions", "version"),
-    "trace": ("tracing", "trace"),
+from branchline.cli.parameters import GENERAL, Members, Option, Parameter, flat, members_of
+
+#: Commands in the order of the help, under its headings: the name, and the module of this package with the function.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Run analyses": {
+        "run": "trains:run",
+        "test": "trains:try_wagons",
+    },
+    "Look at files": {
+        "show": "showing:show",
+        "inspect": "inspecting:inspect",
+        "verify": "verifying:verify",
+    },
+    "Make files": {
+        "merge": "merging:merge",
+        "skim": "rewriting:skim",
+        "slim": "rewriting:slim",
+        "reorder": "rewriting:reorder",
+        "recompress": "rewriting:recompress",
+        "convert": "converting:convert",
+    },
+    "Look at reads": {
+        "trace run": "tracing:run_command",
+        "trace show": "tracing:show",
+        "trace diff": "tracing:diff",
+        "trace recover": "tracing:recover",
+        "trace replay": "tracing:replay",
+        "trace export": "tracing:export",
+        "proxy": "proxying:proxy",
+    },
+    "Other": {
+        "demo-data": "demo_data:demo_data",
+        "completion": "completion:completion",
+        "version": "versions:version",
+    },
 }
-#: Those that have commands themselves: applications of typer.
-GROUPS = frozenset({"trace"})
+#: Commands that are followed by the name of another one.
+GROUPS = {"trace": "Records which bytes a job or any other program reads, shows it, compares it."}
+
+_DEBUG = Annotated[bool, Option("--debug", help="Print the traceback of an error.", group=GENERAL)]
+_EXAMPLES = re.compile(r"^Examples?:$", re.MULTILINE)
 
 
-def found(name: str) -> Any:
-    """A command, or a group of them."""
-    module, own_name = COMMANDS[name]
-    return getattr(import_module(f"branchline.cli.{module}"), own_name)
+def names() -> list[str]:
+    """All commands."""
+    return [name for section in SECTIONS.values() for name in section]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command line, and what it does."""
+
+    text: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its name (two words for one of a group), its heading in the help, and the function that does it."""
+
+    name: str
+    section: str
+    function: Callable[..., int | None]
+
+    @cached_property
+    def members(self) -> Members:
+        """Its parameters as the function takes them."""
+        return members_of(self.function)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its arguments and options; ``--debug`` is an option of every command."""
+        own = tuple(flat(self.members))
+        return own if any("--debug" in one.flags for one in own) else (*own, *flat(members_of(_with_debug)))
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        return _paragraphs(self._text())[0]
+
+    @property
+    def details(self) -> list[str]:
+        """Further paragraphs."""
+        return _paragraphs(self._text())[1:]
+
+    @property
+    def examples(self) -> list[Example]:
+        """Command lines of the docstring's ``Examples:``, each below a line that says what it does."""
+        parts = _EXAMPLES.split(inspect.getdoc(self.function) or "")
+        lines = [line.strip() for line in parts[1].splitlines() if line.strip()] if len(parts) > 1 else []
+        return [Example(text.rstrip(":"), line) for text, line in zip(lines[::2], lines[1::2], strict=True)]
+
+    @property
+    def usage(self) -> str:
+        """How it is called, without what may be left out."""
+        words = ["branchline", self.name, "[OPTIONS]"]
+        words += [f"{one.flags[-1]} {one.metavar}" for one in self.parameters if one.flags and one.is_required]
+        arguments = [one for one in self.parameters if not one.flags]
+        words += [one.metavar if one.is_required else f"[{one.metavar}]" for one in arguments]
+        return " ".join(words)
+
+    def _text(self) -> str:
+        return _EXAMPLES.split(inspect.getdoc(self.function) or "")[0]
+
+
+def _with_debug(debug: _DEBUG = False) -> None:
+    """Has the option that every command has."""
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+
+
+def command(name: str) -> Command:
+    """The command with a name. Raises KeyError if there is none."""
+    for section, members in SECTIONS.items():
+        if name in members:
+            module, _, function = members[name].partition(":")
+            found: Any = getattr(import_module(f"branchline.cli.{module}"), function)
+            return Command(name, section, found)
+    raise KeyError(name)

@@ -1,61 +1,51 @@
-"""The command that makes the demo's data."""
+"""`branchline demo-data`: simulated collisions."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from branchline.cli.failure import say_stopping, tell, told
-from branchline.cli.options import Argument, Option
-from branchline.limits import MB
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log_stopping, print_out
+from branchline.cli.progress_bar import progress_bar
+from branchline.report.quantities import count, counted, size
 
 if TYPE_CHECKING:
     from branchline.demo.files import Progress
 
-Codec = Literal["zlib", "lzma", "lz4", "zstd", "none"]
-
 
 def demo_data(
-    folder: Annotated[Path, Argument(help="Where the files go.")] = Path("demo-data"),
-    files: Annotated[int, Option(min=1, help="How many files.")] = 24,
-    events: Annotated[int, Option(min=1, help="Events in each file.")] = 125,
-    seed: Annotated[int, Option(min=0, help="The same seed gives the same events.")] = 1,
-    compression: Annotated[Codec, Option(help="Codec of the baskets.")] = "zlib",
-    workers: Annotated[int | None, Option("--workers", "-j", min=1, help="Processes; all cores by default.")] = None,
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write the files to.")] = Path("demo-data"),
+    files: Annotated[int, Option("--files", minimum=1, help="Number of files.")] = 24,
+    events: Annotated[int, Option("--events", minimum=1, help="Events in each file.")] = 125,
+    seed: Annotated[int, Option("--seed", minimum=0, help="Seed: the same one gives the same events.")] = 1,
+    compression: Annotated[
+        Literal["zlib", "lzma", "lz4", "zstd", "none"], Option("--compression", help="Codec of the baskets.")
+    ] = "zlib",
+    workers: Annotated[
+        int | None, Option("--workers", "-j", minimum=1, help="Number of processes (default: one for each core).")
+    ] = None,
 ) -> None:
-    """Simulates proton collisions at 14 TeV with Pythia 8, as ROOT files; those made before are kept."""
-    # Only who simulates waits for all that it takes to be imported.
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as ProgressBar
+    """Simulates proton collisions at 14 TeV with Pythia 8 and writes them as ROOT files; existing files are kept.
 
+    Examples:
+        Make the data that the tutorial uses:
+            branchline demo-data demo-data --files 24 --events 125
+
+    """
+    # Imported here since it imports Pythia.
     from branchline.demo.files import LIST_NAME, make_data
 
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("files, {task.fields[events]:,} events in"),
-        TimeElapsedColumn(),
-        TextColumn("with"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
     kept = 0
-    with told(debug=debug):
-        with ProgressBar(
-            *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-        ) as bar:
-            task = bar.add_task("simulating", total=files, events=0)
+    with progress_bar("simulate", unit="files") as update:
 
-            def show(progress: Progress) -> None:
-                nonlocal kept
-                kept += progress.kept
-                bar.update(task, completed=progress.files_done, events=progress.events_done)
+        def report(progress: Progress) -> None:
+            nonlocal kept
+            kept += progress.kept
+            if update is not None:
+                update(progress.files_done, files, f"{count(progress.events_done)} events")
 
-            paths = make_data(folder, files, events, seed, compression, workers, show, say_stopping)
-        size_mb = sum(path.stat().st_size for path in paths) / MB
-        before = f", {kept} of them made before" if kept else ""
-        tell(f"{folder / LIST_NAME}: {files} files of {events} events, {size_mb:.1f} MB{before}")
+        paths = make_data(folder, files, events, seed, compression, workers, report, log_stopping)
+    size_bytes = sum(path.stat().st_size for path in paths)
+    existing = f", {kept} of them existed" if kept else ""
+    print_out(f"{folder / LIST_NAME}: {counted(files, 'file')} of {count(events)} events, {size(size_bytes)}{existing}")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from branchline.cli.failure import tell, told
-from branchline.cli.options import Argument, Option
-from branchline.cli.reading_options import TRACE, traced
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import print_out
+from branchline.cli.reading import Trace, requests_recorded
 from branchline.errors import OptionError
 from branchline.limits import DISK_PAGE_BYTES
-from branchline.train.exit_codes import EXIT_INCOMPLETE
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
+
+if TYPE_CHECKING:
+    from branchline.dataset import DataFile
 
 
 def inspect(
@@ -20,54 +23,75 @@ def inspect(
     ],
     branches: Annotated[
         str | None,
-        Option("--branches", help="Of the physical layout, only these branches: names or patterns, with commas."),
+        Option(
+            "--branches",
+            metavar="NAMES",
+            help="Branches that the reader of the physical layout reads: names and patterns, separated by commas.",
+        ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
     picture: Annotated[
-        Path | None, Option("--picture", help="Draw offset against entry to this file, .svg or .png.")
+        Path | None,
+        Option("--picture", metavar="FILE", help="Draw the baskets, offset against entry, to an .svg or .png file."),
     ] = None,
-    page_bytes: Annotated[int, Option("--page-size", min=512, help="Bytes of a page of the disk.")] = DISK_PAGE_BYTES,
-    trace_to: TRACE = None,
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    """Shows how a tree lies in its file, or how the files of a dataset differ, and what to do about it."""
-    with traced(trace_to):
-        _look(location, branches, as_json=as_json, picture=picture, page_bytes=page_bytes, debug=debug)
+    page_bytes: Annotated[
+        int, Option("--page-size", minimum=512, metavar="BYTES", help="Size of a page of the disk.")
+    ] = DISK_PAGE_BYTES,
+    trace_to: Trace = None,
+) -> int:
+    """Shows how a tree lies in its file, or how the files of a dataset differ, and what to improve.
 
+    Examples:
+        Show where the baskets of a tree lie:
+            branchline inspect file.root:Events
+        Compare the files of a dataset:
+            branchline inspect "data/*.root"
 
-def _look(
-    location: list[str], branches: str | None, *, as_json: bool, picture: Path | None, page_bytes: int, debug: bool
-) -> None:
-    # Only who looks waits for all that it takes to be imported.
-    from branchline.cli.layout_tables import print_dataset, print_file
-    from branchline.cli.terminal import output
+    """
+    # Imported here since it imports numpy.
     from branchline.dataset import Dataset
-    from branchline.layout import inspect_dataset, inspect_file
+
+    with requests_recorded(trace_to):
+        files = tuple(Dataset.of(location))
+        if len(files) == 1:
+            _inspect_file(files[0], branches, as_json=as_json, picture=picture, page_bytes=page_bytes)
+            return EXIT_OK
+        if branches or picture:
+            raise OptionError("--branches and --picture need a single file")
+        return _inspect_dataset(files, as_json=as_json)
+
+
+def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
+    from branchline.cli.layout_tables import print_dataset
+    from branchline.layout import inspect_dataset
+
+    dataset = inspect_dataset(files)
+    print_dataset(dataset, as_json=as_json)
+    if not dataset.bad:
+        return EXIT_OK
+    return EXIT_INCOMPLETE if dataset.files else EXIT_ERROR
+
+
+def _inspect_file(
+    file: DataFile, branches: str | None, *, as_json: bool, picture: Path | None, page_bytes: int
+) -> None:
+    from branchline.cli.layout_tables import print_file
+    from branchline.cli.terminal import console
+    from branchline.layout import inspect_file
     from branchline.layout.advice import advice
 
-    with told(debug=debug):
-        files = tuple(Dataset.of(location))
-        if len(files) > 1:
-            if branches or picture:
-                raise OptionError("--branches and --picture are for one file")
-            dataset = inspect_dataset(files)
-            print_dataset(dataset, as_json=as_json)
-            if dataset.bad:
-                raise SystemExit(EXIT_INCOMPLETE if dataset.files else 1)
-            return
-        [one] = files
-        layout = inspect_file(
-            one.opens if one.tree is None else f"{one.opens}:{one.tree}",
-            branches.split(",") if branches else None,
-            page_bytes=page_bytes,
-        )
-        if picture is not None:
-            from branchline.layout.drawing import draw
+    layout = inspect_file(
+        file.opens if file.tree is None else f"{file.opens}:{file.tree}",
+        branches.split(",") if branches else None,
+        page_bytes=page_bytes,
+    )
+    if picture is not None:
+        from branchline.layout.drawing import draw
 
-            draw(layout, picture)
-        if as_json:
-            tell(json.dumps({**layout.as_json(), "advice": advice(layout)}, indent=1))
-            return
-        print_file(layout, output())
-        if picture is not None:
-            tell(f"look at {picture}")
+        draw(layout, picture)
+    if as_json:
+        print_out(json.dumps({**layout.as_json(), "advice": advice(layout)}, indent=1))
+        return
+    print_file(layout, console())
+    if picture is not None:
+        print_out(f"look at {picture}")

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from branchline.cli.failure import tell
-from branchline.cli.terminal import output
+from branchline.cli.printing import print_out
+from branchline.cli.terminal import console as standard_output
 from branchline.layout import DatasetLayout, FileLayout
 from branchline.layout.advice import advice
 from branchline.layout.places import Spread
@@ -24,30 +24,30 @@ NARROW_COLUMNS = 120
 def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
     """The files, and what to do about them."""
     if as_json:
-        tell(json.dumps(layout.as_json(), indent=1))
+        print_out(json.dumps(layout.as_json(), indent=1))
         return
-    console = output()
+    console = standard_output()
     table = _table("files", ("file", "size", "entries", "branches", "codecs"))
     for one in layout.files[:ROWS_SHOWN]:
         table.add_row(one.path, size(one.size_bytes), count(one.entries), count(len(one.schema)), ", ".join(one.codecs))
     console.print(table)
     if len(layout.files) > ROWS_SHOWN:
-        _say(console, f"and {counted(len(layout.files) - ROWS_SHOWN, 'file')} more; --json has them all")
+        _print_line(console, f"and {counted(len(layout.files) - ROWS_SHOWN, 'file')} more; --json has them all")
     for path, reason in layout.bad:
-        _say(console, f"cannot be read: {path}: {reason}")
+        _print_line(console, f"cannot be read: {path}: {reason}")
     total = f"{counted(len(layout.files), 'file')}, {count(layout.entries)} entries, {size(layout.size_bytes)}"
-    _say(console, total)
+    _print_line(console, total)
     for sentence in layout.advice():
-        _say(console, sentence)
+        _print_line(console, sentence)
 
 
 def print_file(layout: FileLayout, console: Console) -> None:
     """The branches, where they lie, and what to do about it."""
     console.print(_branches_table(layout, is_narrow=console.width < NARROW_COLUMNS))
     if len(layout.branches) > ROWS_SHOWN:
-        _say(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")
+        _print_line(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")
     codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
-    _say(
+    _print_line(
         console,
         f"{layout.path}: {size(layout.size_bytes)}, {'RNTuple' if layout.is_ntuple else 'TTree'} {layout.tree} of "
         f"{count(layout.entries)} entries, {counted(len(layout.branches), 'branch', 'branches')}, "
@@ -56,7 +56,7 @@ def print_file(layout: FileLayout, console: Console) -> None:
     wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
     console.print(_physical_table(layout, f"a reader of {wanted}, entry after entry"))
     for sentence in advice(layout):
-        _say(console, sentence)
+        _print_line(console, sentence)
 
 
 def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:
@@ -129,5 +129,5 @@ def _table(title: str, head: tuple[str, ...]) -> Table:
     return table
 
 
-def _say(console: Console, text: str) -> None:
+def _print_line(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)

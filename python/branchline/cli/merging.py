@@ -2,112 +2,162 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from branchline.cli.failure import say, tell, told
-from branchline.cli.options import Argument, Option
-from branchline.cli.reading_options import Reading, with_reading_options
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log, print_out
+from branchline.cli.progress_bar import progress_bar
+from branchline.cli.reading import Reading, requests_recorded
 from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
-from branchline.limits import MB
 from branchline.report.quantities import count, counted, size
-from branchline.train.exit_codes import EXIT_INCOMPLETE
+from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
+
+_LAYOUT = "How baskets lie in the output"
+_SAFETY = "Limits and safety"
+
+Order = Annotated[
+    Literal["entry", "branch", "offset"],
+    Option("--order", help="Order of the baskets of each file: by entry, by branch, or as they are.", group=_LAYOUT),
+]
+Codec = Annotated[
+    str | None,
+    Option(
+        "--codec",
+        metavar="CODEC",
+        help="Compress baskets again: zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT, as 505.",
+        group=_LAYOUT,
+    ),
+]
 
 
-@with_reading_options
-def merge(
-    inputs: Annotated[
-        list[str], Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")
-    ],
-    output: Annotated[Path, Option("--output", "-o", help="The file to make.")],
-    access: Reading,
-    tree: Annotated[str | None, Option("--tree", help="The only tree to merge; everything by default.")] = None,
-    order: Annotated[
-        Literal["entry", "branch", "offset"],
-        Option("--order", help="How the baskets of a file are laid down: by entry, by branch, as they were."),
-    ] = "entry",
-    codec: Annotated[
-        str | None,
-        Option("--codec", help="Compress the baskets anew: zstd:5, zlib:1, lz4:4, lzma:8, none."),
-    ] = None,
+@dataclass(frozen=True)
+class MergedFiles:
+    """The inputs and the output of every command that merges."""
+
+    inputs: Annotated[list[str], Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")]
+    output: Annotated[Path, Option("--output", "-o", metavar="OUT", help="The file to write.")]
+    force: Annotated[bool, Option("--force", help="Replace OUT if it exists.")] = False
+    tree: Annotated[
+        str | None, Option("--tree", metavar="NAME", help="Merge only this tree (default: everything).")
+    ] = None
+
+
+@dataclass(frozen=True)
+class NewBaskets:
+    """Options that put entries into new baskets."""
+
     basket_size: Annotated[
-        str | None, Option("--basket-size", help='Write entries to new baskets of this size: "256 kB".')
-    ] = None,
+        str | None,
+        Option("--basket-size", metavar="SIZE", help='Write new baskets of this size: "256 kB".', group=_LAYOUT),
+    ] = None
     cluster_events: Annotated[
-        int | None, Option("--cluster-events", min=1, help="Write entries to new clusters of so many.")
-    ] = None,
+        int | None,
+        Option("--cluster-events", minimum=1, help="Write new clusters of this many entries.", group=_LAYOUT),
+    ] = None
     cluster_bytes: Annotated[
-        str | None, Option("--cluster-bytes", help='Write entries to new clusters of about this size: "30 MB".')
-    ] = None,
+        str | None,
+        Option(
+            "--cluster-bytes", metavar="SIZE", help='Write new clusters of about this size: "30 MB".', group=_LAYOUT
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class MergeLimits:
+    """What a merge may take, and what it does about failures."""
+
     max_size: Annotated[
-        str | None, Option("--max-size", help='Make several files, none larger than this: "2 GB".')
-    ] = None,
+        str | None,
+        Option("--max-size", metavar="SIZE", help='Write several files, none larger than this: "2 GB".', group=_SAFETY),
+    ] = None
     skip_bad_files: Annotated[
-        bool, Option("--skip-bad-files", help="Go on without files that cannot be merged, and list them.")
-    ] = False,
+        bool, Option("--skip-bad-files", help="Leave out files that cannot be merged, and list them.", group=_SAFETY)
+    ] = False
     verify: Annotated[
-        bool, Option("--verify", help="Read what was written again, and compare it with what was copied.")
-    ] = False,
-    memory: Annotated[str, Option("--memory", help="What open files and copied baskets may take.")] = "1 GiB",
-    force: Annotated[bool, Option("--force", help="Replace a file that is there already.")] = False,
+        bool, Option("--verify", help="Read the output again and compare it with what was copied.", group=_SAFETY)
+    ] = False
+    memory: Annotated[
+        str, Option("--memory", metavar="SIZE", help="Memory for open files and copied baskets.", group=_SAFETY)
+    ] = "1 GiB"
     resume: Annotated[
-        bool, Option("--resume", help="Go on with what a merge of the same files left when it was killed.")
-    ] = False,
+        bool, Option("--resume", help="Continue an earlier merge of the same files that was killed.", group=_SAFETY)
+    ] = False
     no_sync: Annotated[
         bool,
-        Option("--no-sync", help="Do not wait until the disk has the output: a kill does no harm, a power cut may."),
-    ] = False,
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    """Merges files: trees by copying baskets or making new ones, histograms and the like by adding them up."""
-    with told(debug=debug):
-        tell_of(
-            partial(
-                merge_files,
-                inputs,
-                output,
-                tree=tree,
-                order=order,
-                codec=codec,
-                basket_size=basket_size,
-                cluster_events=cluster_events,
-                cluster_bytes=cluster_bytes,
-                max_size=max_size,
-                skip_bad_files=skip_bad_files,
-                verify=verify,
-                memory_limit=memory,
-                access=access(),
-                force=force,
-                resume=resume,
-                sync=not no_sync,
-            )
+        Option(
+            "--no-sync",
+            help="Do not wait until the output is on the disk: safe if the merge is killed, not if power fails.",
+            group=_SAFETY,
+        ),
+    ] = False
+
+    def options(self) -> dict[str, Any]:
+        """As `branchline.layout.merge` takes them."""
+        return {
+            "max_size": self.max_size,
+            "skip_bad_files": self.skip_bad_files,
+            "verify": self.verify,
+            "memory_limit": self.memory,
+            "resume": self.resume,
+            "sync": not self.no_sync,
+        }
+
+
+def merge(
+    files: MergedFiles,
+    baskets: NewBaskets,
+    limits: MergeLimits,
+    reading: Reading,
+    order: Order = "entry",
+    codec: Codec = None,
+) -> int:
+    """Merges files: copies the baskets of trees, and adds histograms and the like, as hadd does.
+
+    Trees of one name must have the same branches in all files.
+
+    Examples:
+        Merge all files of a folder:
+            branchline merge data/*.root -o all.root
+        Compress again, and continue if it is killed:
+            branchline merge data/*.root -o all.root --codec zstd:5 --resume
+
+    """
+    return run_merge(merge_files, files, reading, limits, order=order, codec=codec, **vars(baskets))
+
+
+def run_merge(
+    make: Callable[..., MergeResult], files: MergedFiles, reading: Reading, limits: MergeLimits, **options: Any
+) -> int:
+    """Merges with a function that takes the arguments of `branchline.layout.merge`; prints the result."""
+    with requests_recorded(reading.trace_to), _progress() as progress:
+        merged = make(
+            files.inputs,
+            files.output,
+            tree=files.tree,
+            force=files.force,
+            access=reading.access,
+            progress=progress,
+            **limits.options(),
+            **options,
         )
+    _print_result(merged)
+    return EXIT_INCOMPLETE if merged.skipped else EXIT_OK
 
 
-def tell_of(job: Callable[..., MergeResult]) -> None:
-    """Does what takes a ``progress``, shows it, and tells what was made."""
-    with _progress_bar() as progress:
-        merged = job(progress=progress)
-    _tell(merged)
-    if merged.skipped:
-        raise SystemExit(EXIT_INCOMPLETE)
-
-
-def _tell(merged: MergeResult) -> None:
-    """What was made, and what is not in it."""
+def _print_result(merged: MergeResult) -> None:
     for file in merged.skipped:
-        say(f"skipped: {file.path}: {file.reason}")
+        log(f"skipped: {file.path}: {file.reason}")
     for sentence in merged.left_out:
-        say(f"left out: {sentence}")
+        log(f"left out: {sentence}")
     for sentence in merged.notes:
-        say(sentence)
+        log(sentence)
     objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
-    tell(
+    print_out(
         f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
         f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}, "
         f"{size(merged.size_bytes)} on disk"
@@ -115,26 +165,13 @@ def _tell(merged: MergeResult) -> None:
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[[MergeProgress], None] | None]:
-    """Gives the function to call with the progress so far, None if stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    # Only who looks at it waits for it to be imported.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("merge"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} files  {task.fields[copied]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("merge", total=None, copied="")
+def _progress() -> Iterator[Callable[[MergeProgress], None] | None]:
+    with progress_bar("merge", unit="files") as update:
+        if update is None:
+            yield None
+            return
 
         def report(now: MergeProgress) -> None:
-            copied = f"{now.bytes_done / MB:,.0f} MB"
-            bar.update(task, completed=now.files_done, total=now.files_count, copied=copied)
+            update(now.files_done, now.files_count, size(now.bytes_done))
 
         yield report

@@ -6,50 +6,61 @@ import threading
 from typing import Annotated
 
 from branchline._core import Proxy
-from branchline.cli.failure import tell, told
-from branchline.cli.options import Option
+from branchline.cli.parameters import Option
+from branchline.cli.printing import print_out
 from branchline.errors import OptionError, StorageError
+from branchline.report.quantities import counted
 
 
 def proxy(
     to: Annotated[str, Option("--to", metavar="HOST:PORT", help="The server behind the link.")],
     listen: Annotated[
-        str, Option("--listen", metavar="HOST:PORT", help="Where clients connect; port 0 is a free one.")
+        str, Option("--listen", metavar="HOST:PORT", help="Address for clients; port 0 takes a free one.")
     ] = "127.0.0.1:0",
-    latency: Annotated[str | None, Option("--latency", help='Round trip, as "63ms".')] = None,
-    jitter: Annotated[str | None, Option("--jitter", help="Up to so much more for each request.")] = None,
-    bandwidth: Annotated[
-        str | None, Option("--bandwidth", help='Of all connections together, each way: "7.4MB/s", "1Gb/s".')
+    latency: Annotated[str | None, Option("--latency", metavar="TIME", help='Round trip: "63ms".')] = None,
+    jitter: Annotated[
+        str | None, Option("--jitter", metavar="TIME", help="Largest random delay that is added to each request.")
     ] = None,
-    requests: Annotated[str | None, Option("--requests", help='Requests that are taken: "100/s".')] = None,
-    seed: Annotated[int, Option("--seed", min=0, help="What is drawn depends on it.")] = 0,
+    bandwidth: Annotated[
+        str | None,
+        Option(
+            "--bandwidth", metavar="RATE", help='Bandwidth of all connections, in each direction: "7.4MB/s", "1Gb/s".'
+        ),
+    ] = None,
+    requests: Annotated[
+        str | None, Option("--requests", metavar="RATE", help='Requests that the server accepts: "100/s".')
+    ] = None,
+    seed: Annotated[int, Option("--seed", minimum=0, help="Seed of the random delays and faults.")] = 0,
     fault: Annotated[
         str | None,
-        Option("--fault", help='What goes wrong: "stall,every=50,seed=4"; stall, hang, reset, short, wrong.'),
+        Option("--fault", metavar="SPEC", help='Faults: "stall,every=50,seed=4"; stall, hang, reset, short, wrong.'),
     ] = None,
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Hands connections on to a server over a link that is as slow as you say, until Ctrl-C.
+    """Forwards connections to a server over a slow link, until Ctrl-C.
 
-    What the kernel does not do on loopback is not done here either: no packet is lost and no connection starts slowly.
-    A server that redirects its clients, as XRootD's do, sends them past the proxy.
+    It loses no packets, and its connections have no slow start: the loopback interface has neither. A server that
+    redirects its clients, as XRootD servers do, sends them past the proxy.
+
+    Examples:
+        Read a server as if it stood across an ocean:
+            branchline proxy --to localhost:1094 --latency 120ms --bandwidth 20MB/s
+
     """
     parts = {"latency": latency, "jitter": jitter, "bandwidth": bandwidth, "requests": requests, "seed": seed}
     throttle = ",".join(f"{name}={value}" for name, value in parts.items() if value is not None)
-    with told(debug=debug):
-        running = _start(listen, to, throttle, fault)
-        tell(f"{running.address} -> {to} ({throttle}{f'; {fault}' if fault else ''})")
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            counts = running.counts()
-            running.close()
-        tell(
-            f"{counts['connections']} connections, {counts['to_server_bytes']} bytes to the server, "
-            f"{counts['to_client_bytes']} bytes from it, {counts['faults']} faults"
-        )
+    running = _start(listen, to, throttle, fault)
+    print_out(f"{running.address} -> {to} ({throttle}{f'; {fault}' if fault else ''})")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        counts = running.counts()
+        running.close()
+    print_out(
+        f"{counted(counts['connections'], 'connection')}, {counts['to_server_bytes']} bytes to the server, "
+        f"{counts['to_client_bytes']} bytes from it, {counted(counts['faults'], 'fault')}"
+    )
 
 
 def _start(listen: str, to: str, throttle: str, fault: str | None) -> Proxy:

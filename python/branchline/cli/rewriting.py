@@ -2,118 +2,131 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
-from branchline.cli.failure import told
-from branchline.cli.merging import merge as merge_command
-from branchline.cli.merging import tell_of
-from branchline.cli.options import Option
-from branchline.cli.reading_options import with_reading_options
+from branchline.cli.merging import Codec, MergedFiles, MergeLimits, NewBaskets, Order, run_merge
+from branchline.cli.parameters import Option
+from branchline.cli.reading import Reading
 from branchline.errors import OptionError, WagonError
 from branchline.layout.merging import merge as merge_files
 
 if TYPE_CHECKING:
-    from branchline.layout.keeping import Select
+    from branchline.layout.skimming import Select
 
 
-def _with_merge_options(*without: str) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Makes a command of a function that is given what is to be done and gives how: its own options come first, then
-    those of `merge` but some, and the command does both.
-    """
-
-    def made(choose: Callable[..., tuple[Callable[..., Any], dict[str, Any]]]) -> Callable[..., None]:
-        own = inspect.signature(choose, eval_str=True).parameters
-        shared = {
-            name: one
-            for name, one in inspect.signature(inspect.unwrap(merge_command), eval_str=True).parameters.items()
-            if name not in own and name not in without
-        }
-
-        @functools.wraps(choose)
-        def command(**given: Any) -> None:
-            debug, access = given.pop("debug"), given.pop("access")
-            with told(debug=debug):
-                make, options = choose(**{name: given.pop(name) for name in own})
-                given["memory_limit"], given["sync"] = given.pop("memory"), not given.pop("no_sync")
-                inputs, output = given.pop("inputs"), given.pop("output")
-                tell_of(functools.partial(make, inputs, output, access=access(), **given, **options))
-
-        places = [shared.pop("inputs"), shared.pop("output")]
-        parameters = [
-            one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*places, *own.values(), *shared.values())
-        ]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        return with_reading_options(command)
-
-    return made
-
-
-@_with_merge_options("basket_size", "cluster_events", "cluster_bytes")
 def reorder(
-    order: Annotated[
-        Literal["entry", "branch", "offset"],
-        Option("--order", help="How baskets are laid down: by entry, by branch, as they were."),
-    ] = "entry",
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Lays the baskets of trees down in another order."""
-    return merge_files, {"order": order}
+    files: MergedFiles, limits: MergeLimits, reading: Reading, order: Order = "entry", codec: Codec = None
+) -> int:
+    """Writes the baskets of trees in another order.
+
+    Examples:
+        Let baskets follow each other as a reader of all branches needs them:
+            branchline reorder in.root -o out.root
+        Let the baskets of each branch lie together:
+            branchline reorder in.root -o out.root --order branch
+
+    """
+    return run_merge(merge_files, files, reading, limits, order=order, codec=codec)
 
 
-@_with_merge_options("basket_size", "cluster_events", "cluster_bytes")
 def recompress(
-    codec: Annotated[str, Option("--codec", help="zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT.")],
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Compresses the baskets of trees anew, on all cores."""
-    return merge_files, {"codec": codec}
+    files: MergedFiles,
+    codec: Annotated[
+        str,
+        Option("--codec", metavar="CODEC", help="zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT, as 505."),
+    ],
+    limits: MergeLimits,
+    reading: Reading,
+    order: Order = "entry",
+) -> int:
+    """Compresses the baskets of trees again, on all cores.
+
+    Examples:
+        Make a file that decompresses faster:
+            branchline recompress in.root -o out.root --codec zstd:5
+
+    """
+    return run_merge(merge_files, files, reading, limits, order=order, codec=codec)
 
 
-@_with_merge_options()
 def slim(
+    files: MergedFiles,
+    baskets: NewBaskets,
+    limits: MergeLimits,
+    reading: Reading,
     branches: Annotated[
-        str | None, Option("--branches", help="Branches to keep: names and patterns, commas between them.")
+        str | None,
+        Option("--branches", metavar="NAMES", help="Branches to keep: names and patterns, separated by commas."),
     ] = None,
-    drop: Annotated[str | None, Option("--drop", help="Branches to leave out, likewise.")] = None,
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Keeps some branches of a tree, with those that count their elements."""
-    # Only who leaves something out waits for what finds it.
-    from branchline.layout.keeping import slim as slim_files
+    drop: Annotated[
+        str | None, Option("--drop", metavar="NAMES", help="Branches to leave out, written as --branches.")
+    ] = None,
+    order: Order = "entry",
+    codec: Codec = None,
+) -> int:
+    """Keeps some branches of a tree, and the branches that count their elements.
 
-    return slim_files, {"branches": _names(branches), "drop": _names(drop)}
+    Examples:
+        Keep muons and the missing energy:
+            branchline slim in.root -o out.root --branches "Muon_*,MET_*"
+        Leave out the trigger bits:
+            branchline slim in.root -o out.root --drop "HLT_*"
+
+    """
+    # Imported here since it imports numpy.
+    from branchline.layout.skimming import slim as slim_files
+
+    kept = {"branches": _names(branches), "drop": _names(drop)}
+    return run_merge(slim_files, files, reading, limits, order=order, codec=codec, **kept, **vars(baskets))
 
 
-@_with_merge_options()
 def skim(
+    files: MergedFiles,
+    baskets: NewBaskets,
+    limits: MergeLimits,
+    reading: Reading,
     where: Annotated[
-        str | None, Option("--where", help='Which entries to keep: "(nMuon > 1) & (MET_pt > 30)".')
+        str | None,
+        Option("--where", metavar="EXPRESSION", help='Keep entries with this: "(nMuon > 1) & (MET_pt > 30)".'),
     ] = None,
     wagon: Annotated[
-        str | None, Option("--wagon", help="FILE:NAME of an object whose select(events) says it, or process.")
+        str | None,
+        Option(
+            "--wagon", metavar="FILE.py:NAME", help="Keep entries that this wagon's select(events), or process, wants."
+        ),
     ] = None,
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Keeps the entries of a tree for which an expression holds."""
-    from branchline.layout.keeping import skim as skim_files
+    order: Order = "entry",
+    codec: Codec = None,
+) -> int:
+    """Keeps some entries of a tree, chosen by an expression or by a wagon.
+
+    Examples:
+        Keep events with two muons:
+            branchline skim in.root -o out.root --where "nMuon > 1"
+        Keep what a wagon selects:
+            branchline skim in.root -o out.root --wagon wagons.py:dimuons
+
+    """
+    from branchline.layout.skimming import skim as skim_files
 
     if (where is None) == (wagon is None):
-        raise OptionError("either --where or --wagon says which entries are kept")
-    return skim_files, {"where": where if where is not None else _selecting(wagon or "")}
+        raise OptionError("skim needs either --where or --wagon")
+    selected = where if where is not None else _selection_of(wagon or "")
+    return run_merge(skim_files, files, reading, limits, where=selected, order=order, codec=codec, **vars(baskets))
 
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _selecting(location: str) -> Select:
-    """What the wagon with this name in a file says of events."""
-    # Only who has one waits for it.
+def _selection_of(location: str) -> Select:
+    """The function of a wagon in a file that selects events."""
+    # Imported here since only skims with a wagon need it.
     from branchline.train.wagons import load_wagons
 
     path, _, name = location.rpartition(":")
     if not path:
-        raise OptionError(f"no wagon is named in {location!r}", hint="FILE.py:NAME")
+        raise OptionError(f"{location!r} names no wagon", hint="write FILE.py:NAME")
     wagons, _ = load_wagons(path)
     for one in wagons:
         if one.name == name:

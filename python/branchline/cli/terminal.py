@@ -1,4 +1,4 @@
-"""The console that tables are printed to, as wide as what it leads to allows."""
+"""The console that tables are printed to."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 
 from rich.console import Console
 
-#: Files and pipes have no edge at which tables would have to be broken, but people look at them in windows.
+#: Width of tables in files and pipes, which have no width of their own.
 WIDTH_ELSEWHERE = 200
 
 
-def output() -> Console:
-    """The standard output: as wide as the terminal, or as tables are liked in files and pipes."""
+def console() -> Console:
+    """The standard output, as wide as the terminal; wide if it is a file or a pipe."""
     is_elsewhere = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=WIDTH_ELSEWHERE if is_elsewhere else None)

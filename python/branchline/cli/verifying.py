@@ -5,61 +5,73 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from branchline.cli.failure import say, tell, told
-from branchline.cli.options import Argument, Option
-from branchline.cli.reading_options import Reading, with_reading_options
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log, print_out
+from branchline.cli.reading import Reading, requests_recorded
 from branchline.report.quantities import count, counted
-from branchline.train.exit_codes import EXIT_ERROR
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_OK
 
 if TYPE_CHECKING:
-    from branchline.layout.verifying import VerifiedTree
+    from branchline.layout.verifying import Verification, VerifiedTree
 
 DIFFERENCES_SHOWN = 20
 
 
-@with_reading_options
 def verify(
     output: Annotated[Path, Argument(metavar="OUT", help="The file that was made.")],
     inputs: Annotated[
-        list[str], Argument(metavar="IN...", help="What it was made of: files, patterns, lists of files (.txt).")
+        list[str], Argument(metavar="IN...", help="The files it was made of: files, patterns, lists of files (.txt).")
     ],
-    access: Reading,
+    reading: Reading,
     more: Annotated[
-        list[Path] | None, Option("--and", help="Another output, behind OUT: name_1.root of --max-size.")
+        list[Path] | None,
+        Option("--and", metavar="OUT_1", help="A further output of the same merge (--max-size); may be repeated."),
     ] = None,
-    tree: Annotated[str | None, Option("--tree", help="The only tree to compare; everything by default.")] = None,
+    tree: Annotated[
+        str | None, Option("--tree", metavar="NAME", help="Compare only this tree (default: everything).")
+    ] = None,
     everything: Annotated[
-        bool, Option("--all", help=f"Tell every difference of a tree, not {DIFFERENCES_SHOWN}.")
+        bool, Option("--all", help=f"Print every difference of a tree, not only {DIFFERENCES_SHOWN}.")
     ] = False,
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    """Proves that a file holds exactly what it was made of; exit code 1 if anything differs."""
-    # Only who compares files waits for what does it.
+) -> int:
+    """Checks that a file holds exactly what it was made of; the exit code is 1 if anything differs.
+
+    Examples:
+        Check a merge, of Branchline or of hadd:
+            branchline verify all.root part1.root part2.root
+
+    """
+    # Imported here since it is not needed for the help.
     from branchline.layout.verifying import verify as verify_files
 
-    with told(debug=debug):
+    with requests_recorded(reading.trace_to):
         outputs = [str(path) for path in (output, *(more or []))]
-        found = verify_files(outputs, inputs, tree=tree, access=access())
-        for one in found.trees:
-            tell(_sentence(one))
-            for difference in one.differences[: None if everything else DIFFERENCES_SHOWN]:
-                say(f"tree {one.path}: {difference}")
-            if len(one.differences) > DIFFERENCES_SHOWN and not everything:
-                say(f"and {counted(len(one.differences) - DIFFERENCES_SHOWN, 'difference')} more; --all tells each")
-        for difference in found.differences:
-            say(difference)
-        if not found.is_same:
-            say("differs from what it was made of")
-            raise SystemExit(EXIT_ERROR)
+        found = verify_files(outputs, inputs, tree=tree, access=reading.access)
+    _print_result(found, None if everything else DIFFERENCES_SHOWN)
+    return EXIT_OK if found.is_same else EXIT_ERROR
+
+
+def _print_result(found: Verification, shown: int | None) -> None:
+    for one in found.trees:
+        print_out(_sentence(one))
+        for difference in one.differences[:shown]:
+            log(f"tree {one.path}: {difference}")
+        if shown is not None and len(one.differences) > shown:
+            log(f"and {counted(len(one.differences) - shown, 'difference')} more; --all prints every one")
+    for difference in found.differences:
+        log(difference)
+    if found.is_same:
         objects = f" and {counted(found.objects, 'other object')}" if found.objects else ""
-        tell(f"the same: {counted(len(found.trees), 'tree')}{objects}")
+        print_out(f"the same: {counted(len(found.trees), 'tree')}{objects}")
+    else:
+        log("the output differs from its inputs")
 
 
 def _sentence(tree: VerifiedTree) -> str:
     """How a tree was compared."""
-    said = [f"{counted(tree.copied, 'branch', 'branches')} with the same baskets"]
+    compared = [f"{counted(tree.copied, 'branch', 'branches')} with the same baskets"]
     if tree.equal:
-        said.append(f"{counted(len(tree.equal), 'branch', 'branches')} with the same values")
+        compared.append(f"{counted(len(tree.equal), 'branch', 'branches')} with the same values")
     if tree.differences:
-        said.append(counted(len(tree.differences), "difference"))
-    return f"{tree.path}: {count(tree.entries)} entries, {counted(tree.baskets, 'basket')}; {', '.join(said)}"
+        compared.append(counted(len(tree.differences), "difference"))
+    return f"{tree.path}: {count(tree.entries)} entries, {counted(tree.baskets, 'basket')}; {', '.join(compared)}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import branchline
-from branchline.cli.failure import tell
+from branchline.cli.printing import print_out
 
 
 def version() -> None:
     """Prints the version."""
-    tell(branchline.__version__)
+    print_out(branchline.__version__)

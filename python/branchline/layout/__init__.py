@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from branchline.layout.converting import ConvertResult, convert
     from branchline.layout.datasets import DatasetLayout, inspect_dataset
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
-    from branchline.layout.keeping import skim, slim
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
     from branchline.layout.places import Places
+    from branchline.layout.skimming import skim, slim
     from branchline.layout.targets import ConvertProgress
     from branchline.layout.verifying import Verification, VerifiedTree, verify
 
@@ -41,7 +41,7 @@ __getattr__ = lazily(
         "branchline.layout.converting": ("ConvertResult", "convert"),
         "branchline.layout.datasets": ("DatasetLayout", "inspect_dataset"),
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
-        "branchline.layout.keeping": ("skim", "slim"),
+        "branchline.layout.skimming": ("skim", "slim"),
         "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),
         "branchline.layout.places": ("Places",),
         "branchline.layout.verifying": ("Verification", "VerifiedTree", "verify"),

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
 import branchline
 from branchline import Access, OptionError
 from branchline.access import access_of
-from branchline.cli.app import app
 
 WAGON = "class Count:\n    def process(self, events):\n        return {'sum': int(events.x.to_numpy().sum())}\n"
 
@@ -76,7 +75,7 @@ def test_a_command_hands_its_options_to_the_workers_and_the_record(
     wagon, paths = files
     out = tmp_path / "out"
     options = ["--access", "plain", "--read-ahead", "64 KiB", "--requests-in-flight", "2", "-j", "2"]
-    result = CliRunner().invoke(app, ["run", str(wagon), *paths, "-o", str(out), *options])
+    result = run_command(["run", str(wagon), *paths, "-o", str(out), *options])
     assert result.exit_code == 0, result.output
     job = json.loads((out / "job.json").read_text())
     assert job["access"] == {"mode": "plain", "read_ahead": 65536, "requests_in_flight": 2}
@@ -102,6 +101,6 @@ def test_every_command_that_reads_refuses_wrong_options_alike(command: str, file
     arguments = [paths[0]] if command == "show" else [str(wagon), *paths]
     if command == "run":
         arguments += ["-o", str(wagon.parent / "none")]
-    result = CliRunner().invoke(app, [command, *arguments, "--gap", "wide"])
+    result = run_command([command, *arguments, "--gap", "wide"])
     assert result.exit_code == 1
     assert "a gap of 'wide' is impossible" in result.output

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from branchline.cli.progress_bar import progress_bar, rates
+from branchline.cli.progress_bar import rates, train_progress_bar
 from branchline.cli.tables import branches_text, duration_text, size_text
 from branchline.train.progress import TrainProgress
 
@@ -36,20 +36,20 @@ def test_many_branches_are_counted() -> None:
 
 
 def test_rates_say_what_they_count() -> None:
-    assert rates(TrainProgress(2.0, 3000, 5_000_000, 0, None)) == "1,500 events/s  2.5 MB/s read"
+    assert rates(TrainProgress(2.0, 3000, 5_000_000, 0, None)) == "1 500 events/s  2.5 MB/s read"
 
 
 def test_without_a_terminal_there_is_no_bar() -> None:
-    with progress_bar() as progress:
+    with train_progress_bar() as progress:
         assert progress is None
 
 
 def test_on_a_terminal_the_bar_shows_rates_and_the_time_left() -> None:
     code = """
-from branchline.cli.progress_bar import progress_bar
+from branchline.cli.progress_bar import train_progress_bar
 from branchline.train.progress import TrainProgress
 import time
-with progress_bar() as progress:
+with train_progress_bar() as progress:
     progress(TrainProgress(1.0, 4000, 8_000_000, 0, 0.25))
     time.sleep(0.3)
 """
@@ -59,6 +59,6 @@ with progress_bar() as progress:
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()
     os.close(ours)
-    assert "4,000 events/s  8.0 MB/s read" in shown
+    assert "4 000 events/s  8.0 MB/s read" in shown
     assert "25%" in shown
     assert "left" in shown

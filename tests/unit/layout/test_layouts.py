@@ -11,10 +11,9 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
 import branchline
-from branchline.cli.app import app
 from branchline.layout import convert, inspect_dataset, inspect_file
 from branchline.layout.advice import advice
 from branchline.layout.drawing import draw
@@ -128,16 +127,16 @@ def test_baskets_that_do_not_become_smaller_are_no_other_codec(tmp_path: Path) -
 def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
     path = write(tmp_path / "f.root", [100, 100])
     picture = tmp_path / "f.svg"
-    shown = CliRunner().invoke(app, ["inspect", f"{path}:events", "--picture", str(picture)])
+    shown = run_command(["inspect", f"{path}:events", "--picture", str(picture)])
     assert shown.exit_code == 0, shown.output
     assert "4 baskets" in shown.output
     assert "a reader of all branches" in shown.output
     assert "<svg" in picture.read_text()
-    told = json.loads(CliRunner().invoke(app, ["inspect", f"{path}:events", "--branches", "a", "--json"]).output)
+    told = json.loads(run_command(["inspect", f"{path}:events", "--branches", "a", "--json"]).output)
     assert told["physical"]["branches"] == ["a"]
     assert told["physical"]["travel"]["baskets"] == 2
     shutil.copy(path, tmp_path / "g.root")
-    told = json.loads(CliRunner().invoke(app, ["inspect", f"{tmp_path}/*.root", "--json"]).output)
+    told = json.loads(run_command(["inspect", f"{tmp_path}/*.root", "--json"]).output)
     assert len(told["files"]) == 2
     assert told["entries"] == 400
 
@@ -149,7 +148,7 @@ def test_files_that_cannot_be_read_show_in_the_exit_code(tmp_path: Path) -> None
         one.write_bytes(b"nothing")
     other = write(tmp_path / "e.root", [10])
     for files, code in (((path, other), 0), ((path, bad[0]), 3), (bad, 1)):
-        done = CliRunner().invoke(app, ["inspect", *(f"{one}:events" for one in files)])
+        done = run_command(["inspect", *(f"{one}:events" for one in files)])
         assert done.exit_code == code, done.output
         assert done.output.count("g.root: ") <= 2  # in the list, and in the sentence
 

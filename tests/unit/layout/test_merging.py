@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
-from branchline.cli.app import app
 from branchline.errors import BadFileError, DatasetError, StorageError, UnsupportedBranchError
 from branchline.layout import MergeProgress, merge, skim, verify
 
@@ -108,7 +107,7 @@ def test_bad_files_are_left_out_and_listed(tmp_path: Path) -> None:
     assert uproot.open(tmp_path / "all.root")["events/x"].array().tolist() == list(range(20, 40))
     with pytest.raises(BadFileError, match="none of the inputs"):
         merge(inputs[:2], tmp_path / "none.root", skip_bad_files=True)
-    run = CliRunner().invoke(app, ["merge", *inputs, "-o", str(tmp_path / "cli.root"), "--skip-bad-files"])
+    run = run_command(["merge", *inputs, "-o", str(tmp_path / "cli.root"), "--skip-bad-files"])
     assert run.exit_code == 3
     assert "skipped" in run.stderr
     assert "other.root" in run.stderr
@@ -251,9 +250,9 @@ def test_ranges_of_entries_and_several_trees_are_refused(tmp_path: Path) -> None
 def test_the_command_says_what_it_made_or_what_is_wrong(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{name}.root", x=np.arange(3)) for name in "ab"]
     output = tmp_path / "all.root"
-    done = CliRunner().invoke(app, ["merge", *paths, "-o", str(output)])
+    done = run_command(["merge", *paths, "-o", str(output)])
     assert done.exit_code == 0, done.output
     assert "6 entries of 2 files, 2 baskets" in done.output
-    failed = CliRunner().invoke(app, ["merge", str(tmp_path / "nothing.root"), "-o", str(output), "--force"])
+    failed = run_command(["merge", str(tmp_path / "nothing.root"), "-o", str(output), "--force"])
     assert failed.exit_code == 1
     assert uproot.open(output)["events"].num_entries == 6

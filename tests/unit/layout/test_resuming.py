@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
 from branchline import _core
-from branchline.cli.app import app
 from branchline.errors import BadFileError, BranchlineError, OptionError
 from branchline.layout import MergeResult, convert, merge, skim
 
@@ -307,9 +306,9 @@ def test_the_commands_go_on_and_say_so(tmp_path: Path, inputs: list[str]) -> Non
     undisturbed(tmp_path, inputs, codec="lz4:4")
     killed(60_000, output, inputs, codec="lz4:4")
     command = ["recompress", *inputs, "-o", str(output), "--codec", "lz4:4", "--resume"]
-    done = CliRunner().invoke(app, command)
+    done = run_command(command)
     assert done.exit_code == 0, done.output
     assert f"of {FILES} files, which were on the disk already" in done.output
     assert output.read_bytes() == (tmp_path / "whole" / "all.root").read_bytes()
-    done = CliRunner().invoke(app, [*command, "--force"])
+    done = run_command([*command, "--force"])
     assert "nothing was left to go on with" in done.output

@@ -8,10 +8,9 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
 from branchline.access import Access
-from branchline.cli.app import app
 from branchline.errors import StorageError
 from branchline.layout import MergeProgress, convert, merge, skim, verify
 
@@ -65,14 +64,14 @@ def test_what_differs_is_named(tmp_path: Path, inputs: list[str]) -> None:
     found = verify(output, inputs)
     assert [difference.split(":")[0] for difference in found.trees[0].differences] == ["branch x has other values"]
     assert "basket 4, from entry 200 on, has other bytes" in found.trees[0].differences[0]
-    done = CliRunner().invoke(app, ["verify", str(output), *inputs])
+    done = run_command(["verify", str(output), *inputs])
     assert done.exit_code == 1
     assert "branch x has other values" in done.stderr
 
 
 def test_the_command_says_that_all_is_the_same(tmp_path: Path, inputs: list[str]) -> None:
     merge(inputs, tmp_path / "all.root", order="branch")
-    done = CliRunner().invoke(app, ["verify", str(tmp_path / "all.root"), *inputs])
+    done = run_command(["verify", str(tmp_path / "all.root"), *inputs])
     assert done.exit_code == 0, done.output
     assert "events: 300 entries, 18 baskets; 3 branches with the same baskets" in done.output
     assert "the same: 1 tree and 1 other object" in done.output

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.command_line import run_command
 from tests.unit.tracing.test_summary import made
-from typer.testing import CliRunner
 
-from branchline.cli.app import app
 from branchline.tracing.comparing import compare, sentences
 
 
@@ -42,9 +41,9 @@ def test_the_command_prints_tables_json_and_a_page(tmp_path: Path) -> None:
     made((0, 100), (100, 50)).write(tmp_path / "a.parquet")
     made((0, 100), (100, 100)).write(tmp_path / "b.parquet")
     paths = [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
-    shown = CliRunner().invoke(app, ["trace", "diff", *paths, "--html", str(tmp_path / "d.html")])
+    shown = run_command(["trace", "diff", *paths, "--html", str(tmp_path / "d.html")])
     assert shown.exit_code == 0, shown.output
     assert "200 B instead of 150 B" in shown.output
     assert (tmp_path / "d.html").read_text().count('class="trace"') == 2
-    as_json = CliRunner().invoke(app, ["trace", "diff", *paths, "--json"])
+    as_json = run_command(["trace", "diff", *paths, "--json"])
     assert json.loads(as_json.output)["sentences"]

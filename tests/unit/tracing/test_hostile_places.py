@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.command_line import run_command
 from tests.unit.tree.conftest import write_sample
-from typer.testing import CliRunner
 
-from branchline.cli.app import app
 from branchline.errors import BranchlineError, OptionError, StorageError
 from branchline.report.whole_files import whole_file
 from branchline.tracing import recording as recordings
@@ -25,7 +24,7 @@ def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
     data.write_bytes(b"root precious")
     with pytest.raises(OptionError, match=r"data\.root is there already and is no trace"), recording(data, "a test"):
         raise AssertionError
-    done = CliRunner().invoke(app, ["trace", "run", "-o", str(data), "--", "true"])
+    done = run_command(["trace", "run", "-o", str(data), "--", "true"])
     assert (done.exit_code, data.read_bytes()) == (1, b"root precious")
     with pytest.raises(OptionError, match="no file that a trace could replace"), recording(tmp_path, "a test"):
         raise AssertionError
@@ -46,7 +45,7 @@ def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
             # As in another process, which has no part in this recording.
             patch.delenv(recordings.VARIABLE)
             patch.setattr(recordings._core, "trace_is_on", lambda: False)
-            done = CliRunner().invoke(app, command)
+            done = run_command(command)
         assert (done.exit_code, "a job that still runs" in done.output) == (1, True), done.output
         with pytest.raises(OptionError, match="a job that still runs"):
             recover(trace)

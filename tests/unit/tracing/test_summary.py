@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from tests.command_line import run_command
 
-from branchline.cli.app import app
 from branchline.tracing import FileMap, Trace
 from branchline.tracing.form import REQUEST, SCHEMA
 from branchline.tracing.mapping import with_parts
@@ -87,12 +86,12 @@ def test_a_trace_without_reads_has_a_summary() -> None:
 def test_the_commands_show_and_export_what_is_there(tmp_path: Path) -> None:
     trace = made((0, 100), (100, 100))
     trace.write(tmp_path / "t.parquet")
-    shown = CliRunner().invoke(app, ["trace", "show", str(tmp_path / "t.parquet")])
+    shown = run_command(["trace", "show", str(tmp_path / "t.parquet")])
     assert shown.exit_code == 0, shown.output
     assert "2 read calls for 200 B" in shown.output
-    as_json = CliRunner().invoke(app, ["trace", "show", "--json", str(tmp_path / "t.parquet")])
+    as_json = run_command(["trace", "show", "--json", str(tmp_path / "t.parquet")])
     assert json.loads(as_json.output) == json.loads(json.dumps(summarise(trace)))
-    CliRunner().invoke(app, ["trace", "export", str(tmp_path / "t.parquet"), str(tmp_path / "t.json")])
+    run_command(["trace", "export", str(tmp_path / "t.parquet"), str(tmp_path / "t.json")])
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     slices = [one for one in events if one["ph"] == "X"]
     assert [one["name"] for one in slices] == ["header", "x basket 0, y basket 0"]

@@ -1,0 +1,73 @@
+"""What commands print: results to the standard output, messages to the standard error, and errors as one line each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from branchline.errors import BranchlineError
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
+
+STDERR = 2
+STOPPING = b"branchline: stopping; finished parts are kept (press Ctrl-C again to end at once)\n"
+
+
+def print_out(text: str) -> None:
+    """Prints a result to the standard output, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def print_error(text: str) -> None:
+    """Prints a text to the standard error, at once."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def log(message: str) -> None:
+    """Prints one message to the standard error."""
+    print_error(f"branchline: {message}")
+
+
+def log_stopping() -> None:
+    """Prints what the first Ctrl-C does. A signal handler calls it, so it writes past Python's buffers."""
+    with contextlib.suppress(OSError):
+        os.write(STDERR, STOPPING)
+
+
+def discard_output() -> None:
+    """Discards what is still printed: the reader of the standard output, such as ``head``, has closed it."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+@contextmanager
+def errors_printed(*, debug: bool) -> Iterator[None]:
+    """Turns an exception into a message and an exit code; ``debug`` prints its traceback too."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard_output()
+        raise SystemExit(EXIT_OK) from None
+    except KeyboardInterrupt:
+        log("interrupted")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except BranchlineError as error:
+        _print_error(f"error: {error}", debug=debug)
+        raise SystemExit(EXIT_ERROR) from None
+    except Exception as error:  # noqa: BLE001 - the last place where an exception can become a message
+        _print_error(f"error: {type(error).__name__}: {error} (--debug prints the traceback)", debug=debug)
+        raise SystemExit(EXIT_ERROR) from None
+
+
+def _print_error(message: str, *, debug: bool) -> None:
+    if debug:
+        # Imported here since it takes some ms.
+        import traceback
+
+        print_error(traceback.format_exc())
+    log(message)

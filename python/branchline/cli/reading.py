@@ -1,0 +1,47 @@
+"""The options of every command that reads files: `branchline.Access`, and the record of all requests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from branchline.access import READING_OPTIONS, Access
+from branchline.cli.parameters import Option
+from branchline.cli.printing import errors_printed, log
+
+Trace = Annotated[
+    Path | None,
+    Option("--trace", metavar="TRACE.parquet", help="Record every request in this file.", group=READING_OPTIONS),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a command reads. The help lists the fields of Access under two headings: reading, and experiments."""
+
+    access: Access
+    trace_to: Trace = None
+
+
+@contextmanager
+def requests_recorded(path: Path | None) -> Iterator[None]:
+    """Records what is read inside in a trace, if a path is given, and prints how to look at it."""
+    if path is None:
+        yield
+        return
+    # Imported here since only traces need it.
+    from branchline.locations import shown_command
+    from branchline.tracing.recording import recording
+
+    # The command's errors are printed first: they may be why the trace is short.
+    with errors_printed(debug="--debug" in sys.argv):
+        try:
+            with recording(path, shown_command(["branchline", *sys.argv[1:]])):
+                yield
+        finally:
+            if path.is_file():
+                log(f"every request is recorded in {path}: branchline trace show {path}")
