@@ -118,6 +118,7 @@ _COMMENT_OR_TEXT = re.compile(
 _CHILD = re.compile(r"(#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*)?(?:pub(?:\([a-z: ]+\))?\s+)?\bmod\s+(\w+)\s*([;{])")
 _USE = re.compile(r"(pub(?:\([a-z: ]+\))?\s+)?\buse\s+([^;]+);")
 _INLINE_TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod\s+\w+\s*\{")
+_VISIBILITY = re.compile(r"\bpub\s*\([^)]*\)")
 _PATH = re.compile(r"\b(?:crate|super|self)(?:::\w+)+")
 
 
@@ -168,7 +169,7 @@ def _rust_module(path: Path, parent: _Module | None) -> _Module:
                 module.globs.append(used)
             elif passed_on:
                 module.passed_on[name] = used
-    code = _USE.sub(" ", code)
+    code = _VISIBILITY.sub("pub", _USE.sub(" ", code))
     module.paths += [match[0].split("::") for match in _PATH.finditer(code)]
     for name in module.children:
         module.paths += [match[0].split("::") for match in re.finditer(rf"(?<![\w:]){name}(?:::\w+)+", code)]

@@ -10,8 +10,8 @@ use crate::fault::{Fault, Result};
 use crate::left_behind;
 use crate::limits::{BRIDGE_CALL_BYTES, REMOTE_GAP_BYTES};
 use crate::retry::with_retries;
+use crate::secrets::{quoted, without_secrets};
 use crate::settings::Settings;
-use crate::url::{quoted, without_secrets};
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
 /// Which library is to read a file.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::url::without_secrets;
+use crate::secrets::without_secrets;
 use crate::ByteRange;
 
 /// The result of anything that a store does.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::url::without_secrets;
+use crate::secrets::without_secrets;
 use crate::{ByteRange, StorageError, StorageErrorKind};
 
 pub(crate) type Result<T> = std::result::Result<T, Fault>;

@@ -14,8 +14,9 @@ use crate::links::{link_to, Link, Measured};
 use crate::mounted;
 use crate::replicas::{replicas_in, Replicated};
 use crate::s3::open_s3;
+use crate::secrets::without_secrets;
 use crate::settings::Settings;
-use crate::url::{element_of, without_secrets};
+use crate::url::element_of;
 use crate::{
     Access, AccessMode, Cached, Faulty, ReadAhead, Result, Staged, StorageError, StorageErrorKind, Store, Throttled,
     XrootdFile,

@@ -11,7 +11,7 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use crate::fault::{Fault, Result};
-use crate::url::quoted;
+use crate::secrets::quoted;
 use crate::StorageErrorKind;
 
 /// Where grids keep the certificates of their authorities.

@@ -13,13 +13,14 @@ use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConne
 use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
 use ureq_proto::client::header_raw;
 
-use super::leave::Leave;
+use super::authorization::{means_bad_keys, Authorization};
 use super::numbered::{self, Numbering};
 use super::proxies::{self, Proxies};
 use super::reaching::Reaching;
 use crate::fault::{Fault, Result};
+use crate::secrets::quoted;
 use crate::settings::Settings;
-use crate::url::{quoted, Url};
+use crate::url::Url;
 use crate::{limits, tls, StorageErrorKind};
 
 /// The connections of this process.
@@ -102,8 +103,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) bytes: u64,
     /// Whether the answer is to have no body.
     pub(crate) without_body: bool,
-    /// What is told of the request where a trace is made.
-    pub(crate) told: Option<journal::Request>,
+    /// The request in the trace, where one is made.
+    pub(crate) traced: Option<journal::Request>,
 }
 
 /// An answer whose body is still to be read.
@@ -111,17 +112,18 @@ pub(crate) struct Answer {
     response: Response<Body>,
     server: String,
     certificate_note: Option<String>,
-    told: Option<journal::Request>,
+    traced: Option<journal::Request>,
 }
 
 impl Client {
-    /// Asks by the leave that the user has. A token goes to its own host, and not to where that redirects to; a request
+    /// Makes a GET or HEAD request. A token goes to its own host, and not to where that redirects to; a request
     /// that is signed is for one host, and is not redirected.
-    pub(crate) fn ask(&self, ask: Ask<'_>, leave: &Leave, settings: &Settings) -> Result<Answer> {
+    pub(crate) fn ask(&self, ask: Ask<'_>, authorization: &dyn Authorization, settings: &Settings) -> Result<Answer> {
         let method = if ask.without_body { "HEAD" } else { "GET" };
         let range = ask.range.map(|range| ("Range", range));
-        let request = self.request(method, ask.url, range.as_slice(), leave)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, leave, ask.bytes, ask.told, settings)
+        let request =
+            self.request(method, ask.url, range.as_slice(), authorization)?.body(()).map_err(|_| bad_url())?;
+        self.send(request, authorization, ask.bytes, ask.traced, settings)
     }
 
     /// Asks by a method that neither GET nor HEAD need, with these header lines and no body.
@@ -130,28 +132,40 @@ impl Client {
         method: &'static str,
         url: &str,
         headers: &[(&str, &str)],
-        leave: &Leave,
-        told: Option<journal::Request>,
+        authorization: &dyn Authorization,
+        traced: Option<journal::Request>,
         settings: &Settings,
     ) -> Result<Answer> {
-        let request = self.request(method, url, headers, leave)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, leave, limits::LISTING_BYTES_MAX, told, settings)
+        let request = self.request(method, url, headers, authorization)?.body(()).map_err(|_| bad_url())?;
+        self.send(request, authorization, limits::LISTING_BYTES_MAX, traced, settings)
     }
 
     /// Sends a form, of which no trace is made.
-    pub(crate) fn post(&self, url: &str, form: &str, leave: &Leave, settings: &Settings) -> Result<Answer> {
+    pub(crate) fn post(
+        &self,
+        url: &str,
+        form: &str,
+        authorization: &dyn Authorization,
+        settings: &Settings,
+    ) -> Result<Answer> {
         let headers = [("Content-Type", "application/x-www-form-urlencoded")];
-        let request = self.request("POST", url, &headers, leave)?.body(form).map_err(|_| bad_url())?;
-        self.send(request, leave, limits::LISTING_BYTES_MAX, None, settings)
+        let request = self.request("POST", url, &headers, authorization)?.body(form).map_err(|_| bad_url())?;
+        self.send(request, authorization, limits::LISTING_BYTES_MAX, None, settings)
     }
 
-    fn request(&self, method: &'static str, url: &str, headers: &[(&str, &str)], leave: &Leave) -> Result<Builder> {
+    fn request(
+        &self,
+        method: &'static str,
+        url: &str,
+        headers: &[(&str, &str)],
+        authorization: &dyn Authorization,
+    ) -> Result<Builder> {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
             // XRootD up to 5.5 at least knows the names of headers only as they are written here.
             request = header_raw(request, name, value.as_bytes());
         }
-        for (name, value) in leave.headers(method, url, headers)? {
+        for (name, value) in authorization.headers(method, url, headers)? {
             request = header_raw(request, name, value.as_bytes());
         }
         Ok(request)
@@ -161,14 +175,14 @@ impl Client {
     fn send<S: AsSendBody>(
         &self,
         request: Request<S>,
-        leave: &Leave,
+        authorization: &dyn Authorization,
         bytes: u64,
-        mut told: Option<journal::Request>,
+        mut traced: Option<journal::Request>,
         settings: &Settings,
     ) -> Result<Answer> {
         let server = Url::parse(&request.uri().to_string())?.address();
         let proxy = self.proxies.of(&request.uri().to_string());
-        let redirects = if leave.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let redirects = if authorization.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
         let request = self
             .agent
             .configure_request(request)
@@ -185,16 +199,16 @@ impl Client {
             .build();
         numbered::forget();
         let response = self.agent.run(request);
-        if let Some(told) = &mut told {
-            told.over(numbered::last());
+        if let Some(traced) = &mut traced {
+            traced.over(numbered::last());
         }
         let response = response.map_err(|error| from_ureq(&server, error))?;
-        if let Some(told) = &mut told {
-            told.first_byte();
+        if let Some(traced) = &mut traced {
+            traced.first_byte();
             let status = response.status();
-            told.ended(if status.is_success() { "ok".to_owned() } else { status.as_str().to_owned() });
+            traced.ended(if status.is_success() { "ok".to_owned() } else { status.as_str().to_owned() });
         }
-        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), told })
+        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), traced })
     }
 
     /// Whether this server is known to do one range at a time.
@@ -224,8 +238,8 @@ impl Answer {
 
     /// Bytes of the file have come, for the trace.
     pub(crate) fn got(&mut self, bytes: u64) {
-        if let Some(told) = &mut self.told {
-            told.got(bytes);
+        if let Some(traced) = &mut self.traced {
+            traced.got(bytes);
         }
     }
 
@@ -244,13 +258,13 @@ impl Answer {
     }
 
     /// What to make of an answer that is none of those that were hoped for.
-    pub(crate) fn refusal(&mut self, leave: &Leave) -> Fault {
+    pub(crate) fn refusal(&mut self, authorization: &dyn Authorization) -> Fault {
         let status = self.response.status();
         let code = self.error_code();
         let said = code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
         let server = &self.server;
-        if code.as_deref().is_some_and(Leave::is_lacking) {
-            return Fault::new(StorageErrorKind::Permission, self.forbidden(&said, leave));
+        if code.as_deref().is_some_and(means_bad_keys) {
+            return Fault::new(StorageErrorKind::Permission, self.forbidden(&said, authorization));
         }
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => {
@@ -258,7 +272,7 @@ impl Answer {
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let said = if said.is_empty() { format!(" ({status})") } else { said };
-                Fault::new(StorageErrorKind::Permission, self.forbidden(&said, leave))
+                Fault::new(StorageErrorKind::Permission, self.forbidden(&said, authorization))
             }
             _ => {
                 let passes = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
@@ -272,8 +286,8 @@ impl Answer {
         }
     }
 
-    fn forbidden(&self, said: &str, leave: &Leave) -> String {
-        let mut reason = format!("{} does not let you read it{said}; {}", self.server, leave.advice());
+    fn forbidden(&self, said: &str, authorization: &dyn Authorization) -> String {
+        let mut reason = format!("{} does not let you read it{said}; {}", self.server, authorization.advice());
         if let Some(note) = &self.certificate_note {
             reason += &format!("; {note}");
         }
@@ -302,8 +316,8 @@ impl Answer {
 
     /// Reading the body failed.
     pub(crate) fn broken(&mut self, error: &io::Error) -> Fault {
-        if let Some(told) = &mut self.told {
-            told.ended("broken");
+        if let Some(traced) = &mut self.traced {
+            traced.ended("broken");
         }
         from_io(&self.server, error)
     }

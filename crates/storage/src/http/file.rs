@@ -7,45 +7,28 @@ use std::vec::IntoIter;
 
 use branchline_trace::journal;
 
-use super::checksum::checksums;
+use super::checksums::checksums;
 use super::client::{client, Answer, Ask, Client};
 use super::content_range::{range_header, ContentRange};
 use super::folder::last_modified;
-use super::leave::Leave;
+use super::location::{http_location, Location, Protocol};
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
 use crate::limits::{
     AHEAD_REQUESTS_MAX, HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
-    REMOTE_GAP_BYTES,
 };
 use crate::retry::with_retries;
 use crate::settings::Settings;
-use crate::url::{without_secrets, Url};
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
-
-/// Where a file is, and how it is asked for there.
-pub(crate) struct Place {
-    /// As the user gave it, without secrets.
-    pub(crate) path: String,
-    /// The storage element.
-    pub(crate) name: String,
-    /// With `http` or `https` for WebDAV's schemes and S3's.
-    pub(crate) url: String,
-    /// Host and port of `url`.
-    pub(crate) server: String,
-    pub(crate) leave: Leave,
-    /// The gap up to which two ranges are better read as one.
-    pub(crate) gap_bytes: u64,
-}
 
 /// A file at a server.
 pub struct HttpFile {
-    place: Place,
+    location: Location,
     size_bytes: u64,
     /// What the server says to tell one version of the file from another.
     entity: Option<String>,
-    /// What it says in place of that when it is asked for nothing else.
-    told_apart: OnceLock<Option<String>>,
+    /// The time of its last change, asked for once where the server gives no entity.
+    modified: OnceLock<Option<String>>,
     /// Where the server sent us for the bytes, until that fails.
     direct: Mutex<Option<String>>,
     /// The first bytes, which came when the file was opened, until they are read.
@@ -54,7 +37,7 @@ pub struct HttpFile {
     settings: Settings,
 }
 
-/// What an open of the file told.
+/// What the server said when the file was opened.
 struct About {
     size_bytes: u64,
     entity: Option<String>,
@@ -65,22 +48,22 @@ struct About {
 impl HttpFile {
     /// Opens `path`, a URL of one of the schemes `http`, `https`, `dav` and `davs`.
     pub(crate) fn open(path: &str, settings: &Settings) -> crate::Result<Self> {
-        let open = || Self::open_at(http_place(path)?, &client()?, settings.clone());
+        let open = || Self::open_at(http_location(path)?, &client()?, settings.clone());
         open().map_err(|fault| fault.at(path, None))
     }
 
-    /// Opens the file at a place.
-    pub(crate) fn open_at(place: Place, client: &Arc<Client>, settings: Settings) -> Result<Self> {
-        let about = with_retries(&settings, |_| ask_about(client, &place, &settings))?;
+    /// Opens the file at a location.
+    pub(crate) fn open_at(location: Location, client: &Arc<Client>, settings: Settings) -> Result<Self> {
+        let about = with_retries(&settings, |_| ask_about(client, &location, &settings))?;
         let About { size_bytes, entity, direct, first } = about;
         let (direct, first) = (Mutex::new(direct), Mutex::new(first));
-        let (told_apart, client) = (OnceLock::new(), Arc::clone(client));
-        Ok(Self { place, size_bytes, entity, told_apart, direct, first, client, settings })
+        let (modified, client) = (OnceLock::new(), Arc::clone(client));
+        Ok(Self { location, size_bytes, entity, modified, direct, first, client, settings })
     }
 
     /// S3 does one range at a time, whoever serves it.
     fn takes_one_range_only(&self) -> bool {
-        matches!(self.place.leave, Leave::Signature(_)) || self.client.takes_one_range_only(&self.place.server)
+        self.location.protocol == Protocol::S3 || self.client.takes_one_range_only(&self.location.server)
     }
 
     fn direct(&self) -> Option<String> {
@@ -116,9 +99,9 @@ impl HttpFile {
         let bytes = reads.iter().map(|read| read.range.length).sum();
         let ask = |url: &str| {
             let spans = reads.iter().map(|read| (read.range.offset, read.range.length));
-            let told = journal::request("GET", &self.place.path, &self.place.name, spans);
-            let ask = Ask { url, range: Some(&range), bytes, without_body: false, told };
-            self.client.ask(ask, &self.place.leave, &self.settings)
+            let traced = journal::request("GET", &self.location.path, &self.location.element, spans);
+            let ask = Ask { url, range: Some(&range), bytes, without_body: false, traced };
+            self.client.ask(ask, &*self.location.authorization, &self.settings)
         };
         if let Some(url) = &self.direct() {
             match ask(url) {
@@ -127,9 +110,9 @@ impl HttpFile {
                 _ => self.set_direct(None),
             }
         }
-        let answer = ask(&self.place.url)?;
+        let answer = ask(&self.location.url)?;
         let url = answer.url();
-        if url != self.place.url {
+        if url != self.location.url {
             self.set_direct(Some(url));
         }
         Ok(answer)
@@ -159,7 +142,7 @@ impl HttpFile {
             200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => {}
             200 => return Err(answer.nonsense("the whole file where a part of it was asked for")),
             416 => return Err(changed(&answer, "it has become shorter")),
-            _ => return Err(answer.refusal(&self.place.leave)),
+            _ => return Err(answer.refusal(&*self.location.authorization)),
         }
         fill(read, &mut answer)?;
         answer.got(read.range.length);
@@ -177,10 +160,10 @@ impl HttpFile {
             return match answer.status() {
                 // Refused, answered with the whole file, or with the first range alone: all these are allowed.
                 200 | 206 | 400 | 413 | 414 | 416 | 431 | 501 => {
-                    self.client.ask_for_one_range_only(&self.place.server);
+                    self.client.ask_for_one_range_only(&self.location.server);
                     Ok(())
                 }
-                _ => Err(answer.refusal(&self.place.leave)),
+                _ => Err(answer.refusal(&*self.location.authorization)),
             };
         };
         let mut got = 0;
@@ -225,54 +208,20 @@ impl HttpFile {
     }
 }
 
-/// The place of a URL of HTTP or WebDAV.
-pub(super) fn http_place(path: &str) -> Result<Place> {
-    let parsed = Url::parse(path)?;
-    if parsed.user.is_some() {
-        let reason = "a name or password in the URL is not used; give a token or a certificate instead";
-        return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
-    }
-    let scheme = if matches!(parsed.scheme.as_str(), "https" | "davs") { "https" } else { "http" };
-    let server = parsed.address();
-    Ok(Place {
-        path: without_secrets(path),
-        name: format!("{}://{server}", parsed.scheme),
-        url: format!("{scheme}://{server}{}", target(&parsed)),
-        leave: Leave::Token(server.clone()),
-        server,
-        gap_bytes: REMOTE_GAP_BYTES,
-    })
-}
-
-/// Path and query as they stand in a request; letters beyond ASCII encoded.
-fn target(url: &Url) -> String {
-    let path = if url.path.is_empty() { "/" } else { &url.path };
-    let query = url.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
-    let encoded = |byte: u8| {
-        let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
-        if is_plain {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    path.bytes().chain(query.bytes()).map(encoded).collect()
-}
-
 /// Asks for the first byte or some more, because HEAD is answered without the size by some and refused by others.
-fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<About> {
-    let (url, leave) = (place.url.as_str(), &place.leave);
+fn ask_about(client: &Client, location: &Location, settings: &Settings) -> Result<About> {
+    let (url, authorization) = (location.url.as_str(), &*location.authorization);
     let first_bytes = settings.first_bytes.max(1);
     let what = if settings.first_bytes > 0 { "GET" } else { "GET about" };
-    let told = journal::request(what, &place.path, &place.name, std::iter::once((0, first_bytes)));
+    let traced = journal::request(what, &location.path, &location.element, std::iter::once((0, first_bytes)));
     let range = format!("bytes=0-{}", first_bytes - 1);
-    let ask = Ask { url, range: Some(&range), bytes: first_bytes, without_body: false, told };
-    let mut answer = client.ask(ask, leave, settings)?;
+    let ask = Ask { url, range: Some(&range), bytes: first_bytes, without_body: false, traced };
+    let mut answer = client.ask(ask, authorization, settings)?;
     let range = answer.header("content-range").and_then(ContentRange::parse);
     if answer.status() == 416 && range.is_none() {
         // S3 does not say then that the object is empty.
-        let told = journal::request("HEAD", &place.path, &place.name, std::iter::empty());
-        answer = client.ask(Ask { url, range: None, bytes: 0, without_body: true, told }, leave, settings)?;
+        let traced = journal::request("HEAD", &location.path, &location.element, std::iter::empty());
+        answer = client.ask(Ask { url, range: None, bytes: 0, without_body: true, traced }, authorization, settings)?;
     }
     let found = range.as_ref().and_then(|range| range.range);
     let size_bytes = match (answer.status(), range) {
@@ -284,7 +233,7 @@ fn ask_about(client: &Client, place: &Place, settings: &Settings) -> Result<Abou
             let reason = "the server gives the file only as a whole, not by ranges; copy it to a local disk";
             return Err(Fault::new(StorageErrorKind::Refused, reason));
         }
-        _ => return Err(answer.refusal(leave)),
+        _ => return Err(answer.refusal(authorization)),
     };
     let entity = entity_of(&answer);
     let direct = Some(answer.url()).filter(|found| found != url);
@@ -366,11 +315,11 @@ type Queue<'a> = Mutex<IntoIter<Vec<&'a mut RangeRead>>>;
 
 impl Store for HttpFile {
     fn name(&self) -> &str {
-        &self.place.name
+        &self.location.element
     }
 
     fn path(&self) -> &str {
-        &self.place.path
+        &self.location.path
     }
 
     fn size_bytes(&self) -> crate::Result<u64> {
@@ -378,27 +327,27 @@ impl Store for HttpFile {
     }
 
     fn identity(&self) -> Option<String> {
-        let told_apart = || self.told_apart.get_or_init(|| last_modified(&self.client, &self.place, &self.settings));
-        let entity = match (&self.entity, &self.place.leave) {
-            (None, Leave::Token(_)) => told_apart().as_ref(),
+        let modified = || self.modified.get_or_init(|| last_modified(&self.client, &self.location, &self.settings));
+        let entity = match (&self.entity, self.location.protocol) {
+            (None, Protocol::Http) => modified().as_ref(),
             (entity, _) => entity.as_ref(),
         };
         entity.map(|entity| format!("{} {entity}", self.size_bytes))
     }
 
     fn checksums(&self) -> Vec<String> {
-        checksums(&self.client, &self.place, &self.settings)
+        checksums(&self.client, &self.location, &self.settings)
     }
 
     fn gap_bytes(&self) -> u64 {
-        self.place.gap_bytes
+        self.location.gap_bytes
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
         let mut wanted = Vec::with_capacity(reads.len());
         for read in reads {
             if read.range.end().is_none_or(|end| end > self.size_bytes) {
-                return Err(StorageError::truncated(&self.place.path, read.range, self.size_bytes));
+                return Err(StorageError::truncated(&self.location.path, read.range, self.size_bytes));
             }
             if read.range.length > 0 {
                 wanted.push(read);
@@ -410,7 +359,7 @@ impl Store for HttpFile {
         let bytes: u64 = wanted.iter().map(|read| read.range.length).sum();
         let groups = groups(wanted, self.takes_one_range_only());
         let mean_bytes = bytes / groups.len().max(1) as u64;
-        let within = self.settings.requests_within(&self.place.name, mean_bytes, AHEAD_REQUESTS_MAX);
+        let within = self.settings.requests_within(&self.location.element, mean_bytes, AHEAD_REQUESTS_MAX);
         let lanes = groups.len().min(within);
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
         let since = journal::decided_at();
@@ -445,13 +394,13 @@ impl HttpFile {
                 Ok(effort) => sum = sum + effort,
                 Err(fault) => {
                     queue.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
-                    return Err(fault.at(&self.place.path, group.first().map(|read| read.range)));
+                    return Err(fault.at(&self.location.path, group.first().map(|read| read.range)));
                 }
             }
         }
     }
 
     fn lane_died(&self) -> StorageError {
-        Fault::new(StorageErrorKind::Io, "a mistake in Branchline").at(&self.place.path, None)
+        Fault::new(StorageErrorKind::Io, "a mistake in Branchline").at(&self.location.path, None)
     }
 }

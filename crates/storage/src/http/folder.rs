@@ -2,41 +2,34 @@
 
 use std::io::Read;
 
-use branchline_trace::journal;
-
 use super::client::{client, Answer, Client};
-use super::file::{http_place, Place};
+use super::location::{http_location, Location};
 use crate::fault::{Fault, Result};
 use crate::limits::LISTING_BYTES_MAX;
-use crate::listing::ListingForm;
+use crate::listing::{Listing, ListingForm};
 use crate::retry::with_retries;
 use crate::settings::Settings;
 use crate::url::Url;
 use crate::StorageErrorKind;
 
-/// A folder as a server shows it.
-pub(crate) struct FolderAnswer {
-    pub(crate) form: ListingForm,
-    pub(crate) body: Vec<u8>,
-}
-
 /// Lists the folder at `url`: by WebDAV, or else what a browser would see.
-pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<FolderAnswer> {
-    let mut place = http_place(url)?;
-    if Url::parse(&place.url)?.query.is_none() && !place.url.ends_with('/') {
-        place.url.push('/');
+pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<Listing> {
+    let mut location = http_location(url)?;
+    if Url::parse(&location.url)?.query.is_none() && !location.url.ends_with('/') {
+        location.url.push('/');
     }
     let client = client()?;
     with_retries(settings, |_| {
-        let mut answer = asked(&client, &place, "PROPFIND", &[("Depth", "1")], settings)?;
+        let mut answer = location.request(&client, "PROPFIND", &[("Depth", "1")], settings)?;
         match answer.status() {
-            207 => return Ok(FolderAnswer { form: ListingForm::Webdav, body: body_of(&mut answer)? }),
-            401 | 403 | 404 | 410 | 500.. => return Err(answer.refusal(&place.leave)),
+            207 => return Ok(Listing { form: ListingForm::Webdav, pages: vec![body_of(&mut answer)?] }),
+            401 | 403 | 404 | 410 | 500.. => return Err(answer.refusal(&*location.authorization)),
             _ => {}
         }
-        let mut answer = asked(&client, &place, "GET", &[("Accept", "application/json, text/html;q=0.5")], settings)?;
+        let mut answer =
+            location.request(&client, "GET", &[("Accept", "application/json, text/html;q=0.5")], settings)?;
         if answer.status() != 200 {
-            return Err(answer.refusal(&place.leave));
+            return Err(answer.refusal(&*location.authorization));
         }
         let form = match answer.header("content-type").unwrap_or_default() {
             kind if kind.starts_with("application/json") => ListingForm::Json,
@@ -46,19 +39,8 @@ pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<FolderAnswer> 
                 return Err(Fault::new(StorageErrorKind::Refused, reason));
             }
         };
-        Ok(FolderAnswer { form, body: body_of(&mut answer)? })
+        Ok(Listing { form, pages: vec![body_of(&mut answer)?] })
     })
-}
-
-pub(super) fn asked(
-    client: &Client,
-    place: &Place,
-    method: &'static str,
-    headers: &[(&str, &str)],
-    settings: &Settings,
-) -> Result<Answer> {
-    let told = journal::request(method, &place.path, &place.name, std::iter::empty());
-    client.call(method, &place.url, headers, &place.leave, told, settings)
 }
 
 /// The whole body of an answer that is no data.
@@ -73,9 +55,9 @@ pub(crate) fn body_of(answer: &mut Answer) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The time of the last change of a file, from a server that tells it by WebDAV alone, as XRootD's does.
-pub(super) fn last_modified(client: &Client, place: &Place, settings: &Settings) -> Option<String> {
-    let mut answer = asked(client, place, "PROPFIND", &[("Depth", "0")], settings).ok()?;
+/// The time of the last change of a file, from a server that gives it by WebDAV alone, as XRootD's does.
+pub(super) fn last_modified(client: &Client, location: &Location, settings: &Settings) -> Option<String> {
+    let mut answer = location.request(client, "PROPFIND", &[("Depth", "0")], settings).ok()?;
     if answer.status() != 207 {
         return None;
     }

@@ -1,19 +1,19 @@
 //! Files behind HTTP and WebDAV, and what S3 has of it.
 
-mod checksum;
+mod authorization;
+mod checksums;
 mod client;
 mod content_range;
 mod file;
 mod folder;
-mod leave;
+mod location;
 mod multipart;
 mod numbered;
 mod proxies;
 mod reaching;
 
-pub(crate) use checksum::checksum;
+pub(crate) use authorization::Authorization;
 pub(crate) use client::{client, Ask, Client};
 pub use file::HttpFile;
-pub(crate) use file::Place;
-pub(crate) use folder::{body_of, list_http, FolderAnswer};
-pub(crate) use leave::Leave;
+pub(crate) use folder::{body_of, list_http};
+pub(crate) use location::{Location, Protocol};

@@ -16,9 +16,10 @@ use crate::left_behind::within;
 use crate::limits::{CHECKSUM_WAIT, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::mounted::read_within;
 use crate::retry::pause;
+use crate::secrets::without_secrets;
 use crate::settings::Settings;
 use crate::troubles::{note, note_failure};
-use crate::url::{element_of, without_secrets};
+use crate::url::element_of;
 use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 
 /// What stands between the replicas of a file where a path is expected.

@@ -1,66 +1,16 @@
-//! Opening an object of S3, and signing the requests for it.
-
-use std::time::SystemTime;
+//! Opens objects of S3 and lists what is below a prefix.
 
 use super::address::{Bucket, Object};
-use super::lent::borrow;
 use super::profile::{profile, Profile};
-use super::sign::{encoded_query, signed, Keys, Request};
+use super::signer::Signer;
+use super::web_identity::add_temporary_keys;
 use crate::fault::{Fault, Result};
-use crate::http::{body_of, client, Ask, Client, HttpFile, Leave, Place};
+use crate::http::{body_of, client, Ask, Client, HttpFile, Location, Protocol};
 use crate::limits::{LISTING_PAGES_MAX, S3_GAP_BYTES};
 use crate::retry::with_retries;
+use crate::secrets::without_secrets;
 use crate::settings::Settings;
-use crate::url::without_secrets;
 use crate::StorageErrorKind;
-
-/// Signs the requests for one address.
-pub(crate) struct Signer {
-    keys: Option<Keys>,
-    region: String,
-    host: String,
-    path: String,
-    query: Vec<(String, String)>,
-}
-
-impl Signer {
-    fn url(&self, bucket: &Bucket) -> String {
-        let query = encoded_query(&self.pairs());
-        let mark = if query.is_empty() { "" } else { "?" };
-        format!("{}://{}{}{mark}{query}", bucket.scheme, self.host, self.path)
-    }
-
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        self.query.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
-    }
-
-    /// The header lines of a request that is made now and has others; none without keys.
-    pub(crate) fn headers(&self, method: &str, others: &[(&str, &str)]) -> Vec<(&'static str, String)> {
-        let Some(keys) = &self.keys else { return Vec::new() };
-        let request = Request { method, host: &self.host, path: &self.path, query: &self.pairs(), headers: others };
-        signed(&request, keys, &self.region, SystemTime::now())
-    }
-
-    /// What may be wrong if a server does not let the user read.
-    pub(crate) fn advice(&self) -> String {
-        match &self.keys {
-            Some(_) => {
-                "the keys are those of AWS_ACCESS_KEY_ID, or of AWS_PROFILE in ~/.aws/credentials; the region and \
-                        the server those of AWS_REGION and AWS_ENDPOINT_URL, or of ~/.aws/config"
-                    .to_owned()
-            }
-            None => "the request was not signed, because there are no keys in AWS_ACCESS_KEY_ID and \
-                     AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials"
-                .to_owned(),
-        }
-    }
-}
-
-/// The leave of who shows nothing.
-pub(super) fn unsigned() -> Leave {
-    let (region, host, path) = Default::default();
-    Leave::Signature(Signer { keys: None, region, host, path, query: Vec::new() })
-}
 
 /// Opens the object `s3://bucket/key`.
 pub(crate) fn open_s3(path: &str, settings: &Settings) -> crate::Result<HttpFile> {
@@ -74,8 +24,8 @@ fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
     }
     let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
-    borrow(&client, &mut profile, settings)?;
-    let refused = match HttpFile::open_at(place_of(path, &object, &profile)?, &client, settings.clone()) {
+    add_temporary_keys(&client, &mut profile, settings)?;
+    let refused = match HttpFile::open_at(location_of(path, &object, &profile)?, &client, settings.clone()) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => fault,
         done => return done,
     };
@@ -83,28 +33,25 @@ fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
     match true_region(&client, &object, &profile, settings)? {
         Some(region) if region != profile.region => {
             profile.region = region;
-            HttpFile::open_at(place_of(path, &object, &profile)?, &client, settings.clone())
+            HttpFile::open_at(location_of(path, &object, &profile)?, &client, settings.clone())
         }
         _ => Err(refused),
     }
 }
 
-fn place_of(path: &str, object: &Object, profile: &Profile) -> Result<Place> {
+fn location_of(path: &str, object: &Object, profile: &Profile) -> Result<Location> {
     let bucket = Bucket::of(&object.bucket, profile)?;
     let query: Vec<_> = object.version.iter().map(|version| ("versionId".to_owned(), version.clone())).collect();
-    let signer = signer(profile, &bucket, bucket.path_of(&object.key), query);
-    Ok(Place {
+    let signer = Signer::new(profile, &bucket, bucket.path_of(&object.key), query);
+    Ok(Location {
         path: without_secrets(path),
-        name: format!("s3://{}/{}", bucket.host, bucket.base.trim_matches('/')).trim_end_matches('/').to_owned(),
+        element: format!("s3://{}/{}", bucket.host, bucket.base.trim_matches('/')).trim_end_matches('/').to_owned(),
         url: signer.url(&bucket),
         server: bucket.host,
-        leave: Leave::Signature(signer),
+        authorization: Box::new(signer),
+        protocol: Protocol::S3,
         gap_bytes: S3_GAP_BYTES,
     })
-}
-
-fn signer(profile: &Profile, bucket: &Bucket, path: String, query: Vec<(String, String)>) -> Signer {
-    Signer { keys: profile.keys.clone(), region: profile.region.clone(), host: bucket.host.clone(), path, query }
 }
 
 /// Lists what is directly below the prefix of `s3://bucket/prefix`: answers to ListObjectsV2 of 1000 names each.
@@ -112,7 +59,7 @@ pub(crate) fn list_s3(path: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let object = Object::parse(path)?;
     let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
-    borrow(&client, &mut profile, settings)?;
+    add_temporary_keys(&client, &mut profile, settings)?;
     match list_pages(&client, &object, &profile, settings) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => {
             match true_region(&client, &object, &profile, settings)? {
@@ -137,14 +84,13 @@ fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Se
         query.extend([("list-type", "2".to_owned()), ("prefix", prefix.clone())]);
         query.extend(token.take().map(|token| ("continuation-token", token)));
         let query = query.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let signer = signer(profile, &bucket, bucket.path_of(""), query);
+        let signer = Signer::new(profile, &bucket, bucket.path_of(""), query);
         let url = signer.url(&bucket);
-        let leave = Leave::Signature(signer);
         let page = with_retries(settings, |_| {
-            let told = branchline_trace::journal::request("GET", &url, &bucket.host, std::iter::empty());
-            let mut answer = client.call("GET", &url, &[], &leave, told, settings)?;
+            let traced = branchline_trace::journal::request("GET", &url, &bucket.host, std::iter::empty());
+            let mut answer = client.call("GET", &url, &[], &signer, traced, settings)?;
             if answer.status() != 200 {
-                return Err(answer.refusal(&leave));
+                return Err(answer.refusal(&signer));
             }
             body_of(&mut answer)
         })?;
@@ -168,12 +114,11 @@ fn next_token(page: &[u8]) -> Option<String> {
 /// The region that a bucket is in, which servers say whatever they answer else.
 fn true_region(client: &Client, object: &Object, profile: &Profile, settings: &Settings) -> Result<Option<String>> {
     let bucket = Bucket::of(&object.bucket, profile)?;
-    let signer = signer(profile, &bucket, bucket.path_of(""), Vec::new());
+    let signer = Signer::new(profile, &bucket, bucket.path_of(""), Vec::new());
     let url = signer.url(&bucket);
-    let leave = Leave::Signature(signer);
     let answer = with_retries(settings, |_| {
-        let told = branchline_trace::journal::request("HEAD", &url, &bucket.host, std::iter::empty());
-        client.ask(Ask { url: &url, range: None, bytes: 0, without_body: true, told }, &leave, settings)
+        let traced = branchline_trace::journal::request("HEAD", &url, &bucket.host, std::iter::empty());
+        client.ask(Ask { url: &url, range: None, bytes: 0, without_body: true, traced }, &signer, settings)
     })?;
     let is_region =
         |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

@@ -3,8 +3,9 @@
 
 mod address;
 mod file;
-mod lent;
 mod profile;
 mod sign;
+mod signer;
+mod web_identity;
 
-pub(crate) use file::{list_s3, open_s3, Signer};
+pub(crate) use file::{list_s3, open_s3};

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::lent::WebIdentity;
 use super::sign::Keys;
 use crate::fault::{Fault, Result};
 use crate::limits::AWS_FILE_BYTES_MAX;
@@ -20,8 +19,18 @@ pub(super) struct Profile {
     pub(super) endpoint: Option<String>,
     /// Whether the bucket stands in the path of a URL, and not before the host; None if that is left to us.
     pub(super) has_path_style: Option<bool>,
-    /// By what keys are borrowed where there are none.
+    /// What temporary keys are asked for with, where there are no others.
     pub(super) identity: Option<WebIdentity>,
+}
+
+/// Where the token is, and which role it is to be shown for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct WebIdentity {
+    pub(super) token_file: String,
+    pub(super) role: String,
+    pub(super) session: String,
+    /// The URL of the service; None for Amazon's own.
+    pub(super) endpoint: Option<String>,
 }
 
 /// The sections of the files.
@@ -101,7 +110,7 @@ fn keys(
     variable: &dyn Fn(&str) -> Option<String>,
     of_profile: &dyn Fn(&str) -> Option<String>,
     name: &str,
-    can_borrow: bool,
+    has_web_identity: bool,
 ) -> Result<Option<Keys>> {
     let pair = |find: &dyn Fn(&str) -> Option<String>, id: &str, secret: &str, token: &str| {
         let checked_token = || find(token).map(|value| checked("the session's token", value)).transpose();
@@ -121,7 +130,7 @@ fn keys(
     if let Some(keys) = pair(of_profile, "aws_access_key_id", "aws_secret_access_key", "aws_session_token")? {
         return Ok(Some(keys));
     }
-    if can_borrow {
+    if has_web_identity {
         return Ok(None);
     }
     match OTHER_SOURCES.iter().find(|source| of_profile(source).is_some()) {

@@ -1,6 +1,7 @@
 //! A link that many connections share: when bytes that enter it now have passed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::draw::drawn_share;
@@ -32,6 +33,14 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(throttle: Throttle) -> Self {
         Self { throttle, free: Mutex::default() }
+    }
+
+    /// The link that all stores of this process share whose throttle is written in these words.
+    pub(super) fn shared(throttle: Throttle, words: &str) -> Arc<Self> {
+        static LINKS: Mutex<Option<HashMap<String, Arc<Link>>>> = Mutex::new(None);
+        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = links.get_or_insert_default().entry(words.to_owned());
+        Arc::clone(known.or_insert_with(|| Arc::new(Self::new(throttle))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {

@@ -1,11 +1,8 @@
 //! How slow a storage is to be: `latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4`.
 
-use std::collections::HashMap;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::link::Link;
 use super::quantities::{bytes_per_second, per_second, time};
 
 /// The properties of a link to a storage.
@@ -49,16 +46,6 @@ fn wrong(part: &str) -> String {
         "a throttle cannot have {part:?}; it is written like latency=63ms,bandwidth=7.4MB/s,requests=100/s,\
          jitter=5ms,seed=4, each of which may be left out"
     )
-}
-
-impl Throttle {
-    /// The link that all stores of this process share which are throttled in these words.
-    pub(super) fn link(&self, words: &str) -> Arc<Link> {
-        static LINKS: Mutex<Option<HashMap<String, Arc<Link>>>> = Mutex::new(None);
-        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = links.get_or_insert_default().entry(words.to_owned());
-        Arc::clone(known.or_insert_with(|| Arc::new(Link::new(*self))))
-    }
 }
 
 #[cfg(test)]

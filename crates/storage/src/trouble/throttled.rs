@@ -20,7 +20,7 @@ impl Throttled {
     /// Makes the stores that `open` gives slow, and the opening too: `words` say how slow.
     pub fn open(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
         let throttle: Throttle = words.parse().map_err(|reason| StorageError::option(path, reason))?;
-        let link = throttle.link(words);
+        let link = Link::shared(throttle, words);
         let taken = link.take_request(Instant::now() + link.one_way() + link.jitter());
         let inner = open()?;
         sleep_until(taken.max(Instant::now()) + link.one_way());

@@ -6,15 +6,17 @@ use std::time::Instant;
 
 use super::folder::checksum_at;
 use super::plan::requests;
-use super::pool::{pool, Server, Taken};
+use super::pool::{pool, Taken};
+use super::server::{entry_of, Server};
 use super::session::Answer;
 use super::transfer::{About, Transfer};
-use super::wire::{Handle, Opened, Request, Target, PORT};
+use super::wire::{Handle, Opened, Request, Target};
 use crate::fault::{Fault, Result};
 use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES, REQUESTS_DUE_MAX, STREAMS_BYTES_MIN};
 use crate::retry::with_retries;
+use crate::secrets::without_secrets;
 use crate::settings::Settings;
-use crate::url::{without_secrets, Url};
+use crate::url::Url;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
 /// A file at a server.
@@ -251,19 +253,6 @@ impl Drop for XrootdFile {
         self.alive = Arc::new(());
         pool().close_left(&self.place().server);
     }
-}
-
-/// The server that a URL names, and the path there.
-pub(super) fn entry_of(path: &str) -> Result<(Server, String)> {
-    let url = Url::parse(path)?;
-    if url.has_password {
-        let reason = "a password in the URL is not used; give a token or a certificate instead";
-        return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
-    }
-    let secure = matches!(url.scheme.as_str(), "roots" | "xroots");
-    let entry = Server { host: url.host.clone(), port: url.port.unwrap_or(PORT), secure, user: url.user.clone() };
-    // `root://host//data/f` names /data/f; one slash is what people write who do not know that.
-    Ok((entry, format!("/{}", url.path.trim_start_matches('/'))))
 }
 
 fn parsed(session: &Taken, answer: &[u8]) -> Result<Opened> {

@@ -1,11 +1,12 @@
 //! What is in a folder of XRootD, at one server or at all behind a redirector, and what a server says of a file.
 
-use super::file::entry_of;
-use super::pool::{pool, Server};
+use super::pool::pool;
+use super::server::entry_of;
+use super::server::Server;
 use super::session::Answer;
 use super::wire::{Request, PORT};
+use crate::checksum::checksum;
 use crate::fault::{Fault, Result};
-use crate::http::checksum;
 use crate::limits::{LISTING_SERVERS_MAX, REDIRECTS_MAX};
 use crate::retry::with_retries;
 use crate::settings::Settings;

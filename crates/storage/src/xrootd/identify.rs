@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::Instant;
 
-use super::pool::Server;
+use super::server::Server;
 use super::session::{Answer, Session};
 use super::shared_secret::{self, Speaker};
 use super::wire::Request;
 use crate::fault::{Fault, Result};
-use crate::url::quoted;
+use crate::secrets::quoted;
 use crate::{token, StorageErrorKind};
 
 /// What XRootD's own client knows beside.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-use super::pool::Server;
+use super::server::Server;
 use crate::addresses::reach;
 use crate::fault::{Fault, Result};
 use crate::settings::Settings;

@@ -1,35 +1,18 @@
 //! The connections of this process, by server. Each is used by one thread at a time, for any of the server's files.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::session::{Acquaintance, Answer, Manner, Session};
+use super::login::start;
+use super::server::Server;
+use super::session::{Answer, EarlyRequests, KnownServer, Session};
 use super::wire::Request;
 use crate::fault::{Fault, Result};
 use crate::limits::{SESSIONS_MAX, SESSION_IDLE_MAX};
 use crate::settings::Settings;
-use crate::url::bracketed;
 use crate::StorageErrorKind;
-
-/// A server, and how it is spoken to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Server {
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// Whether TLS is a must.
-    pub(super) secure: bool,
-    /// The name to log in with, if it is not that of the user.
-    pub(super) user: Option<String>,
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", bracketed(&self.host), self.port)
-    }
-}
 
 /// The connections to one server.
 #[derive(Default)]
@@ -40,7 +23,7 @@ struct Sessions {
     coming_count: usize,
     waiting_count: usize,
     /// As those that were made showed it.
-    known: Acquaintance,
+    known: KnownServer,
 }
 
 #[derive(Default)]
@@ -175,18 +158,19 @@ impl Taken {
         file: u64,
         mut open: Request,
         settings: &Settings,
-        mut known: Acquaintance,
+        mut known: KnownServer,
     ) -> Result<Option<Answer>> {
         if let Some(session) = &mut self.session {
             session.wait_max = settings.wait_max;
             session.link.set_silence(settings.silence)?;
         } else {
-            let is_new = known.manner.is_none();
+            let is_new = known.early_requests.is_none();
             if open.has_secrets() || is_new && open.has_query() {
-                known.manner = Some(known.manner.unwrap_or_default().min(Manner::Known));
+                known.early_requests = Some(known.early_requests.unwrap_or_default().min(EarlyRequests::Login));
             }
-            let (session, answer) = Session::start(&self.server, settings, known, &mut open)?;
-            self.pool.lock().entry(self.server.clone()).or_default().known.manner = Some(session.manner);
+            let (session, answer) = start(&self.server, settings, known, &mut open)?;
+            self.pool.lock().entry(self.server.clone()).or_default().known.early_requests =
+                Some(session.early_requests);
             self.session = Some(session);
             if answer.is_some() {
                 return Ok(answer);
@@ -229,7 +213,7 @@ impl Drop for Taken {
         let mut servers = self.pool.lock();
         let sessions = servers.entry(self.server.clone()).or_default();
         sessions.busy_count = sessions.busy_count.saturating_sub(1);
-        sessions.known.takes = session.as_ref().and_then(Session::told_limits).or(sessions.known.takes);
+        sessions.known.takes = session.as_ref().and_then(Session::known_limits).or(sessions.known.takes);
         match session {
             Some(session) if !session.is_broken => sessions.idle.push(session),
             // What ended one connection has ended those that were idle meanwhile, most probably.

@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use super::identify::{identify, user_name};
 use super::link::Link;
-use super::pool::Server;
+use super::server::Server;
 use super::streams::Streams;
-use super::wire::{self, flags, number, Handle, Header, Request, Target};
+use super::wire::{self, number, Handle, Header, Request, Target};
 use crate::fault::{Fault, Result};
 use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES};
 use crate::settings::Settings;
@@ -40,44 +39,36 @@ pub(super) struct Session {
     pub(super) last_used: Instant,
     /// How long the server may make us wait.
     pub(super) wait_max: Duration,
-    /// What the next connection to this server may say how early.
-    pub(super) manner: Manner,
-    /// By which further connections are bound to this login.
-    login: [u8; 16],
+    /// What the next connection to this server may send early.
+    pub(super) early_requests: EarlyRequests,
+    /// The number of the session, which binds further connections to it.
+    pub(super) login: [u8; 16],
     pub(super) streams: Streams,
     next_stream: u16,
     /// The stream on which the server is to say how much it takes, until it has.
     limits_due: Option<u16>,
     /// Streams whose answers nobody waits for.
-    forgotten: HashSet<u16>,
+    pub(super) forgotten: HashSet<u16>,
     files: HashMap<u64, OpenFile>,
 }
 
-/// What a server may be told before it has answered, each of which spares a round trip. Where it turns out to want
-/// something else first, it is connected to anew.
+/// What is sent to a server before it has answered; each step spares a round trip. A server that turns out to want
+/// something else first is connected to again, with fewer early requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum Manner {
-    /// Nothing: it wants TLS.
-    Careful,
-    /// Who we are: it wants a proof of that.
-    Known,
-    /// And what is asked for first, as what most servers want is no more than the protocol's login in the clear.
+pub(super) enum EarlyRequests {
+    /// None: it wants TLS.
+    Nothing,
+    /// The login: it wants a proof of who we are after it.
+    Login,
+    /// The login and the first request of the caller: most servers want no more than a login without TLS.
     #[default]
-    Open,
+    LoginAndFirst,
 }
 
-/// What came of a login.
-enum Started {
-    /// The connection, and the answer to what was asked for early.
-    Ready(Box<Session>, Option<Answer>),
-    /// The server wants something before what was said early: it is to be connected to in this manner.
-    Again(Manner),
-}
-
-/// What is known of a server from its connections.
+/// What is known of a server from earlier connections.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Acquaintance {
-    pub(super) manner: Option<Manner>,
+pub(super) struct KnownServer {
+    pub(super) early_requests: Option<EarlyRequests>,
     /// What it takes in one request, if it has said so.
     pub(super) takes: Option<Takes>,
 }
@@ -92,124 +83,26 @@ pub(super) enum Answer {
 }
 
 impl Session {
-    /// Connects and logs in, and asks for `first` what is not known to need more: see [`Manner`].
-    pub(super) fn start(
-        server: &Server,
-        settings: &Settings,
-        known: Acquaintance,
-        first: &mut Request,
-    ) -> Result<(Self, Option<Answer>)> {
-        let mut manner = if server.secure { Manner::Careful } else { known.manner.unwrap_or_default() };
-        loop {
-            let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
-            if let Some(takes) = known.takes {
-                session.takes = takes;
-            }
-            let is_known = known.takes.is_some();
-            let calmer = match session.log_in(server, settings, manner, is_known, first) {
-                Ok(Started::Ready(session, answer)) => return Ok((*session, answer)),
-                Ok(Started::Again(calmer)) => calmer,
-                // It hangs up on who says more than it wants to hear.
-                Err(Fault { kind: StorageErrorKind::Unreachable | StorageErrorKind::Protocol, .. })
-                    if manner != Manner::Careful =>
-                {
-                    Manner::Careful
-                }
-                Err(fault) => return Err(fault),
-            };
-            if calmer >= manner {
-                return Err(Fault::protocol(&server.to_string(), "another mind at each login"));
-            }
-            manner = calmer;
-        }
-    }
-
-    fn log_in(
-        mut self,
-        server: &Server,
-        settings: &Settings,
-        manner: Manner,
-        knows_limits: bool,
-        first: &mut Request,
-    ) -> Result<Started> {
-        let session = &mut self;
-        let deadline = Instant::now() + settings.patience(0);
-        session.link.send(&wire::HANDSHAKE)?;
-        // Its answer comes on stream 0, which no request of ours has.
-        session.forgotten.insert(0);
-        let (mut protocol, mut login) = (Request::protocol(server.secure), Request::login(&user_name(server)));
-        let protocol_stream = session.send(&mut protocol)?;
-        let early = if manner >= Manner::Known { Some(session.send(&mut login)?) } else { None };
-        let asked = if manner == Manner::Open { Some(session.send(first)?) } else { None };
-        let asks_early = asked.is_some() && !knows_limits;
-        if asks_early {
-            session.ask_for_limits()?;
-        }
-        let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
-        let can = number(&session.done(can)?, 4)
-            .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
-        session.takes.pages = can & flags::PAGES != 0;
-        let is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
-        if server.secure && can & flags::TLS_THERE == 0 {
-            let reason = format!("{} does not do TLS, which roots:// asks for", session.link.server);
-            return Err(Fault::new(StorageErrorKind::Refused, reason));
-        }
-        if early.is_some() && !is_plain {
-            return Ok(Started::Again(Manner::Careful));
-        }
-        if can & flags::TLS_NOW != 0 || server.secure {
-            session.link.secure(&server.host, deadline)?;
-        }
-        let login_stream = early.map_or_else(|| session.send(&mut login), Ok)?;
-        let login = session.answer_to(&mut login, login_stream, deadline)?;
-        let login = session.done(login)?;
-        if can & flags::TLS_AFTER_LOGIN != 0 && !session.link.is_secure() {
-            session.link.secure(&server.host, deadline)?;
-        }
-        // A session's number of 16 bytes, and what the server wants to know of us.
-        let wanted = login.get(16..).unwrap_or_default();
-        session.login = login.first_chunk().copied().unwrap_or_default();
-        if asked.is_some() && !wanted.is_empty() {
-            return Ok(Started::Again(Manner::Known));
-        }
-        if !wanted.is_empty() {
-            identify(session, server, wanted, deadline)?;
-        }
-        session.manner = match (is_plain, wanted.is_empty()) {
-            (true, true) => Manner::Open,
-            (true, false) => Manner::Known,
-            (false, _) => Manner::Careful,
-        };
-        if !knows_limits && !asks_early {
-            session.ask_for_limits()?;
-        }
-        let answer = match asked.map(|stream| session.answer_to(first, stream, deadline)) {
-            Some(Err(fault)) if session.is_broken => return Err(fault),
-            // It may only have come too early; if not, it is refused again.
-            answer => answer.and_then(Result::ok),
-        };
-        Ok(Started::Ready(Box::new(self), answer))
-    }
-
     /// Asks how much the server takes. Nobody waits for the answer before something is read: it comes with that to the open.
-    fn ask_for_limits(&mut self) -> Result<()> {
+    pub(super) fn ask_for_limits(&mut self) -> Result<()> {
         self.limits_due = Some(self.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
         Ok(())
     }
 
     /// What its server takes, once it has said so.
-    pub(super) fn told_limits(&self) -> Option<Takes> {
+    pub(super) fn known_limits(&self) -> Option<Takes> {
         self.limits_due.is_none().then_some(self.takes)
     }
 
-    fn over(link: Link, wait_max: Duration) -> Self {
+    /// A connection before its login.
+    pub(super) fn over(link: Link, wait_max: Duration) -> Self {
         Self {
             link,
             takes: Takes { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
             is_broken: false,
             last_used: Instant::now(),
             wait_max,
-            manner: Manner::default(),
+            early_requests: EarlyRequests::default(),
             login: [0; 16],
             streams: Streams::default(),
             next_stream: 1,
@@ -403,7 +296,7 @@ impl Session {
     }
 
     /// Waits for the whole answer to a request that was sent on this stream.
-    fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
+    pub(super) fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
         let wait_end = Instant::now() + self.wait_max;
         let bytes_max = request.answer_bytes_max();
         let mut sofar: Vec<u8> = Vec::new();
@@ -467,7 +360,7 @@ impl Session {
     }
 
     /// The bytes of an answer that has to be given here and now.
-    fn done(&mut self, answer: Answer) -> Result<Vec<u8>> {
+    pub(super) fn done(&mut self, answer: Answer) -> Result<Vec<u8>> {
         match answer {
             Answer::Done(body) => Ok(body),
             _ => Err(self.nonsense("a redirect where there is none")),

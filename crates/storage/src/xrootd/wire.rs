@@ -2,7 +2,8 @@
 
 use crate::fault::Fault;
 use crate::limits::{ANSWER_BYTES_MAX, LISTING_BYTES_MAX};
-use crate::url::{quoted, split_address};
+use crate::secrets::quoted;
+use crate::url::split_address;
 use crate::StorageErrorKind;
 
 /// Default port of servers.

@@ -3,10 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::{locked, records, KINDS};
+use super::lock::locked;
+use super::records;
 
-/// Texts that a thread knows the numbers of at most; one that meets more forgets them and asks anew.
+/// A thread that knows the numbers of more texts than this forgets them, and looks them up again.
 const KNOWN_MAX: usize = 16_384;
+
+/// The kinds of texts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    File,
+    Store,
+    What,
+    Outcome,
+    Wagon,
+    Tree,
+}
+
+const KINDS_COUNT: usize = Kind::Tree as usize + 1;
 
 /// The texts of a journal, and the records of those that are not written yet.
 #[derive(Default)]
@@ -16,7 +30,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a text, which is told if it is new.
+    /// The number of a text. A new one gets the next number and a record.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -33,20 +47,20 @@ impl Names {
     }
 }
 
-/// The numbers that a thread knows: those of texts that it told last of each kind, and of others that it told before.
+/// The numbers that a thread knows: of the last text of each kind, and of others before.
 #[derive(Default)]
 pub(super) struct Known {
-    last: [Option<(Box<str>, u32)>; KINDS],
+    last: [Option<(Box<str>, u32)>; KINDS_COUNT],
     numbers: HashMap<Box<str>, u32>,
 }
 
 impl Known {
-    pub(super) fn number(&mut self, kind: usize, text: &str, names: &Mutex<Names>) -> u32 {
-        match &self.last[kind] {
+    pub(super) fn number(&mut self, kind: Kind, text: &str, names: &Mutex<Names>) -> u32 {
+        match &self.last[kind as usize] {
             Some((last, number)) if **last == *text => *number,
             _ => {
                 let number = self.looked_up(text, names);
-                self.last[kind] = Some((text.into(), number));
+                self.last[kind as usize] = Some((text.into(), number));
                 number
             }
         }

@@ -5,7 +5,8 @@
 //! A process may be killed while it writes: a block that is cut has the records that are whole. Texts come before what
 //! has their numbers, and the ranges of a request for several before the request.
 
-use super::Span;
+/// Bytes of a file: offset and length.
+pub type Span = (u64, u64);
 
 /// A thread writes its buffer when it has so many bytes: some hundred records, so that memory is bounded and a call of
 /// the system is shared by many.
@@ -44,7 +45,7 @@ pub(super) fn put_name(bytes: &mut Vec<u8>, number: u32, text: &str) {
     bytes.extend_from_slice(text);
 }
 
-/// What is told of a request.
+/// The record of a request.
 pub(super) struct Request {
     pub(super) number: u32,
     /// Numbers of texts: file, store, call, outcome, wagon.
@@ -59,7 +60,7 @@ pub(super) struct Request {
     pub(super) has_first: bool,
 }
 
-/// What a thread told and nobody wrote yet.
+/// What a thread logged and nobody wrote yet.
 pub(super) struct Buffer {
     thread: u32,
     requests: Vec<u8>,
@@ -107,7 +108,7 @@ impl Buffer {
         put_block(bytes, SPANS, self.thread, &mut self.spans);
     }
 
-    /// A request; the ranges of one for several are told one by one.
+    /// A request; the ranges of one for several have a record each.
     pub(super) fn put_request(&mut self, one: &Request, first: Span, more: &[Span]) {
         if !more.is_empty() {
             for (offset, length) in std::iter::once(&first).chain(more) {

@@ -1,8 +1,13 @@
-//! What is told is written, whole and once.
+//! What is logged is written, whole and once.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
+use std::path::Path;
+use std::time::Instant;
 
+use super::lock::locked;
+use super::records::BUFFER_MAX;
+use super::writer::{current, with_log};
 use super::*;
 
 /// The records of each kind in a journal: letter and bytes of each block.
@@ -83,7 +88,7 @@ fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
             std::thread::spawn(|| {
                 for at in 0..REQUESTS_EACH {
                     drop(request("read", "c.root", "local", [(at.into(), 1)].into_iter()));
-                    let largest = with_own(|own| locked(&own.buffer).bytes_count()).unwrap();
+                    let largest = with_log(|own| locked(&own.buffer).bytes_count()).unwrap();
                     assert!(largest < BUFFER_MAX + 1000);
                 }
             })

@@ -1,13 +1,13 @@
-//! Keys that are lent for an hour to who shows a token of another place (AWS STS, `AssumeRoleWithWebIdentity`), as pods
-//! of Kubernetes and users of Ceph with OpenID Connect get them.
+//! Temporary keys in exchange for a web identity token (AWS STS, `AssumeRoleWithWebIdentity`), as pods of Kubernetes and
+//! users of Ceph with OpenID Connect get them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::file::unsigned;
-use super::profile::Profile;
+use super::profile::{Profile, WebIdentity};
 use super::sign::{encoded_query, Keys};
+use super::signer::Signer;
 use crate::fault::{Fault, Result};
 use crate::http::{body_of, Client};
 use crate::limits::AWS_FILE_BYTES_MAX;
@@ -16,32 +16,22 @@ use crate::settings::Settings;
 use crate::url::Url;
 use crate::StorageErrorKind;
 
-/// Where the token is, and which role it is to be shown for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct WebIdentity {
-    pub(super) token_file: String,
-    pub(super) role: String,
-    pub(super) session: String,
-    /// The URL of the service; None for Amazon's own.
-    pub(super) endpoint: Option<String>,
-}
+/// How long the keys are valid, and for how long they are used.
+const VALID_SECONDS: &str = "3600";
+const USED_FOR: Duration = Duration::from_secs(2700);
 
-/// How long keys are lent, and how long they are used.
-const LENT_SECONDS: &str = "3600";
-const USED: Duration = Duration::from_secs(2700);
+static KNOWN: Mutex<Option<HashMap<WebIdentity, (Instant, Keys)>>> = Mutex::new(None);
 
-static LENT: Mutex<Option<HashMap<WebIdentity, (Instant, Keys)>>> = Mutex::new(None);
-
-/// Gives a profile the keys that are lent to it, if it has no others.
-pub(super) fn borrow(client: &Client, profile: &mut Profile, settings: &Settings) -> Result<()> {
+/// Gives a profile temporary keys if it has no others and names a web identity.
+pub(super) fn add_temporary_keys(client: &Client, profile: &mut Profile, settings: &Settings) -> Result<()> {
     let Some(identity) = &profile.identity else { return Ok(()) };
-    let known = LENT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().get(identity).cloned();
-    let keys = match known.filter(|(since, _)| since.elapsed() < USED) {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().get(identity).cloned();
+    let keys = match known.filter(|(since, _)| since.elapsed() < USED_FOR) {
         Some((_, keys)) => keys,
         None => {
             let keys = ask(client, identity, &profile.region, settings)?;
-            let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-            lent.get_or_insert_default().insert(identity.clone(), (Instant::now(), keys.clone()));
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get_or_insert_default().insert(identity.clone(), (Instant::now(), keys.clone()));
             keys
         }
     };
@@ -50,7 +40,7 @@ pub(super) fn borrow(client: &Client, profile: &mut Profile, settings: &Settings
 }
 
 fn wrong(reason: impl std::fmt::Display) -> Fault {
-    Fault::new(StorageErrorKind::Permission, format!("no keys for S3 were lent: {reason}"))
+    Fault::new(StorageErrorKind::Permission, format!("there are no temporary keys for S3: {reason}"))
 }
 
 fn ask(client: &Client, identity: &WebIdentity, region: &str, settings: &Settings) -> Result<Keys> {
@@ -67,7 +57,7 @@ fn ask(client: &Client, identity: &WebIdentity, region: &str, settings: &Setting
     }
     let form = encoded_query(&[
         ("Action", "AssumeRoleWithWebIdentity"),
-        ("DurationSeconds", LENT_SECONDS),
+        ("DurationSeconds", VALID_SECONDS),
         ("RoleArn", &identity.role),
         ("RoleSessionName", &identity.session),
         ("Version", "2011-06-15"),
@@ -75,7 +65,7 @@ fn ask(client: &Client, identity: &WebIdentity, region: &str, settings: &Setting
     ]);
     let url = format!("{}/", endpoint.trim_end_matches('/'));
     let page = with_retries(settings, |_| {
-        let mut answer = client.post(&url, &form, &unsigned(), settings)?;
+        let mut answer = client.post(&url, &form, &Signer::unsigned(), settings)?;
         match answer.status() {
             200 => body_of(&mut answer),
             status @ 400..=499 => {
@@ -83,7 +73,7 @@ fn ask(client: &Client, identity: &WebIdentity, region: &str, settings: &Setting
                 let code = answer.error_code().map(|code| format!(" ({code})")).unwrap_or_default();
                 Err(wrong(format_args!("{server} refused with status {status}{code}; see AWS_ROLE_ARN and {file}")))
             }
-            _ => Err(answer.refusal(&unsigned())),
+            _ => Err(answer.refusal(&Signer::unsigned())),
         }
     })?;
     let text = String::from_utf8_lossy(&page);

@@ -1,14 +1,19 @@
-//! The paths of the branches of a tree. Files of a dataset have trees with the same ones: their numbers in the journal are
-//! looked up once for all of them. To look one up for each basket was half of what telling it took.
+//! The paths of the branches of a tree. Files of a dataset have trees with the same ones, so their numbers in the journal
+//! are looked up once for all of them: one look-up for each basket was half of the cost of logging it.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use super::{current, locked, Journal};
+use super::lock::locked;
+use super::writer::{current, Journal};
 
-/// Lists of branches that a journal remembers, more than files of one dataset have trees that are read at once.
+/// Lists of branches that are remembered, more than files of one dataset have trees that are read at once.
 const LISTS_MAX: usize = 16;
-const NOT_TOLD: u32 = u32::MAX;
+const NO_NUMBER: u32 = u32::MAX;
+
+/// The lists of the journal that is written, those of the last tree first.
+static KNOWN: Mutex<VecDeque<Branches>> = Mutex::new(VecDeque::new());
 
 /// The branches of a tree; others with the same ones share them.
 #[derive(Debug, Clone)]
@@ -21,7 +26,7 @@ struct List {
     /// One path behind the other, and where each ends.
     paths: String,
     ends: Vec<usize>,
-    /// The numbers of those that were told.
+    /// The numbers of those that were logged.
     numbers: Vec<AtomicU32>,
 }
 
@@ -29,7 +34,8 @@ impl Branches {
     /// Those of a tree, in their order.
     pub fn of<'a>(paths: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
         let Some(journal) = current() else { return Self(Arc::new(List::of(0, paths))) };
-        let mut known = locked(&journal.branches);
+        let mut known = locked(&KNOWN);
+        known.retain(|one| one.0.journal == journal.number);
         let place = known.iter().position(|one| one.0.has(paths.clone()));
         let found = place.and_then(|place| known.remove(place));
         let found = found.unwrap_or_else(|| Self(Arc::new(List::of(journal.number, paths))));
@@ -43,7 +49,7 @@ impl Branches {
         let path = || self.0.path(index).unwrap_or_default();
         match self.0.numbers.get(index) {
             Some(place) if self.0.journal == journal.number => match place.load(Ordering::Acquire) {
-                NOT_TOLD => {
+                NO_NUMBER => {
                     let number = locked(&journal.names).number(path());
                     place.store(number, Ordering::Release);
                     number
@@ -58,7 +64,7 @@ impl Branches {
 
 impl List {
     fn of<'a>(journal: u64, all: impl ExactSizeIterator<Item = &'a str>) -> Self {
-        let numbers = (0..all.len()).map(|_| AtomicU32::new(NOT_TOLD)).collect();
+        let numbers = (0..all.len()).map(|_| AtomicU32::new(NO_NUMBER)).collect();
         let mut paths = String::new();
         let ends = all.map(|path| {
             paths.push_str(path);

@@ -1,0 +1,46 @@
+//! Lists folders at servers that our own clients speak to.
+
+use std::time::Duration;
+
+use crate::http::list_http;
+use crate::listing::{Listing, ListingForm};
+use crate::s3::list_s3;
+use crate::secrets::without_secrets;
+use crate::settings::Settings;
+use crate::url::element_of;
+use crate::xrootd::list_xrootd;
+use crate::{Result, StorageError};
+
+/// How long a library may take to list a folder.
+pub fn listing_wait(once: bool) -> Duration {
+    settings_for("", once).patience(0)
+}
+
+fn settings_for(url: &str, once: bool) -> Settings {
+    let settings = Settings::from_environment().at(&element_of(url));
+    if once {
+        Settings { tries_max: 1, ..settings.for_one_of_several() }
+    } else {
+        settings
+    }
+}
+
+/// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on without
+/// it.
+pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
+    let settings = settings_for(url, once);
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+    let listed = match scheme.as_str() {
+        "root" | "roots" | "xroot" | "xroots" => {
+            list_xrootd(url, &settings).map(|pages| Listing { form: ListingForm::Xrootd, pages })
+        }
+        "http" | "https" | "dav" | "davs" => list_http(url, &settings),
+        "s3" => list_s3(url, &settings).map(|pages| Listing { form: ListingForm::S3, pages }),
+        _ => {
+            let shown = without_secrets(url);
+            let message = format!("{shown}: folders at {scheme}:// cannot be listed; name the files one by one.");
+            return Err(StorageError::unsupported_scheme(&shown, message));
+        }
+    };
+    listed.map_err(|fault| fault.at(url, None))
+}

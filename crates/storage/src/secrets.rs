@@ -1,0 +1,113 @@
+//! What may be shown of URLs and of servers' answers: everything but passwords, tokens and keys.
+
+/// Parts of a query that give access to whoever knows them.
+const SECRET_KEYS: &[&str] = &[
+    "authz",
+    "authorization",
+    "token",
+    "signature",
+    "password",
+    "passwd",
+    "credential",
+    "macaroon",
+    "xrd.ztn",
+    "secret",
+    "key",
+    "keyid",
+    "jwt",
+    "bearer",
+    "ticket",
+];
+
+/// What may be shown of a URL, or of a server's words about one: passwords and the values of secret parameters become
+/// `***`. A plain path stays as it is.
+pub fn without_secrets(text: &str) -> String {
+    let each: Vec<String> = text.split(" | ").map(without_secrets_of_one).collect();
+    each.join(" | ")
+}
+
+fn without_secrets_of_one(text: &str) -> String {
+    let text = without_password(text);
+    let Some((head, query)) = text.split_once('?') else { return text };
+    let shown: Vec<String> = query.split('&').map(without_secret_value).collect();
+    format!("{head}?{}", shown.join("&"))
+}
+
+fn without_password(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    // A URL may stand in another one, behind its path or at once.
+    if authority.ends_with(':') && tail.starts_with("//") {
+        return format!("{scheme}://{}", without_password(rest));
+    }
+    let tail = without_password(tail);
+    let user = authority.rsplit_once('@').and_then(|(userinfo, address)| Some((userinfo.split_once(':')?.0, address)));
+    match user {
+        Some((user, address)) => format!("{scheme}://{user}:***@{address}{tail}"),
+        None => format!("{scheme}://{authority}{tail}"),
+    }
+}
+
+fn without_secret_value(parameter: &str) -> String {
+    let Some((key, value)) = parameter.split_once('=') else { return parameter.to_owned() };
+    let lower = key.to_ascii_lowercase();
+    let is_secret =
+        SECRET_KEYS.iter().any(|secret| lower.ends_with(secret)) || matches!(&*lower, "sig" | "code" | "auth" | "pwd");
+    if is_secret && !value.is_empty() {
+        format!("{key}=***")
+    } else {
+        parameter.to_owned()
+    }
+}
+
+/// A server's words as a part of our own: one line, not too long, and no secrets that it may say back.
+pub(crate) fn quoted(words: &[u8]) -> String {
+    const LETTERS_MAX: usize = 300;
+    let text = String::from_utf8_lossy(words);
+    let visible: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let safe: Vec<String> = visible.split_whitespace().map(without_secrets).map(without_token).collect();
+    let mut line = safe.join(" ");
+    if line.chars().count() > LETTERS_MAX {
+        line = line.chars().take(LETTERS_MAX).chain("...".chars()).collect();
+    }
+    line
+}
+
+/// JSON web tokens start with an encoded `{"`.
+fn without_token(word: String) -> String {
+    if word.contains("eyJ") {
+        "***".to_owned()
+    } else {
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        for (text, shown) in [
+            ("/data/f?token=x", "/data/f?token=***"),
+            ("https://u:p@h/f?a=1&authz=Bearer%20x&b=2", "https://u:***@h/f?a=1&authz=***&b=2"),
+            (
+                "https://h/f?X-Amz-Signature=1&X-Amz-Credential=2&X-Amz-Date=3",
+                "https://h/f?X-Amz-Signature=***&X-Amz-Credential=***&X-Amz-Date=3",
+            ),
+            ("root://me@h//f", "root://me@h//f"),
+            ("root://u:p@cache//root://u:p@h:1094//f", "root://u:***@cache//root://u:***@h:1094//f"),
+            ("zip://f.root::https://u:p@h/a.zip?sig=1", "zip://f.root::https://u:***@h/a.zip?sig=***"),
+            ("simplecache::https://u:p@[::1]:80/f", "simplecache::https://u:***@[::1]:80/f"),
+            ("/plain/path", "/plain/path"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
+        assert_eq!(
+            quoted(b"no\naccess for Bearer eyJhbGciOi.x.y to https://u:p@h/f\0"),
+            "no access for Bearer *** to https://u:***@h/f"
+        );
+        assert_eq!(quoted(&[b'x'; 1000]).len(), 303);
+    }
+}

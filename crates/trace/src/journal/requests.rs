@@ -1,0 +1,204 @@
+//! Requests to storages in the journal: each is logged when it has ended.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use super::names::Kind;
+use super::records::{self, Span};
+use super::writer::{is_on, with_log};
+
+/// The outcome of a request that nobody set another one for.
+const FAILED: &str = "failed";
+
+static NEXT_REQUEST: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static ATTEMPT: Cell<u32> = const { Cell::new(0) };
+    static QUEUED: Cell<Option<Instant>> = const { Cell::new(None) };
+    static WAGON: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Requests of this thread that are not logged yet, because a throttle makes them take longer.
+    static HELD: RefCell<Option<Vec<Held>>> = const { RefCell::new(None) };
+}
+
+/// A request that has ended, with its journal and ranges.
+struct Held {
+    journal: u64,
+    record: records::Request,
+    span: Span,
+    more: Vec<Span>,
+}
+
+/// Which try the requests of this thread are from now on, from 0.
+pub fn set_attempt(attempt: u32) {
+    if is_on() {
+        ATTEMPT.with(|own| own.set(attempt));
+    }
+}
+
+/// For whom this thread works from now on: the name of a wagon, or nothing.
+pub fn set_wagon(name: &str) {
+    WAGON.with(|own| name.clone_into(&mut own.borrow_mut()));
+}
+
+/// The requests that this thread makes say when they were decided, until this is dropped.
+#[must_use]
+pub struct Decided(Option<Instant>);
+
+/// What this thread reads from now on was decided at that moment, or now, unless it was earlier already.
+pub fn decided(since: Option<Instant>) -> Decided {
+    let before = decided_at();
+    if before.is_none() && is_on() {
+        QUEUED.with(|own| own.set(since.or_else(|| Some(Instant::now()))));
+    }
+    Decided(before)
+}
+
+/// When what this thread reads was decided, for others that read a part of it.
+pub fn decided_at() -> Option<Instant> {
+    QUEUED.with(Cell::get)
+}
+
+impl Drop for Decided {
+    fn drop(&mut self) {
+        let _ = QUEUED.try_with(|own| own.set(self.0));
+    }
+}
+
+/// A request on its way, logged when it is dropped. Its texts are numbers in the journal.
+pub struct Request {
+    journal: u64,
+    file: u32,
+    store: u32,
+    what: u32,
+    wagon: u32,
+    outcome: Cow<'static, str>,
+    /// The first range, and the others.
+    span: Span,
+    more: Vec<Span>,
+    connection: u32,
+    attempt: u32,
+    queued: Instant,
+    sent: Instant,
+    first_byte: Option<Instant>,
+    got_bytes: u64,
+}
+
+/// A request that is sent now, for bytes of a file at a store; None where no journal is written.
+pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iterator<Item = Span>) -> Option<Request> {
+    with_log(|own| {
+        let sent = Instant::now();
+        Request {
+            journal: own.journal.number,
+            file: own.name(Kind::File, file),
+            store: own.name(Kind::Store, store),
+            what: own.name(Kind::What, what),
+            wagon: WAGON.with(|wagon| own.name(Kind::Wagon, &wagon.borrow())),
+            outcome: Cow::Borrowed(FAILED),
+            span: spans.next().unwrap_or_default(),
+            more: spans.collect(),
+            connection: 0,
+            attempt: ATTEMPT.with(Cell::get) + 1,
+            queued: decided_at().map_or(sent, |since| since.min(sent)),
+            sent,
+            first_byte: None,
+            got_bytes: 0,
+        }
+    })
+}
+
+impl Request {
+    /// Which connection carries it: a descriptor, a port of ours; 0 where that is not known.
+    pub fn over(&mut self, connection: u64) {
+        self.connection = connection as u32;
+    }
+
+    /// The first byte of the answer is there.
+    pub fn first_byte(&mut self) {
+        self.first_byte.get_or_insert_with(Instant::now);
+    }
+
+    /// Some bytes of what was asked for have come.
+    pub fn got(&mut self, bytes: u64) {
+        self.got_bytes += bytes;
+    }
+
+    /// What became of it, other than "failed".
+    pub fn ended(&mut self, outcome: impl Into<Cow<'static, str>>) {
+        self.outcome = outcome.into();
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let last = Instant::now();
+        with_log(|own| {
+            // One that was begun for another journal has its texts there.
+            if own.journal.number != self.journal {
+                return;
+            }
+            let outcome = own.name(Kind::Outcome, &self.outcome);
+            let journal = &*own.journal;
+            let asked = self.more.iter().fold(self.span.1, |sum, (_, length)| sum.saturating_add(*length));
+            let record = records::Request {
+                number: NEXT_REQUEST.fetch_add(1, Ordering::Relaxed),
+                texts: [self.file, self.store, self.what, outcome, self.wagon],
+                connection: self.connection,
+                attempt: self.attempt,
+                offset: self.span.0,
+                asked,
+                got: self.got_bytes,
+                times: [self.queued, self.sent, self.first_byte.unwrap_or(journal.start), last]
+                    .map(|at| journal.ns(at)),
+                has_first: self.first_byte.is_some(),
+            };
+            let held = Held { journal: self.journal, record, span: self.span, more: std::mem::take(&mut self.more) };
+            if let Some(held) = hold(held) {
+                own.log(|buffer| buffer.put_request(&held.record, held.span, &held.more));
+            }
+        });
+    }
+}
+
+/// Keeps a request until what slows this thread is over; gives it back where nothing does.
+fn hold(one: Held) -> Option<Held> {
+    let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
+        Some(several) => {
+            several.push(one);
+            None
+        }
+        None => Some(one),
+    });
+    kept.ok().flatten()
+}
+
+/// What makes a storage slower than it is: requests of this thread begin with it and take until it is dropped.
+pub struct Slowed {
+    since: Instant,
+}
+
+/// From now on; None where no journal is written, or where it is slowed already.
+pub fn slowed() -> Option<Slowed> {
+    let is_first = is_on() && HELD.with(|held| held.borrow().is_none());
+    is_first.then(|| {
+        HELD.with(|held| *held.borrow_mut() = Some(Vec::new()));
+        Slowed { since: Instant::now() }
+    })
+}
+
+impl Drop for Slowed {
+    fn drop(&mut self) {
+        let last = Instant::now();
+        let held = HELD.try_with(|held| held.borrow_mut().take()).ok().flatten().unwrap_or_default();
+        with_log(|own| {
+            let (since, last) = (own.journal.ns(self.since), own.journal.ns(last));
+            let journal = own.journal.number;
+            for mut one in held.into_iter().filter(|one| one.journal == journal) {
+                let [queued, sent, first, _] = one.record.times;
+                one.record.times = [queued.min(since), sent.min(since), first, last];
+                own.log(|buffer| buffer.put_request(&one.record, one.span, &one.more));
+            }
+        });
+    }
+}

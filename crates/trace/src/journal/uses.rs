@@ -1,0 +1,83 @@
+//! What became of the bytes, in the journal: baskets and pages that were used, and what threads did when.
+
+use std::time::Instant;
+
+use super::branches::Branches;
+use super::names::Kind;
+use super::records::Span;
+use super::writer::{with_log, ThreadLog};
+
+/// A basket, or a cluster of a field, that was decompressed and decoded until now.
+pub struct Used<'a> {
+    /// The file.
+    pub file: &'a str,
+    /// The tree.
+    pub tree: &'a str,
+    /// The branches of the tree, and which of them it is.
+    pub branch: (&'a Branches, usize),
+    /// The number of the basket in its branch.
+    pub basket: usize,
+    /// Its entries.
+    pub entries: std::ops::Range<u64>,
+    /// Where it lies, if that is one place.
+    pub place: Option<Span>,
+    /// Time that decompressing and decoding took.
+    pub decompress_ns: u64,
+    /// Time that decoding took.
+    pub decode_ns: u64,
+}
+
+/// Logs that a basket was used.
+pub fn used(one: &Used<'_>) {
+    with_log(|own| {
+        let end = own.journal.ns(Instant::now());
+        // No basket lies at 0, where the header is.
+        let (offset, size) = one.place.unwrap_or_default();
+        let texts = [own.name(Kind::File, one.file), own.name(Kind::Tree, one.tree), number_of(one.branch, own)];
+        let basket = one.basket as u32;
+        let numbers = [one.entries.start, one.entries.end, offset, size, end, one.decompress_ns, one.decode_ns];
+        own.log(|buffer| buffer.put_used(texts, basket, numbers));
+    });
+}
+
+/// A page of an RNTuple that was unpacked until now.
+pub struct UsedPage<'a> {
+    /// The file.
+    pub file: &'a str,
+    /// The tree.
+    pub tree: &'a str,
+    /// The fields of the tree, and which of them it is.
+    pub branch: (&'a Branches, usize),
+    /// The column that it is of.
+    pub column: usize,
+    /// The cluster.
+    pub cluster: usize,
+    /// The entries of the cluster.
+    pub entries: std::ops::Range<u64>,
+    /// Where it lies.
+    pub place: Span,
+}
+
+/// Logs that a page was used.
+pub fn used_page(one: &UsedPage<'_>) {
+    with_log(|own| {
+        let end = own.journal.ns(Instant::now());
+        let texts = [own.name(Kind::File, one.file), own.name(Kind::Tree, one.tree), number_of(one.branch, own)];
+        let numbers = [one.entries.start, one.entries.end, one.place.0, one.place.1, end];
+        own.log(|buffer| buffer.put_page(texts, one.column as u32, one.cluster as u32, numbers));
+    });
+}
+
+/// Logs what this thread did since then: waited for a chunk, ran a wagon.
+pub fn did(what: &str, wagon: &str, since: Instant) {
+    with_log(|own| {
+        let times = [own.journal.ns(since), own.journal.ns(Instant::now())];
+        let texts = [own.name(Kind::What, what), own.name(Kind::Wagon, wagon)];
+        own.log(|buffer| buffer.put_span(texts, times));
+    });
+}
+
+/// The number of the path of a branch.
+fn number_of((branches, index): (&Branches, usize), own: &ThreadLog) -> u32 {
+    branches.number(index, &own.journal)
+}

@@ -1,0 +1,219 @@
+//! The journal of a process: one file, a buffer for each thread, and a thread that writes the buffers now and then.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::forks;
+use super::lock::locked;
+use super::names::{Kind, Known, Names};
+use super::records::{self, Buffer, BUFFER_MAX};
+
+/// The environment variable with the folder of the journal.
+pub const FOLDER_VARIABLE: &str = "BRANCHLINE_TRACE";
+/// What was logged is written at the latest after this time.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The number of the journal that is written, which no other of this process has; 0 where there is none.
+static CURRENT: AtomicU64 = AtomicU64::new(0);
+static NEXT_JOURNAL: AtomicU64 = AtomicU64::new(1);
+static JOURNAL: RwLock<Option<Arc<Journal>>> = RwLock::new(None);
+static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
+
+thread_local! {
+    static THREAD: u32 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    static OWN: RefCell<Option<ThreadLog>> = const { RefCell::new(None) };
+}
+
+pub(super) struct Journal {
+    pub(super) number: u64,
+    folder: PathBuf,
+    pub(super) start: Instant,
+    start_ns: u64,
+    pub(super) names: Mutex<Names>,
+    /// Those of all threads that logged something.
+    pub(super) buffers: Mutex<Vec<Arc<Mutex<Buffer>>>>,
+    output: Mutex<Output>,
+    sleep: Mutex<()>,
+    woken: Condvar,
+    is_ended: AtomicBool,
+}
+
+/// The file, and buffers for what is on its way there, which are used again for each write.
+struct Output {
+    file: File,
+    bytes: Vec<u8>,
+    behind: Vec<u8>,
+}
+
+/// The part of the journal that belongs to one thread: its buffer, and the numbers of texts that it has logged.
+pub(super) struct ThreadLog {
+    pub(super) journal: Arc<Journal>,
+    pub(super) buffer: Arc<Mutex<Buffer>>,
+    known: Known,
+}
+
+/// Whether requests are logged.
+#[inline]
+pub fn is_on() -> bool {
+    CURRENT.load(Ordering::Relaxed) != 0
+}
+
+/// Starts a journal: a file of this process in the folder.
+pub fn begin(folder: &Path) -> io::Result<()> {
+    forks::watch();
+    let process = std::process::id();
+    let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let mut file = File::create(folder.join(format!("{process}.{start_ns}.journal")))?;
+    file.write_all(&records::head(process, start_ns))?;
+    let journal = Arc::new(Journal {
+        number: NEXT_JOURNAL.fetch_add(1, Ordering::Relaxed),
+        folder: folder.to_owned(),
+        start: Instant::now(),
+        start_ns,
+        names: Mutex::default(),
+        buffers: Mutex::default(),
+        output: Mutex::new(Output { file, bytes: Vec::new(), behind: Vec::new() }),
+        sleep: Mutex::default(),
+        woken: Condvar::new(),
+        is_ended: AtomicBool::new(false),
+    });
+    let own = Arc::clone(&journal);
+    std::thread::Builder::new().name("branchline-journal".to_owned()).spawn(move || own.write_along())?;
+    let number = journal.number;
+    *JOURNAL.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
+    forks::IS_CHILD.store(false, Ordering::Relaxed);
+    CURRENT.store(number, Ordering::Release);
+    Ok(())
+}
+
+/// Starts a journal if the environment asks for one and none is written.
+pub fn begin_as_environment_says() -> io::Result<()> {
+    match std::env::var_os(FOLDER_VARIABLE) {
+        Some(folder) if !is_on() && !folder.is_empty() => begin(Path::new(&folder)),
+        _ => Ok(()),
+    }
+}
+
+/// Ends the journal. All that was logged is in the file.
+pub fn end() -> io::Result<()> {
+    CURRENT.store(0, Ordering::Release);
+    let journal = JOURNAL.write().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(journal) = journal else { return Ok(()) };
+    journal.is_ended.store(true, Ordering::Release);
+    drop(locked(&journal.sleep));
+    journal.woken.notify_all();
+    journal.write_all()
+}
+
+/// Writes all that was logged until now, as far as that is possible.
+pub fn flush() {
+    if let Some(journal) = current() {
+        // The end of the journal reports the error.
+        let _ = journal.write_all();
+    }
+}
+
+pub(super) fn current() -> Option<Arc<Journal>> {
+    if !is_on() || forks::IS_CHILD.load(Ordering::Relaxed) {
+        return None;
+    }
+    JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Does something with the log of this thread; None where no journal is written.
+pub(super) fn with_log<T>(act: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
+    if !is_on() {
+        return None;
+    }
+    if forks::IS_CHILD.load(Ordering::Relaxed) {
+        begin_in_child();
+    }
+    let number = CURRENT.load(Ordering::Acquire);
+    // A thread that ends may have dropped its log already.
+    let done = OWN.try_with(|own| {
+        let mut own = own.try_borrow_mut().ok()?;
+        if own.as_ref().is_none_or(|own| own.journal.number != number) {
+            *own = Some(ThreadLog::of(current()?));
+        }
+        own.as_mut().map(act)
+    });
+    done.ok().flatten()
+}
+
+fn begin_in_child() {
+    let folder = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|journal| journal.folder.clone());
+    if folder.is_none_or(|folder| begin(&folder).is_err()) {
+        // The child logs nothing where that cannot be written.
+        CURRENT.store(0, Ordering::Release);
+        forks::IS_CHILD.store(false, Ordering::Relaxed);
+    }
+}
+
+impl ThreadLog {
+    fn of(journal: Arc<Journal>) -> Self {
+        let buffer = Arc::new(Mutex::new(Buffer::of(THREAD.try_with(|own| *own).unwrap_or(0))));
+        locked(&journal.buffers).push(Arc::clone(&buffer));
+        Self { journal, buffer, known: Known::default() }
+    }
+
+    /// The number of a text. Most texts are the same as the last one of their kind.
+    pub(super) fn name(&mut self, kind: Kind, text: &str) -> u32 {
+        self.known.number(kind, text, &self.journal.names)
+    }
+
+    /// Puts a record into the buffer, and writes the buffer when it is full.
+    pub(super) fn log(&mut self, put: impl FnOnce(&mut Buffer)) {
+        let mut buffer = locked(&self.buffer);
+        put(&mut buffer);
+        if buffer.bytes_count() >= BUFFER_MAX {
+            drop(buffer);
+            let _ = self.journal.write(std::slice::from_ref(&self.buffer));
+        }
+    }
+}
+
+impl Journal {
+    pub(super) fn ns(&self, at: Instant) -> u64 {
+        self.start_ns + at.saturating_duration_since(self.start).as_nanos() as u64
+    }
+
+    /// Writes what is in some buffers, behind the texts that it names: these were there before it.
+    fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
+        let mut output = locked(&self.output);
+        let Output { file, bytes, behind } = &mut *output;
+        bytes.clear();
+        buffers.iter().for_each(|buffer| locked(buffer).take(behind));
+        locked(&self.names).take(bytes);
+        bytes.append(behind);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        file.write_all(bytes)
+    }
+
+    /// Writes the buffers of all threads, and forgets those of threads that ended.
+    fn write_all(&self) -> io::Result<()> {
+        let buffers = {
+            let mut buffers = locked(&self.buffers);
+            buffers.retain(|buffer| Arc::strong_count(buffer) > 1 || !locked(buffer).is_empty());
+            buffers.clone()
+        };
+        self.write(&buffers)
+    }
+
+    fn write_along(&self) {
+        while !self.is_ended.load(Ordering::Acquire) {
+            drop(self.woken.wait_timeout(locked(&self.sleep), FLUSH_INTERVAL));
+            if self.write_all().is_err() {
+                // A full disk ends the journal, not the job.
+                let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
