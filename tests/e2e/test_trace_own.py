@@ -321,3 +321,18 @@ def test_one_trace_is_recorded_at_a_time(tmp_path: Path) -> None:
         pass
     assert read_trace(tmp_path / "a.parquet").rows_of(REQUEST).num_rows == 0
     assert "BRANCHLINE_TRACE" not in os.environ
+
+
+def test_a_trace_that_cannot_be_written_is_no_fault_of_the_files(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "wagons.py").write_text(WAGON)
+    done = subprocess.run(
+        [sys.executable, "-m", "branchline", "run", "wagons.py", *files, "-o", "out", "--skip-bad-files"],
+        cwd=tmp_path,
+        env={**os.environ, "BRANCHLINE_TRACE": str(tmp_path / "missing")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "BRANCHLINE_TRACE" in done.stderr
+    assert "the trace cannot be written there" in done.stderr
+    assert "skipped" not in done.stderr + done.stdout

@@ -36,7 +36,7 @@ pub enum StorageErrorKind {
     Refused,
     /// The file is no longer the one that was opened.
     Changed,
-    /// What was asked for how to read it means nothing.
+    /// An option for reading, or an environment variable, has a value that is not valid.
     Option,
 }
 
@@ -72,7 +72,7 @@ impl StorageError {
         self.retry_may_help
     }
 
-    /// The same with what else there is to say of it.
+    /// The same with a further sentence.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         self.message = format!("{} {note}", self.message);
         self
@@ -112,7 +112,7 @@ impl StorageError {
         Self::not_read(path, wanted, &io::ErrorKind::OutOfMemory.into())
     }
 
-    /// The file is to be read in a way that means nothing.
+    /// An option for reading is not valid.
     pub(crate) fn option(path: &str, reason: String) -> Self {
         let path = without_secrets(path);
         Self {

@@ -26,15 +26,23 @@ use crate::{
 /// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with ` | `
 /// between are replicas of one file.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
-    if let Err(error) = journal::begin_as_environment_says() {
-        let message = format!("the trace cannot be written: {error}.");
-        return Err(StorageError::unsupported_scheme(path, message));
-    }
+    begin_trace()?;
     let store = kept_near(path, access)?;
     Ok(match access.read_ahead_bytes {
         None => store,
         Some(buffer_bytes) => Arc::new(ReadAhead::new(store, buffer_bytes)),
     })
+}
+
+/// Starts the trace that the environment asks for. Where it cannot be written, the variable is wrong, and no file is.
+fn begin_trace() -> Result<()> {
+    let unwritable = |error: std::io::Error| {
+        let folder = std::env::var_os(journal::FOLDER_VARIABLE).unwrap_or_default();
+        let folder = folder.to_string_lossy();
+        let reason = format!("{}={folder}: the trace cannot be written there: {error}", journal::FOLDER_VARIABLE);
+        StorageError::option(&folder, reason)
+    };
+    journal::begin_as_environment_says().map_err(unwritable)
 }
 
 /// The size of a file at a server, tried once and not waited for long: where it would only be good to know.
