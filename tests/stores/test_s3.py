@@ -240,7 +240,7 @@ def test_keys_are_lent_for_a_token_of_another_place(
     assert Store("s3://lent@data/closed.bin").size_bytes == 14
     token.unlink()
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/other")
-    with pytest.raises(StorageError, match=r"no keys for S3 were lent: the token in .* cannot be read"):
+    with pytest.raises(StorageError, match=r"there are no temporary keys for S3: the token in .* cannot be read"):
         Store("s3://data/closed.bin")
 
 
