@@ -10,7 +10,7 @@ use super::axis::{Axis, Labels};
 use super::buffered_fills::Fills;
 use super::family::OwnerKind;
 use super::numbers::Numbers;
-use super::record::Recording;
+use super::recording::Recording;
 use super::sparse::Sparse;
 
 /// Numbers that there are for each cell.
@@ -50,7 +50,7 @@ impl Addend {
                 // Behind version and unique id.
                 "TObject" => drop(bits.insert(kept.owner, Cursor::at(recording.stored(kept), 6).u32()?)),
                 name => {
-                    if let Some(found) = Numbers::of(&recording, kept)? {
+                    if let Some(found) = Numbers::of(recording.stored(kept), &kept.kind)? {
                         numbers.insert((kept.owner, name), found);
                     }
                 }

@@ -8,7 +8,7 @@ use crate::tree::meta::fill;
 use crate::tree::{Basic, Basket, Place, TBranch, TTree};
 
 use super::pieces::{Found, Pieces};
-use super::record::Recording;
+use super::recording::Recording;
 
 /// A tree as its record says it, and where in the record it stands what was filled into it.
 #[derive(Debug)]

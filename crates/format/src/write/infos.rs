@@ -7,8 +7,8 @@ use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
-use super::emit::Emitter;
-use super::record::Recorder;
+use super::emitter::Emitter;
+use super::recorder::Recorder;
 
 /// The plain bytes of a file's list of streamer infos, and the size of the key in front of it.
 pub type InfoList<'a> = (&'a [u8], u64);
@@ -89,9 +89,4 @@ impl Recorder<'_, '_> {
         self.pointer()?;
         self.end(header, false)
     }
-}
-
-/// Whether tokens say that something is an element of a streamer info, which has no pointers.
-pub(super) fn is_element(class_name: &str) -> bool {
-    class_name.starts_with("TStreamer") && class_name != "TStreamerInfo"
 }

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::objects::special::tarray;
+use crate::scalar::Scalar;
 use crate::tree::Basic;
 
-use super::emit::BYTE_COUNT_MASK;
-use super::record::{Kept, KeptKind, Recording};
+use super::emitter::BYTE_COUNT_MASK;
+use super::token::KeptKind;
 
 /// The version of a container of the standard library, that of TStreamerInfo.
 const VECTOR_VERSION: u16 = 9;
@@ -25,9 +27,9 @@ pub(super) enum Numbers {
 
 impl Numbers {
     /// Those of a member; none of one that has others.
-    pub(super) fn of(recording: &Recording<'_>, kept: &Kept) -> Result<Option<Self>> {
-        let mut cursor = Cursor::new(recording.stored(kept));
-        let basic = match kept.kind {
+    pub(super) fn of(stored: &[u8], kind: &KeptKind) -> Result<Option<Self>> {
+        let mut cursor = Cursor::new(stored);
+        let basic = match *kind {
             KeptKind::Number(basic) => basic,
             KeptKind::Array(basic) => {
                 if cursor.remaining() > 0 {
@@ -254,4 +256,17 @@ fn largest(basic: Basic) -> i64 {
         Basic::U32 => i64::from(u32::MAX),
         Basic::I64 | Basic::F32 | Basic::F64 => i64::MAX,
     }
+}
+
+/// What a TArray holds.
+pub(super) fn array_of(class_name: &str) -> Option<Basic> {
+    Some(match tarray(class_name)? {
+        Scalar::I8 => Basic::I8,
+        Scalar::I16 => Basic::I16,
+        Scalar::I32 => Basic::I32,
+        Scalar::I64 => Basic::I64,
+        Scalar::F32 => Basic::F32,
+        Scalar::F64 => Basic::F64,
+        _ => return None,
+    })
 }

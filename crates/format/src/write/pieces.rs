@@ -7,8 +7,9 @@ use crate::cursor::Cursor;
 use crate::streamer::ClassInfos;
 use crate::tree::Basic;
 
-use super::emit::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
-use super::record::{Kept, KeptKind, Recording, Token};
+use super::emitter::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
+use super::recording::Recording;
+use super::token::{Kept, KeptKind, Token};
 
 /// Numbers that may differ; nothing in a record is counted by them,
 const FREE: [&str; 12] = [

@@ -4,12 +4,13 @@ use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::objects::special::tarray;
 use crate::range::FloatRange;
-use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
 use crate::tree::{builtin, Basic};
 
 use super::family::OwnerKind;
-use super::record::{KeptKind, Recorder, Token};
+use super::numbers::array_of;
+use super::recorder::Recorder;
+use super::token::{KeptKind, Token};
 
 /// Type codes of TVirtualStreamerInfo::EReadWrite.
 mod code {
@@ -349,19 +350,6 @@ fn kept_kind(element: &Element) -> Option<KeptKind> {
         code::STL | 500 if element.type_name.starts_with("vector<") => {
             KeptKind::Vector(Basic::of_type_code(element.content_type)?)
         }
-        _ => return None,
-    })
-}
-
-/// What a TArray holds.
-pub(super) fn array_of(class_name: &str) -> Option<Basic> {
-    Some(match tarray(class_name)? {
-        Scalar::I8 => Basic::I8,
-        Scalar::I16 => Basic::I16,
-        Scalar::I32 => Basic::I32,
-        Scalar::I64 => Basic::I64,
-        Scalar::F32 => Basic::F32,
-        Scalar::F64 => Basic::F64,
         _ => return None,
     })
 }

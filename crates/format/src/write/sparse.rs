@@ -8,8 +8,8 @@ use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::tree::Basic;
 
-use super::numbers::Numbers;
-use super::record::KeptKind;
+use super::numbers::{array_of, Numbers};
+use super::token::KeptKind;
 
 /// The version of THnSparseArrayChunk that is known.
 const CHUNK_VERSION: i16 = 1;
@@ -215,7 +215,7 @@ fn array(buffer: &mut ObjectBuffer<'_>) -> Result<Option<(String, Numbers)>> {
     else {
         return Ok(None);
     };
-    let basic = super::record_class::array_of(&class_name).ok_or_else(unknown)?;
+    let basic = array_of(&class_name).ok_or_else(unknown)?;
     let cursor: &mut Cursor<'_> = &mut buffer.cursor;
     let count = i64::from(cursor.i32()?);
     let count = cursor.checked_count(count, basic.size())?;

@@ -9,11 +9,11 @@ use crate::streamer::ClassInfos;
 
 use super::addend::Addend;
 use super::axis::{Axis, Labels};
-use super::emit::Changes;
+use super::changes::Changes;
 use super::family::OwnerKind;
 use super::histogram::SumPlan;
 use super::numbers::Numbers;
-use super::record::Recording;
+use super::recording::Recording;
 use super::sparse::Sparse;
 
 /// Bits of TParameter that say how values become one (TParameter<T>::EStatusBits).

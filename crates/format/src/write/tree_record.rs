@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::error::Result;
 
-use super::emit::Emitter;
+use super::emitter::Emitter;
 use super::key::push_string;
 
 /// Entries of the tables of baskets that a branch has at least (TBranch's constructor).

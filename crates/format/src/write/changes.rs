@@ -1,0 +1,152 @@
+//! What members of an object that was taken apart are replaced with.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::error::{FormatError, Result};
+use crate::tree::Basic;
+
+use super::axis::Label;
+use super::emitter::BYTE_COUNT_MASK;
+use super::recording::Recording;
+use super::sparse::Sparse;
+use super::token::KeptKind;
+
+/// What members are replaced with.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    pub(super) bytes: HashMap<usize, Vec<u8>>,
+    pub(super) labels: HashMap<usize, Vec<Label>>,
+    pub(super) chunks: HashMap<usize, Sparse>,
+    pub(super) dropped: HashSet<u64>,
+}
+
+impl Changes {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces a number. A member that a class of this version does not have is left out.
+    pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, value: i64) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        let KeptKind::Number(basic) = kept.kind else { return Err(mismatch(name)) };
+        let mut bytes = Vec::new();
+        push_number(&mut bytes, basic, value).ok_or_else(|| too_large(name, value))?;
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
+    /// Replaces a variable array; its counter is another member.
+    pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, values: &[i64]) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        let (basic, flag) = match kept.kind {
+            KeptKind::Array(basic) => (basic, u8::from(!values.is_empty())),
+            KeptKind::Seeks(Basic::I32) if values.iter().all(|value| i32::try_from(*value).is_ok()) => (Basic::I32, 1),
+            KeptKind::Seeks(_) => (Basic::I64, 2),
+            _ => return Err(mismatch(name)),
+        };
+        let mut bytes = vec![flag];
+        for value in values {
+            push_number(&mut bytes, basic, *value).ok_or_else(|| too_large(name, *value))?;
+        }
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
+    /// Leaves out objects that arrays point to, and what nobody else points to with them.
+    pub fn without(&mut self, ids: &HashSet<u64>) {
+        self.dropped.extend(ids);
+    }
+
+    /// Replaces the bytes of a member.
+    pub(super) fn stored(&mut self, index: usize, bytes: Vec<u8>) {
+        self.bytes.insert(index, bytes);
+    }
+
+    /// Replaces the names of an axis' bins.
+    pub(super) fn labels(&mut self, index: usize, labels: Vec<Label>) {
+        self.labels.insert(index, labels);
+    }
+
+    /// Replaces the bins of a THnSparse.
+    pub(super) fn chunks(&mut self, index: usize, bins: Sparse) {
+        self.chunks.insert(index, bins);
+    }
+
+    /// Takes back that baskets may leave something out (TBranch::fIOFeatures), which ROOT else believes of all of them.
+    pub fn no_features(&mut self, recording: &Recording<'_>, owner: usize) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, "fIOFeatures") else { return Ok(()) };
+        let mut bytes = recording.alone(kept)?;
+        if let Some(features) = bytes.last_mut() {
+            *features = 0;
+        }
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
+    /// Takes from a branch the baskets that it had in memory (TBranch::fBaskets). Up to version 9 ROOT counts on room for
+    /// all baskets there.
+    pub fn no_baskets(&mut self, recording: &Recording<'_>, owner: usize, room: usize) -> Result<()> {
+        const NAME: &str = "fBaskets";
+        /// Version 3, a TObject on the heap, an empty name.
+        const HEAD: [u8; 13] = [0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0];
+        let Some((index, kept)) = recording.find(owner, NAME) else { return Ok(()) };
+        if kept.kind != KeptKind::Pointers {
+            return Err(mismatch(NAME));
+        }
+        let seeks = recording.find(owner, "fBasketSeek").map(|(_, kept)| &kept.kind);
+        let count = if matches!(seeks, Some(KeptKind::Seeks(_))) { room } else { 0 };
+        let too_many = || too_large(NAME, count as i64);
+        let size = u32::try_from(HEAD.len() + 4 + 4 + 4 * count).ok().filter(|size| *size < BYTE_COUNT_MASK);
+        let mut bytes = (size.ok_or_else(too_many)? | BYTE_COUNT_MASK).to_be_bytes().to_vec();
+        bytes.extend(HEAD);
+        bytes.extend((count as u32).to_be_bytes());
+        bytes.resize(bytes.len() + 4 + 4 * count, 0); // the lower bound, and pointers to nothing
+        self.bytes.insert(index, bytes);
+        Ok(())
+    }
+
+    /// Makes a pointer null.
+    pub fn no_link(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
+        self.link(recording, owner, name, vec![0; 4])
+    }
+
+    /// Replaces a pointer and the object behind it, which refers to nothing.
+    pub fn link(
+        &mut self,
+        recording: &Recording<'_>,
+        owner: usize,
+        name: &'static str,
+        pointed: Vec<u8>,
+    ) -> Result<()> {
+        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
+        if kept.kind != KeptKind::Link {
+            return Err(mismatch(name));
+        }
+        self.bytes.insert(index, pointed);
+        Ok(())
+    }
+}
+
+fn mismatch(name: &str) -> FormatError {
+    FormatError::unsupported(format!("member {name} is stored in another way than expected"))
+}
+
+fn too_large(name: &str, value: i64) -> FormatError {
+    FormatError::unsupported(format!("member {name} has no room for {value}"))
+}
+
+fn push_number(bytes: &mut Vec<u8>, basic: Basic, value: i64) -> Option<()> {
+    match basic {
+        Basic::I8 => bytes.extend(i8::try_from(value).ok()?.to_be_bytes()),
+        Basic::U8 => bytes.extend(u8::try_from(value).ok()?.to_be_bytes()),
+        Basic::I16 => bytes.extend(i16::try_from(value).ok()?.to_be_bytes()),
+        Basic::U16 => bytes.extend(u16::try_from(value).ok()?.to_be_bytes()),
+        Basic::I32 => bytes.extend(i32::try_from(value).ok()?.to_be_bytes()),
+        Basic::U32 => bytes.extend(u32::try_from(value).ok()?.to_be_bytes()),
+        Basic::I64 => bytes.extend(value.to_be_bytes()),
+        Basic::F32 => bytes.extend((value as f32).to_be_bytes()),
+        Basic::F64 => bytes.extend((value as f64).to_be_bytes()),
+    }
+    Some(())
+}

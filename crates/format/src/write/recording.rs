@@ -1,0 +1,115 @@
+//! An object that was taken apart: its members that may be replaced, and what its other bytes hold.
+
+use std::ops::Range;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+
+use super::emitter::Emitter;
+use super::index::TreeIndex;
+use super::token::{Kept, KeptKind, Owner, Token, BYTE_COUNT_BYTES};
+
+/// An object taken apart.
+#[derive(Debug, Clone)]
+pub struct Recording<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) key_size: u64,
+    pub(super) tokens: Vec<Token>,
+    /// Trees, branches and leaves in the order of the bytes.
+    pub owners: Vec<Owner>,
+    /// Members of these that may be replaced, in the order of the bytes.
+    pub kept: Vec<Kept>,
+    /// Members by the object that they are of.
+    pub(super) by_owner: Vec<usize>,
+    /// Objects in lists that do not add up.
+    pub(super) others: Vec<Range<usize>>,
+}
+
+impl<'a> Recording<'a> {
+    /// Whether something in it can only be written to the same place behind a key of the same size.
+    pub fn is_fixed(&self) -> bool {
+        self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
+    }
+
+    /// A member of an object: its number among those that may be replaced.
+    pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &Kept)> {
+        let first = self.by_owner.partition_point(|index| self.kept[*index].owner < owner);
+        let of_owner = self.by_owner[first..].iter().take_while(|index| self.kept[**index].owner == owner);
+        // The last one, as a class may have a member of the same name as its base.
+        let index = *of_owner.filter(|index| self.kept[**index].name == name).last()?;
+        Some((index, &self.kept[index]))
+    }
+
+    /// The value of a number, or what a pointer refers to; 0 where there is no such member.
+    pub fn value(&self, owner: usize, name: &'static str) -> i64 {
+        self.find(owner, name).map_or(0, |(_, kept)| kept.value)
+    }
+
+    /// The numbers of a variable array.
+    pub fn values(&self, owner: usize, name: &'static str) -> Result<Vec<i64>> {
+        let Some((_, kept @ Kept { kind: KeptKind::Array(basic), .. })) = self.find(owner, name) else {
+            return Ok(Vec::new());
+        };
+        let mut cursor = Cursor::new(self.stored(kept));
+        if cursor.remaining() == 0 || cursor.u8()? == 0 {
+            return Ok(Vec::new());
+        }
+        let count = cursor.remaining() / basic.size();
+        (0..count).map(|_| basic.read(&mut cursor)).collect()
+    }
+
+    /// The bytes of a member that has no references in it.
+    pub(super) fn stored(&self, kept: &Kept) -> &'a [u8] {
+        self.place(kept).map_or(&[], |range| &self.bytes[range])
+    }
+
+    /// Where the bytes of a member stand that has no references in it.
+    pub(super) fn place(&self, kept: &Kept) -> Option<Range<usize>> {
+        if let (KeptKind::Vector(_), Some([Token::Kept(_), Token::Begin, Token::Bytes(range), Token::End])) =
+            (&kept.kind, self.tokens.get(kept.tokens.clone()))
+        {
+            return Some(range.clone());
+        }
+        match self.tokens.get(kept.tokens.end.wrapping_sub(1)) {
+            Some(Token::Bytes(range)) if kept.tokens.len() == 2 => Some(range.clone()),
+            _ => None,
+        }
+    }
+
+    /// The index of a tree, if it has one of the usual kind.
+    pub fn tree_index(&self) -> Result<Option<TreeIndex>> {
+        let Some((_, kept)) = self.find(0, "fTreeIndex") else { return Ok(None) };
+        match &self.tokens[kept.tokens.clone()] {
+            [_, Token::Object { class_name, .. }, Token::Bytes(range), Token::End] if &**class_name == "TTreeIndex" => {
+                // Behind its byte count.
+                let bytes = self.bytes.get(range.start + BYTE_COUNT_BYTES..range.end).unwrap_or_default();
+                TreeIndex::read(bytes).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What tells the objects in lists that do not add up from others.
+    pub(super) fn digest_of_others(&self) -> u64 {
+        let mut digest = Xxh3::new();
+        for token in self.others.iter().flat_map(|range| &self.tokens[range.clone()]) {
+            match token {
+                Token::Bytes(range) | Token::Fixed(range) | Token::Array { head: range, .. } => {
+                    digest.update(&self.bytes[range.clone()]);
+                }
+                Token::Object { class_name, .. } => digest.update(class_name.as_bytes()),
+                Token::Begin | Token::End | Token::Seen { .. } | Token::Kept(_) => digest.update(b"."),
+            }
+        }
+        digest.digest()
+    }
+
+    /// The bytes of a member with all objects in it, as if they stood alone.
+    pub(super) fn alone(&self, kept: &Kept) -> Result<Vec<u8>> {
+        let mut emitter = Emitter::new(0);
+        emitter.tokens(&self.tokens[kept.tokens.clone()], self.bytes)?;
+        Ok(emitter.out)
+    }
+}

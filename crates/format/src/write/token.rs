@@ -1,0 +1,85 @@
+//! What the plain bytes of an object consist of: pieces that are copied, what depends on where it lies - byte counts,
+//! class tags, references between objects - and members that may be replaced.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::tree::Basic;
+
+use super::family::OwnerKind;
+
+/// Bytes of a byte count, and of a reference.
+pub(super) const BYTE_COUNT_BYTES: usize = 4;
+
+/// A piece of an object's plain bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    /// Copied as they are.
+    Bytes(Range<usize>),
+    /// Copied as they are, and only to the same place: they may hold references.
+    Fixed(Range<usize>),
+    /// The byte count of a version header; what it counts ends at [`Token::End`].
+    Begin,
+    /// The byte count, if there is one, and the class tag of an object behind a pointer, up to [`Token::End`].
+    Object {
+        /// By what it is referred to in the bytes that were taken apart.
+        id: u64,
+        class_name: Rc<str>,
+        is_counted: bool,
+    },
+    /// The end of the innermost object or version header.
+    End,
+    /// A pointer to an object that came before, which some writers count the bytes of.
+    Seen { id: u64, is_counted: bool },
+    /// The number of pointers and the lower bound of a TObjArray, whose pointers follow: of each the token behind it.
+    Array { head: Range<usize>, ends: Vec<usize> },
+    /// What may be replaced begins here: its number among [`super::Recording::kept`].
+    Kept(usize),
+}
+
+/// An object whose members may be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// What it is.
+    pub kind: OwnerKind,
+    /// Its class.
+    pub class_name: Rc<str>,
+    /// By what it is referred to in the bytes that were taken apart; 0 for the outermost object.
+    pub id: u64,
+}
+
+/// How a member is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeptKind {
+    /// A number.
+    Number(Basic),
+    /// A byte that says whether there are any, and so many numbers.
+    Array(Basic),
+    /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
+    Seeks(Basic),
+    /// A TArray: a count and so many numbers.
+    Counted(Basic),
+    /// A std::vector: a header, a count and so many numbers.
+    Vector(Basic),
+    /// Something else, which is not replaced.
+    Other,
+    /// A TObjArray.
+    Pointers,
+    /// A pointer.
+    Link,
+}
+
+/// A member that may be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Whose it is: a number among [`super::Recording::owners`].
+    pub owner: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// How it is stored.
+    pub kind: KeptKind,
+    /// Its value, if it is a number (what is in front of a fraction); of a pointer what it refers to.
+    pub value: i64,
+    /// Which of the tokens are its.
+    pub(super) tokens: Range<usize>,
+}
