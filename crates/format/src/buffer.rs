@@ -5,19 +5,7 @@ use std::rc::Rc;
 
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
-
-/// Bit of a byte count (TBufferFile's kByteCountMask).
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
-/// A class name follows (kNewClassTag).
-const NEW_CLASS_TAG: u32 = 0xffff_ffff;
-/// The tag refers to a class that was named before (kClassMask).
-const CLASS_MASK: u32 = 0x8000_0000;
-/// Added to offsets that are used as references (kMapOffset).
-const MAP_OFFSET: u64 = 2;
-/// TObject::kIsReferenced: a process id follows the bits.
-const IS_REFERENCED: u32 = 1 << 4;
-/// A TObject's version may carry the byte count's mark here (kByteCountVMask).
-const VERSION_COUNT_MASK: i16 = 0x4000;
+use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, IS_REFERENCED, MAP_OFFSET, NEW_CLASS_TAG, VERSION_COUNT_MASK};
 
 /// A pointer in a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]

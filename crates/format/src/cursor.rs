@@ -1,9 +1,7 @@
 //! A reading position in bytes: big-endian numbers, ROOT's strings and version headers, always within bounds.
 
 use crate::error::{ErrorKind, FormatError, Result};
-
-/// Set in the byte count that precedes a streamed object (TBufferFile's kByteCountMask).
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
+use crate::marks::BYTE_COUNT_MASK;
 
 /// A position in a slice of big-endian bytes.
 #[derive(Debug, Clone)]

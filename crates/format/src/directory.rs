@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey, BIG_VERSION};
+use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey};
 use crate::held::{Held, Need};
+use crate::marks::BIG_VERSION;
 
 /// Bytes that hold any directory's record behind its key.
 const DIRECTORY_SIZE_MAX: u64 = 60;

@@ -4,15 +4,12 @@ use crate::compress::{check_promise, CompressError, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
 use crate::held::{Held, Need};
+use crate::marks::{BIG_FILE_VERSION, BIG_VERSION};
 
 /// Bytes that hold any file header: the 64-bit form ends at 63.
 const HEADER_SIZE_MAX: u64 = 100;
 /// Bytes asked for when a key is looked at whose length is not known: fixed fields and three names.
 const KEY_GUESS_SIZE: u64 = 512;
-/// Keys and directories with a version above this have 64-bit seeks.
-pub(crate) const BIG_VERSION: i16 = 1000;
-/// Files with a version from here on have a header with 64-bit seeks.
-const BIG_FILE_VERSION: i32 = 1_000_000;
 /// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
 const OBJECT_SIZE_MAX: u64 = 1 << 30;
 /// No codec of ROOT's shrinks data by more than this (LZMA and zstd on constant bytes come near).

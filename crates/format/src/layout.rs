@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::basket::Plain;
 use crate::error::{FormatError, Result};
+use crate::marks::ENTRY_BYTES_MAX;
 use crate::objects::compile::{Compiler, Piece};
 use crate::objects::cpp_type::CppType;
 use crate::objects::members::{code, container_type, dimensions, with_numbers, Members};
@@ -144,7 +145,7 @@ fn unsupported(class_name: &str, reason: &str) -> Kind {
 pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = kind_said(branch, classes);
     match kind.layout() {
-        Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_SIZE_MAX) => {
+        Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_BYTES_MAX) => {
             unsupported(&declared_class(branch), "it declares arrays that are longer than any entry can be")
         }
         _ => kind,
@@ -211,7 +212,7 @@ fn leaf_piece(leaf: &TLeaf, before: &[(&str, Piece)], compiler: &mut Compiler<'_
     let unknown = || FormatError::unsupported(format!("leaves of class {} are not read", leaf.class_name));
     let scalar = scalar_of_leaf(leaf).ok_or_else(unknown)?;
     let extents = dimensions_of_leaf(leaf);
-    if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_SIZE_MAX) {
+    if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_BYTES_MAX) {
         return Err(FormatError::unsupported("it declares arrays that are longer than any entry can be"));
     }
     let Some(count_name) = &leaf.count_name else { return Ok(compiler.array_of_numbers(scalar, &extents)) };
@@ -438,9 +439,6 @@ fn member_objects(
     };
     Ok(Kind::Data(Layout::Objects(program)))
 }
-
-/// TBuffer's limit: no entry is longer.
-pub(crate) const ENTRY_SIZE_MAX: usize = 1 << 30;
 
 #[cfg(test)]
 mod tests {

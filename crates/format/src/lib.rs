@@ -13,6 +13,7 @@ pub mod error;
 pub mod file;
 pub mod held;
 pub mod layout;
+pub mod marks;
 pub mod ntuple;
 pub mod objects;
 pub mod range;

@@ -3,8 +3,9 @@
 
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::file::{parse_key, seek, FileHeader, TKey, BIG_VERSION};
+use crate::file::{parse_key, seek, FileHeader, TKey};
 use crate::held::{Held, Need};
+use crate::marks::BIG_VERSION;
 
 /// Bytes that hold nearly every key.
 const KEY_GUESS_SIZE: u64 = 1 << 10;

@@ -73,7 +73,7 @@ mod tests {
             fields.extend(number.to_be_bytes());
         }
         fields.extend(extra);
-        let mut bytes = (0x4000_0000u32 + 2 + fields.len() as u32).to_be_bytes().to_vec();
+        let mut bytes = (crate::marks::BYTE_COUNT_MASK + 2 + fields.len() as u32).to_be_bytes().to_vec();
         bytes.extend(2u16.to_be_bytes());
         bytes.extend(&fields);
         bytes.extend(xxh3_64(&fields).to_be_bytes());

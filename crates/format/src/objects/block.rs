@@ -1,5 +1,6 @@
 //! Runs of fixed size: numbers, and headers that are always the same, fused to one step that copies column by column.
 
+use crate::marks::{byte_count, BYTE_COUNT_MARK, IS_REFERENCED, TOBJECT_BYTES};
 use crate::scalar::Scalar;
 
 use super::form::Slot;
@@ -33,13 +34,6 @@ pub(crate) struct Guard {
 
 /// Most bytes of a version header: byte count, version, checksum.
 const HEADER_SIZE_MAX: usize = 10;
-/// Bytes of a TObject: version, unique id, bits.
-pub(crate) const TOBJECT_SIZE: usize = 10;
-/// In the first byte of a version: it is a byte count.
-const COUNT_MARK: u8 = 0x40;
-/// In the last byte of TObject::fBits: kIsReferenced.
-const REFERENCED_MARK: u8 = 0x10;
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
 
 /// The check of a guard.
 #[derive(Debug, Clone)]
@@ -82,10 +76,10 @@ impl Block {
 
     fn tobject() -> Self {
         let guards = vec![
-            Guard { offset: 0, check: Check::Clear(COUNT_MARK) },
-            Guard { offset: TOBJECT_SIZE - 1, check: Check::Clear(REFERENCED_MARK) },
+            Guard { offset: 0, check: Check::Clear(BYTE_COUNT_MARK) },
+            Guard { offset: TOBJECT_BYTES - 1, check: Check::Clear(IS_REFERENCED as u8) },
         ];
-        Self { size: TOBJECT_SIZE, guards, ..Self::default() }
+        Self { size: TOBJECT_BYTES, guards, ..Self::default() }
     }
 
     /// A TObject with its members.
@@ -322,12 +316,10 @@ fn object_block(object: &Object) -> Option<Block> {
         Header::Short => 2,
         Header::None => return Some(inner),
     };
-    let count = (inner.size + header_size).checked_sub(4).and_then(|count| u32::try_from(count).ok());
     match object.header.now() {
         Header::Short => header[..2].copy_from_slice(&version),
         kind => {
-            let count = count.filter(|count| *count < BYTE_COUNT_MASK)?;
-            header[..4].copy_from_slice(&(count | BYTE_COUNT_MASK).to_be_bytes());
+            header[..4].copy_from_slice(&byte_count((inner.size + header_size).checked_sub(4)?)?.to_be_bytes());
             if kind == Header::Foreign {
                 header[6..].copy_from_slice(&usual.checksum.to_be_bytes());
             } else {

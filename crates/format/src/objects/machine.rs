@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
+use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
 use crate::scalar::Scalar;
 
 use super::block::{append, Block};
@@ -18,16 +19,10 @@ use super::unstored::{add_defaults, default_bytes, Unstored, ROUND_BYTES};
 pub(crate) const REST: usize = usize::MAX;
 /// Steps within steps, objects that pointers lead to among them, deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
-/// TBufferFile::kStreamedMemberWise, in the version of a collection.
-const MEMBERWISE: i16 = 0x4000;
 /// Collections of this version and later say which version of their elements' class is streamed memberwise.
 pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
 /// From this version on nothing is streamed of the members of empty collections.
 const EMPTY_LEFT_OUT_VERSION: i16 = 7;
-/// TObject::kIsReferenced: two bytes of a process id follow the bits.
-const IS_REFERENCED: u32 = 1 << 4;
-/// A TObject's version may carry the byte count's mark here (kByteCountVMask).
-const VERSION_COUNT_MASK: i16 = 0x4000;
 
 /// The walk over the entries of a basket.
 pub(crate) struct Machine<'a> {
@@ -377,10 +372,10 @@ impl<'a> Machine<'a> {
     fn headed(&mut self, steps: &[Step], base: usize, count: usize, each: usize) -> Result<usize> {
         let header = self.cursor.version_header()?;
         let done = match steps {
-            [Step::Collection(collection)] if header.version & MEMBERWISE != 0 => {
-                self.memberwise(collection, header.version & !MEMBERWISE, base, count, each)?
+            [Step::Collection(collection)] if header.version & MEMBERWISE_MASK != 0 => {
+                self.memberwise(collection, header.version & !MEMBERWISE_MASK, base, count, each)?
             }
-            _ if header.version & MEMBERWISE != 0 => {
+            _ if header.version & MEMBERWISE_MASK != 0 => {
                 return Err(self.damaged("something that is no collection is streamed memberwise"));
             }
             steps => self.repeat(steps, base, count, each)?,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::layout::ENTRY_SIZE_MAX;
+use crate::marks::ENTRY_BYTES_MAX;
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
 
@@ -132,7 +132,7 @@ impl Compiler<'_> {
             return self.base(element);
         }
         let length = element.array_length.max(1);
-        if length > ENTRY_SIZE_MAX {
+        if length > ENTRY_BYTES_MAX {
             return Err(unsupported("it is longer than any entry can be"));
         }
         let steps_and_form = self.piece(element, length, before)?;
@@ -212,7 +212,7 @@ impl Compiler<'_> {
 
     fn number(&mut self, element: &Element, type_code: i32, length: usize) -> Result<Piece> {
         let scalar = scalar_of(element, type_code)?;
-        if scalar.stored_size().max(scalar.size()).saturating_mul(length) > ENTRY_SIZE_MAX {
+        if scalar.stored_size().max(scalar.size()).saturating_mul(length) > ENTRY_BYTES_MAX {
             return Err(unsupported("it is longer than any entry can be"));
         }
         let (slot, form) = self.flat(scalar);

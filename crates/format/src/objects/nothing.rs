@@ -1,15 +1,13 @@
 //! The bytes of an entry that holds nothing: numbers that are 0, texts and containers that are empty.
 
 use crate::layout::{Layout, RunHeader};
+use crate::marks::{byte_count, CONTAINER_VERSION};
 use crate::scalar::Scalar;
 
 use super::program::{Step, TextLength};
 
 /// An entry of nothing larger than this is not made.
 const SIZE_MAX: usize = 1 << 20;
-/// What TBufferFile writes in front of a container: its size, and the version of TStreamerInfo.
-const BYTE_COUNT_MARK: u32 = 0x4000_0000;
-const CONTAINER_VERSION: u16 = 9;
 
 /// The bytes of an entry of this layout that holds nothing, with 0 elements where other branches count them; none if
 /// it is of a class of which nobody knows what nothing is.
@@ -45,8 +43,8 @@ fn push_headed(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> Option<()>)
     out.extend([0; 4]);
     out.extend(CONTAINER_VERSION.to_be_bytes());
     push(out)?;
-    let size = u32::try_from(out.len() - start - 4).ok()?;
-    out[start..start + 4].copy_from_slice(&(BYTE_COUNT_MARK | size).to_be_bytes());
+    let count = byte_count(out.len() - start - 4)?;
+    out[start..start + 4].copy_from_slice(&count.to_be_bytes());
     Some(())
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
+use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 
 use super::classes::ClassProgram;
 use super::form::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
@@ -10,14 +11,6 @@ use super::machine::{KnownClass, Machine, MEMBERWISE_VERSION_MIN};
 use super::program::Step;
 use super::unstored::{ROUND_BYTES, SLOT_BYTES};
 
-/// Bit of a byte count (TBufferFile's kByteCountMask).
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
-/// A class name follows (kNewClassTag).
-const NEW_CLASS_TAG: u32 = 0xffff_ffff;
-/// The tag refers to a class that was named before (kClassMask).
-const CLASS_MASK: u32 = 0x8000_0000;
-/// Added to offsets that are used as references (kMapOffset).
-const MAP_OFFSET: u64 = 2;
 /// The number of the object that the whole entry is.
 const WHOLE_OBJECT: u32 = 1;
 /// An object that is pointed to several times is read as often, up to so many times the bytes of the entry.

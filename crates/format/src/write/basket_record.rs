@@ -2,16 +2,13 @@
 
 use crate::compress::Setting;
 use crate::error::{FormatError, Result};
+use crate::marks::{BASKET_VERSION, BIG_VERSION, ENTRY_BYTES_MAX, KEY_VERSION};
 
 use super::basket::BasketTools;
 use super::key::{push_seek, push_string, string_size};
 
-/// TKey's class version, with places of 64 bits, as the keys of baskets always have them.
-const KEY_VERSION: i16 = 1004;
 /// Bytes of such a key without its texts.
 const KEY_BYTES: u64 = 34;
-/// TBasket's class version.
-const BASKET_VERSION: i16 = 3;
 /// Bytes behind the key: version, four numbers and a flag.
 const HEAD_BYTES: u64 = 19;
 const CLASS_NAME: &[u8] = b"TBasket";
@@ -19,8 +16,6 @@ const CLASS_NAME: &[u8] = b"TBasket";
 const CYCLE_AT: usize = 16;
 /// The highest bits of the directory's place say how many process ids are in front of those of the entries.
 const PROCESS_BITS: u32 = 48;
-/// No basket is longer (TBuffer's limit).
-pub(super) const BYTES_MAX: usize = 1 << 30;
 
 /// What the key of a basket says.
 #[derive(Debug, Clone)]
@@ -79,7 +74,7 @@ impl BasketFrame {
     /// The key, without its size and place.
     fn push_key(&self, plain_bytes: u64, key_size: u16, process_ids_before: u16, out: &mut Vec<u8>) -> Result<()> {
         out.extend([0; 4]);
-        out.extend(KEY_VERSION.to_be_bytes());
+        out.extend((KEY_VERSION + BIG_VERSION).to_be_bytes());
         out.extend(number(plain_bytes)?.to_be_bytes());
         out.extend(self.date.to_be_bytes());
         out.extend(key_size.to_be_bytes());
@@ -148,7 +143,7 @@ fn push_array(out: &mut Vec<u8>, numbers: &[u32]) {
 fn number(size: u64) -> Result<i32> {
     i32::try_from(size)
         .ok()
-        .filter(|size| *size <= BYTES_MAX as i32)
+        .filter(|size| *size <= ENTRY_BYTES_MAX as i32)
         .ok_or_else(|| FormatError::unsupported(format!("a basket of {size} bytes is larger than ROOT has room for")))
 }
 

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{FormatError, Result};
+use crate::marks::byte_count;
 use crate::tree::Basic;
 
 use super::axis::Label;
-use super::emitter::BYTE_COUNT_MASK;
 use super::recording::Recording;
 use super::sparse::Sparse;
 use super::token::KeptKind;
@@ -97,8 +97,8 @@ impl Changes {
         let seeks = recording.find(owner, "fBasketSeek").map(|(_, kept)| &kept.kind);
         let count = if matches!(seeks, Some(KeptKind::Seeks(_))) { room } else { 0 };
         let too_many = || too_large(NAME, count as i64);
-        let size = u32::try_from(HEAD.len() + 4 + 4 + 4 * count).ok().filter(|size| *size < BYTE_COUNT_MASK);
-        let mut bytes = (size.ok_or_else(too_many)? | BYTE_COUNT_MASK).to_be_bytes().to_vec();
+        let size = byte_count(HEAD.len() + 4 + 4 + 4 * count);
+        let mut bytes = size.ok_or_else(too_many)?.to_be_bytes().to_vec();
         bytes.extend(HEAD);
         bytes.extend((count as u32).to_be_bytes());
         bytes.resize(bytes.len() + 4 + 4 * count, 0); // the lower bound, and pointers to nothing

@@ -1,16 +1,13 @@
 //! A basket that came with its tree becomes a record of its own (TBasket::WriteBuffer), not compressed.
 
 use crate::error::{FormatError, Result};
-use crate::file::BIG_VERSION;
+use crate::marks::{BASKET_VERSION, BIG_VERSION, KEY_VERSION};
 use crate::tree::embedded::EmbeddedBasket;
 
 use super::key::{push_i32, push_string, string_size};
 
 /// Bytes of a large key's numbers.
 const KEY_NUMBERS_SIZE: u64 = 34;
-/// TKey's and TBasket's class versions.
-const KEY_VERSION: i16 = 4;
-const BASKET_VERSION: i16 = 3;
 
 /// The record of a basket of this branch, whose place is told by `move_record` when it is known. Objects of classes in
 /// it may refer to each other, which counts the bytes of the key.

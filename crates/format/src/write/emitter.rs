@@ -4,20 +4,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::error::{FormatError, Result};
+use crate::marks::{byte_count, BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 
 use super::axis::Label;
 use super::key::push_string;
 use super::sparse::Sparse;
 use super::token::Token;
 
-/// Set in a byte count (TBufferFile's kByteCountMask); a count must be smaller.
-pub(super) const BYTE_COUNT_MASK: u32 = 0x4000_0000;
-/// A class name follows (kNewClassTag).
-pub(super) const NEW_CLASS_TAG: u32 = 0xffff_ffff;
-/// The tag refers to a class that was named before (kClassMask).
-pub(super) const CLASS_MASK: u32 = 0x8000_0000;
-/// Added to offsets that are used as references (kMapOffset).
-pub(super) const MAP_OFFSET: u64 = 2;
 /// An object that nothing refers to.
 const UNNAMED: u64 = u64::MAX;
 /// By which an object refers to the outermost one, whatever the size of its key.
@@ -114,9 +107,8 @@ impl Emitter {
 
     pub(super) fn end(&mut self) -> Result<()> {
         let Some(Some(start)) = self.open.pop() else { return Ok(()) };
-        let counted = self.out.len() - start - 4;
-        let count = u32::try_from(counted).ok().filter(|count| *count < BYTE_COUNT_MASK).ok_or_else(too_long)?;
-        self.out[start..start + 4].copy_from_slice(&(BYTE_COUNT_MASK | count).to_be_bytes());
+        let count = byte_count(self.out.len() - start - 4).ok_or_else(too_long)?;
+        self.out[start..start + 4].copy_from_slice(&count.to_be_bytes());
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! What stands around the records of a file: its header, the top directory, the list of keys and the free space.
 
 use crate::error::Result;
+use crate::marks::BIG_FILE_VERSION;
 
 use super::key::{push_i32, push_seek, push_string, string_size, NewKey, BIG_FILE_BYTES};
 
@@ -10,8 +11,6 @@ pub const BEGIN: u64 = 100;
 const DIRECTORY_SIZE: u64 = 60;
 /// TDirectoryFile's class version; the large form has 1000 added.
 const DIRECTORY_VERSION: i16 = 5;
-/// Added to the version of ROOT in the header of a large file.
-const BIG_FILE_VERSION: i32 = 1_000_000;
 /// Free space behind the end is said to reach up to a multiple of this.
 const FREE_STEP: u64 = 1_000_000_000;
 

@@ -2,11 +2,8 @@
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
+use crate::marks::{byte_count, NEW_CLASS_TAG};
 
-/// Set in a byte count (TBufferFile's kByteCountMask).
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
-/// A class name follows (kNewClassTag).
-const NEW_CLASS_TAG: u32 = 0xffff_ffff;
 /// The version that has minor numbers of their own.
 const VERSION: i16 = 2;
 
@@ -79,7 +76,6 @@ impl TreeIndex {
 
 fn push_count(out: &mut Vec<u8>, size: usize) -> Result<()> {
     let too_long = || FormatError::unsupported("an index of a tree of more than 1 GiB");
-    let count = u32::try_from(size).ok().filter(|count| *count < BYTE_COUNT_MASK).ok_or_else(too_long)?;
-    out.extend((BYTE_COUNT_MASK | count).to_be_bytes());
+    out.extend(byte_count(size).ok_or_else(too_long)?.to_be_bytes());
     Ok(())
 }

@@ -1,12 +1,10 @@
 //! TKey: the head of a record, and what is changed in it when a record is copied to another file.
 
 use crate::error::{FormatError, Result};
-use crate::file::BIG_VERSION;
+use crate::marks::{BIG_VERSION, KEY_VERSION};
 
 /// Places above this need the large form of keys and headers (TFile::kStartBigFile).
 pub const BIG_FILE_BYTES: u64 = 2_000_000_000;
-/// TKey's class version.
-const VERSION: i16 = 4;
 /// The 16 highest bits of a large key's fSeekPdir hold the offset of its process ids.
 const PROCESS_BITS: u32 = 48;
 
@@ -49,7 +47,7 @@ impl NewKey<'_> {
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let (key_size, mut out) = (self.size(), Vec::new());
         push_i32(&mut out, key_size + self.stored_size)?;
-        out.extend((VERSION + if self.is_big() { BIG_VERSION } else { 0 }).to_be_bytes());
+        out.extend((KEY_VERSION + if self.is_big() { BIG_VERSION } else { 0 }).to_be_bytes());
         push_i32(&mut out, self.object_size)?;
         out.extend(self.date.to_be_bytes());
         out.extend(u16::try_from(key_size).map_err(|_| too_large("a key", key_size))?.to_be_bytes());

@@ -10,13 +10,12 @@ use crate::basket::Plain;
 use crate::decode::Counts;
 use crate::error::{FormatError, Result};
 use crate::layout::Kind;
+use crate::marks::{CLASS_MASK, ENTRY_BYTES_MAX};
 
 use super::basket::BasketTools;
-use super::basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket, BYTES_MAX};
+use super::basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
 use super::bounds::{bounds_of, Bounds};
 
-/// The tag of a reference refers to a class (kClassMask).
-const CLASS_MASK: u32 = 0x8000_0000;
 /// Where the references in a basket's entries are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum References {
@@ -159,7 +158,7 @@ impl<'t> BasketMaker<'t> {
         let (start, end) = (source.bounds.start(entries.start), source.bounds.start(entries.end));
         let before = self.data.len();
         let bytes = source.data.get(start..end).ok_or_else(|| FormatError::damaged(start as u64, "a short basket"))?;
-        if before + bytes.len() > BYTES_MAX {
+        if before + bytes.len() > ENTRY_BYTES_MAX {
             return Err(FormatError::unsupported("an entry is longer than ROOT's buffers can be"));
         }
         self.check_size(source, &entries, bytes.len())?;

@@ -4,15 +4,12 @@ use std::ops::Range;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::marks::{BYTE_COUNT_MASK, CONTAINER_VERSION};
 use crate::objects::special::tarray;
 use crate::scalar::Scalar;
 use crate::tree::Basic;
 
-use super::emitter::BYTE_COUNT_MASK;
 use super::token::KeptKind;
-
-/// The version of a container of the standard library, that of TStreamerInfo.
-const VECTOR_VERSION: u16 = 9;
 
 /// Numbers of one member.
 #[derive(Debug, Clone, PartialEq)]
@@ -228,7 +225,8 @@ impl Numbers {
             KeptKind::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
             KeptKind::Vector(basic) => {
                 let size = (2 + 4 + self.len() * basic.size()) as u32 | BYTE_COUNT_MASK;
-                let head = [&size.to_be_bytes()[..], &VECTOR_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];
+                let head =
+                    [&size.to_be_bytes()[..], &CONTAINER_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];
                 head.concat()
             }
             _ => Vec::new(),

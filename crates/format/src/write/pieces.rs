@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use crate::cursor::Cursor;
+use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 use crate::streamer::ClassInfos;
 use crate::tree::Basic;
 
-use super::emitter::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 use super::recording::Recording;
 use super::token::{Kept, KeptKind, Token};
 

@@ -3,14 +3,13 @@
 use std::ops::Range;
 
 use branchline_format::column::Column as Values;
+use branchline_format::marks::byte_count;
 use branchline_format::ntuple::number::real16;
 use branchline_format::write::key::push_string;
 use branchline_format::write::tree_record::BranchKind;
 
 use crate::write::columns::branches::Source;
 
-/// Set in a byte count (TBufferFile's kByteCountMask); a count must be smaller.
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
 /// The version in front of a collection, which is that of TStreamerInfo.
 const COLLECTION_VERSION: u16 = 10;
 
@@ -116,8 +115,7 @@ fn add_entry(
             let elements = span(offsets, entry)?;
             add_count(elements.len(), out)?;
             add_elements(content, elements, kind, source, out)?;
-            let count = u32::try_from(out.len() - start - 4).ok().filter(|count| *count < BYTE_COUNT_MASK);
-            let count = BYTE_COUNT_MASK | count.ok_or("an entry has more than 1 GiB")?;
+            let count = byte_count(out.len() - start - 4).ok_or("an entry has more than 1 GiB")?;
             out[start..start + 4].copy_from_slice(&count.to_be_bytes());
             Ok(())
         }

@@ -3,11 +3,10 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::anchor::Anchor;
+use crate::marks::BYTE_COUNT_MASK;
 
 /// Version of ROOT's class.
 const CLASS_VERSION: u16 = 2;
-/// Set in a byte count (TBufferFile's kByteCountMask).
-const BYTE_COUNT_MASK: u32 = 0x4000_0000;
 
 /// The plain bytes of an anchor.
 pub fn write_anchor(anchor: &Anchor) -> Vec<u8> {
