@@ -1,8 +1,5 @@
 //! Decoded values of a branch: native numbers, offsets, and trees of them.
 
-use crate::layout::Layout;
-use crate::scalar::Scalar;
-
 /// Values of a branch over a range of entries. `B` holds native bytes of numbers, `O` offsets as 64-bit numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column<B = Vec<u8>, O = Vec<i64>> {
@@ -67,25 +64,6 @@ pub enum Column<B = Vec<u8>, O = Vec<i64>> {
 }
 
 impl Column {
-    /// An empty column of the form that this layout gives.
-    pub fn empty(layout: &Layout) -> Self {
-        match layout {
-            Layout::Fixed { scalar, dimensions } => Self::fixed(*scalar, dimensions),
-            Layout::Run { scalar, dimensions, .. } => Self::list(Self::fixed(*scalar, dimensions)),
-            Layout::Arrays { scalar, .. } => Self::list(Self::list(Self::fixed(*scalar, &[]))),
-            Layout::Objects(program) => program.empty(),
-        }
-    }
-
-    fn fixed(scalar: Scalar, dimensions: &[usize]) -> Self {
-        let flat = Self::Flat { dtype: scalar.dtype(), values: Vec::new() };
-        dimensions.iter().rev().fold(flat, |content, size| Self::Regular { size: *size, content: Box::new(content) })
-    }
-
-    fn list(content: Self) -> Self {
-        Self::List { offsets: vec![0], content: Box::new(content) }
-    }
-
     /// Native bytes of the numbers at the bottom of fixed arrays.
     pub fn values_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self {

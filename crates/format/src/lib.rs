@@ -21,5 +21,6 @@ pub mod recover;
 pub mod scalar;
 pub mod streamer;
 pub mod tree;
+mod type_code;
 pub mod type_name;
 pub mod write;

@@ -1,20 +1,9 @@
-//! Objects: what their streamer infos say, compiled to steps that fill columns.
+//! Objects: what their streamer infos say, compiled to steps that fill columns. `compile` makes what `model` describes,
+//! `run` takes it through the bytes of entries.
 
-mod block;
-mod classes;
 pub(crate) mod compile;
-mod convert;
-pub(crate) mod cpp_type;
-mod entries;
-pub(crate) mod form;
-mod machine;
-pub(crate) mod members;
-mod nothing;
-mod pointers;
-pub(crate) mod program;
-pub(crate) mod special;
-mod unstored;
+pub(crate) mod model;
+mod run;
 
-pub use classes::Classes;
-pub use entries::Program;
-pub use nothing::nothing;
+pub use model::program::{Classes, Program};
+pub use run::nothing::nothing;

@@ -1,13 +1,16 @@
 //! TTree and its branches, leaves and baskets (ROOT's "TTree" format description).
 
+mod basic;
 pub(crate) mod builtin;
 pub mod embedded;
 mod late;
 mod legacy;
 pub(crate) mod members;
-pub mod meta;
+mod model;
 mod program;
+pub(crate) mod read;
 mod walk;
 
-pub use meta::{read_tree, Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
-pub use program::Basic;
+pub use basic::Basic;
+pub use model::{Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
+pub use read::read_tree;

@@ -1,24 +1,12 @@
 //! Classes that old files do not describe, in the versions that those files have.
 
 use crate::streamer::{ClassInfo, Element};
-
-/// Type codes of TVirtualStreamerInfo::EReadWrite.
-mod code {
-    pub const BASE: i32 = 0;
-    pub const INT: i32 = 3;
-    pub const DOUBLE: i32 = 8;
-    pub const BOOL: i32 = 18;
-    pub const INTS: i32 = 43;
-    pub const OBJECT: i32 = 61;
-    pub const OBJECT_POINTER: i32 = 64;
-    pub const STRING: i32 = 65;
-    pub const TOBJECT: i32 = 66;
-}
+use crate::type_code as code;
 
 /// The description of a class that ROOT itself always knew.
 pub fn class_info(name: &str) -> Option<ClassInfo> {
     let members: &[(&str, i32)] = match name {
-        "TNamed" => &[("TObject", code::TOBJECT), ("fName", code::STRING), ("fTitle", code::STRING)],
+        "TNamed" => &[("TObject", code::TOBJECT), ("fName", code::TSTRING), ("fTitle", code::TSTRING)],
         // TLeaf::Streamer reads its first version and later ones in the same order.
         "TLeaf" => &[
             ("TNamed", code::BASE),
@@ -41,14 +29,16 @@ pub fn class_info(name: &str) -> Option<ClassInfo> {
     Some(ClassInfo { name: name.to_string(), version: 0, checksum: 0, elements })
 }
 
+/// An array of ints.
+const INTS: i32 = code::INT + 2 * code::ARRAY_STEP;
+
 /// Stands for a type code: offsets of baskets in TBranch up to version 9, of 32 bits behind a 1 and of 64 bits behind a 2.
 pub const LEGACY_SEEKS: i32 = -16;
 
 /// TBranch from version 6 to 9, as its own streamer wrote it before there were streamer infos, and as Geant4 writes it.
 /// Where a file describes these versions, their arrays say less than the streamer does.
 pub fn legacy_branch(version: i32) -> ClassInfo {
-    const COUNTED: [(&str, i32); 3] =
-        [("fBasketBytes", code::INTS), ("fBasketEntry", code::INTS), ("fBasketSeek", LEGACY_SEEKS)];
+    const COUNTED: [(&str, i32); 3] = [("fBasketBytes", INTS), ("fBasketEntry", INTS), ("fBasketSeek", LEGACY_SEEKS)];
     let mut elements = vec![element("TNamed", code::BASE)];
     elements.extend((version > 7).then(|| element("TAttFill", code::BASE)));
     let numbers =
@@ -60,7 +50,7 @@ pub fn legacy_branch(version: i32) -> ClassInfo {
     elements.extend(["fBranches", "fLeaves", "fBaskets"].map(pointers));
     let counted = |(name, code)| Element { count_name: "fMaxBaskets".to_string(), ..element(name, code) };
     elements.extend(COUNTED.map(counted));
-    elements.push(element("fFileName", code::STRING));
+    elements.push(element("fFileName", code::TSTRING));
     ClassInfo { name: "TBranch".to_string(), version, checksum: 0, elements }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{FormatError, Result};
 
 use super::embedded::EmbeddedBasket;
-use super::meta::{Basket, Place, TBranch};
+use super::model::{Basket, Place, TBranch};
 
 /// Entries in the largest of the baskets that stand for the entries before.
 const BASKET_ENTRIES_MAX: u64 = 1 << 16;

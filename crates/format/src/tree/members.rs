@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::cursor::{text_of, Cursor};
 
-use super::program::Basic;
+use super::basic::Basic;
 
 /// Whole numbers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

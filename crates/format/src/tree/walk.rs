@@ -8,10 +8,10 @@ use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
+use super::basic::Basic;
 use super::embedded::{read_embedded, EmbeddedBasket};
-use super::legacy;
 use super::members::{Link, Members, Numbers, Pointers, Text, Wanted};
-use super::program::{Basic, ClassId, Programs, Step};
+use super::program::{ClassId, Programs, Step};
 
 /// Branches within branches, and classes within classes, deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
@@ -113,10 +113,8 @@ impl<'b> Walker<'b, '_> {
     fn read_body(&mut self, class: ClassId, header: VersionHeader, into: &mut Members<'b>) -> Result<()> {
         if header.version <= BY_HAND_MAX {
             match &**self.programs.name(class) {
-                "TBranch" if header.version <= BRANCH_BY_HAND => {
-                    return legacy::read_branch(self, header.version, into)
-                }
-                "TTree" if header.version <= TREE_BY_HAND => return legacy::read_tree(self, into),
+                "TBranch" if header.version <= BRANCH_BY_HAND => return self.read_old_branch(header.version, into),
+                "TTree" if header.version <= TREE_BY_HAND => return self.read_old_tree(into),
                 _ => {}
             }
         }

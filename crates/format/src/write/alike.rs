@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::streamer::ClassInfos;
 use crate::tree::members::{Members, Number, NumberArray, Numbers};
-use crate::tree::meta::fill;
+use crate::tree::read::fill;
 use crate::tree::{Basic, Basket, Place, TBranch, TTree};
 
 use super::pieces::{Found, Pieces};

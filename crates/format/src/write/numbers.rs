@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::marks::{BYTE_COUNT_MASK, CONTAINER_VERSION};
-use crate::objects::special::tarray;
 use crate::scalar::Scalar;
 use crate::tree::Basic;
+use crate::type_code::tarray;
 
 use super::token::KeptKind;
 

@@ -2,24 +2,15 @@
 
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
-use crate::objects::special::tarray;
 use crate::range::FloatRange;
 use crate::streamer::{ClassInfo, Element};
 use crate::tree::{builtin, Basic};
+use crate::type_code::{self, tarray};
 
 use super::family::OwnerKind;
 use super::numbers::array_of;
 use super::recorder::Recorder;
 use super::token::{KeptKind, Token};
-
-/// Type codes of TVirtualStreamerInfo::EReadWrite.
-mod code {
-    pub const BASE: i32 = 0;
-    pub const CHAR_STAR: i32 = 7;
-    /// Fixed arrays have this added, variable ones twice this.
-    pub const ARRAY_STEP: i32 = 20;
-    pub const STL: i32 = 300;
-}
 
 /// Numbers that were read of an object and its base classes, which may count arrays.
 type Counters = Vec<(String, i64)>;
@@ -202,14 +193,14 @@ impl Recorder<'_, '_> {
         let type_name = element.type_name.trim_end_matches('*');
         match element.type_code {
             // Bases share the counters, and may be those of a branch.
-            code::BASE if element.name == "TObject" => self.buffer.skip_tobject()?,
-            code::BASE => self.class(&element.name, counters)?,
-            code::CHAR_STAR => {
+            type_code::BASE if element.name == "TObject" => self.buffer.skip_tobject()?,
+            type_code::BASE => self.class(&element.name, counters)?,
+            type_code::CHAR_STAR => {
                 let size = i64::from(self.buffer.cursor.i32()?);
                 let size = self.buffer.cursor.checked_count(size, 1)?;
                 self.buffer.cursor.skip(size)?;
             }
-            9 | 19 => {
+            type_code::DOUBLE32 | type_code::FLOAT16 => {
                 let size = number_size(element, element.type_code).ok_or_else(unknown)?;
                 self.buffer.cursor.skip(size)?;
             }
@@ -220,11 +211,11 @@ impl Recorder<'_, '_> {
                 return Ok(value);
             }
             21..=39 => {
-                let size = number_size(element, element.type_code - code::ARRAY_STEP).ok_or_else(unknown)?;
+                let size = number_size(element, element.type_code - type_code::ARRAY_STEP).ok_or_else(unknown)?;
                 self.buffer.cursor.skip(size.saturating_mul(element.array_length))?;
             }
             41..=59 => {
-                let size = number_size(element, element.type_code - 2 * code::ARRAY_STEP).ok_or_else(unknown)?;
+                let size = number_size(element, element.type_code - 2 * type_code::ARRAY_STEP).ok_or_else(unknown)?;
                 let counter = counters.iter().rev().find(|(name, _)| *name == element.count_name);
                 let (_, count) = counter.ok_or_else(unknown)?;
                 if self.buffer.cursor.u8()? != 0 {
@@ -239,7 +230,7 @@ impl Recorder<'_, '_> {
             65 => self.buffer.cursor.string_bytes().map(|_| ())?,
             66 => self.buffer.skip_tobject()?,
             67 => self.class("TNamed", counters)?,
-            code::STL | 365 | 71 | 500 => self.container(element)?,
+            type_code::STL | 365 | 71 | 500 => self.container(element)?,
             builtin::LEGACY_SEEKS => {
                 let size = self.seek_type()?.size();
                 let counter = counters.iter().rev().find(|(name, _)| *name == element.count_name);
@@ -325,9 +316,9 @@ fn has_only_numbers(type_name: &str) -> bool {
 /// Bytes of a number of this type code.
 fn number_size(element: &Element, type_code: i32) -> Option<usize> {
     Some(match type_code {
-        9 => element.float_range().map_or(4, FloatRange::stored_size),
+        type_code::DOUBLE32 => element.float_range().map_or(4, FloatRange::stored_size),
         // Without a range a Float16_t has an exponent and a mantissa of 12 bits.
-        19 => element.float_range().map_or(3, FloatRange::stored_size),
+        type_code::FLOAT16 => element.float_range().map_or(3, FloatRange::stored_size),
         _ => Basic::of_type_code(type_code)?.size(),
     })
 }
@@ -337,17 +328,17 @@ fn kept_kind(element: &Element) -> Option<KeptKind> {
     let counted = |class_name: &str| array_of(class_name).map(KeptKind::Counted);
     Some(match element.type_code {
         9 | 19 | 49 | 59 => return None,
-        code::BASE if element.name == "TObject" => KeptKind::Other,
+        type_code::BASE if element.name == "TObject" => KeptKind::Other,
         66 => KeptKind::Other,
-        code::BASE => return counted(&element.name),
+        type_code::BASE => return counted(&element.name),
         code @ 1..=19 => KeptKind::Number(Basic::of_type_code(code)?),
-        code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * code::ARRAY_STEP)?),
+        code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * type_code::ARRAY_STEP)?),
         61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
         61 | 62 if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
         61 | 62 => return counted(&element.type_name),
         64 if element.type_name == "THashList*" => KeptKind::Other,
         64 => KeptKind::Link,
-        code::STL | 500 if element.type_name.starts_with("vector<") => {
+        type_code::STL | 500 if element.type_name.starts_with("vector<") => {
             KeptKind::Vector(Basic::of_type_code(element.content_type)?)
         }
         _ => return None,

@@ -4,42 +4,15 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::marks::ENTRY_BYTES_MAX;
+use crate::objects::model::form::Form;
+use crate::objects::model::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
+use crate::type_code;
 
-use super::block::Block;
-use super::compile::{unsupported, version_of, Compiler, Piece};
-use super::convert::Convert;
+use super::compiler::{unsupported, Compiler};
 use super::cpp_type::CppType;
-use super::form::Form;
-use super::program::{Counted, Counter, Loop, Step, TextLength, Version};
-
-/// Type codes of TVirtualStreamerInfo::EReadWrite.
-pub(crate) mod code {
-    pub(crate) const BASE: i32 = 0;
-    pub(crate) const CHAR_STAR: i32 = 7;
-    pub(crate) const BITS: i32 = 15;
-    pub(crate) const OBJECT: i32 = 61;
-    pub(crate) const ANY: i32 = 62;
-    /// A pointer that is never null: the object itself is streamed (`//->`).
-    pub(crate) const OBJECT_INLINE: i32 = 63;
-    pub(crate) const OBJECT_POINTER: i32 = 64;
-    pub(crate) const TSTRING: i32 = 65;
-    pub(crate) const TOBJECT: i32 = 66;
-    pub(crate) const TNAMED: i32 = 67;
-    pub(crate) const ANY_INLINE: i32 = 68;
-    pub(crate) const ANY_POINTER: i32 = 69;
-    pub(crate) const ANY_POINTER_PLAIN: i32 = 70;
-    pub(crate) const STL_POINTER: i32 = 71;
-    pub(crate) const STL: i32 = 300;
-    pub(crate) const STL_STRING: i32 = 365;
-    pub(crate) const STREAMER: i32 = 500;
-    pub(crate) const STREAM_LOOP: i32 = 501;
-    /// Basic types are below this; the same plus it are fixed arrays, plus twice it variable ones.
-    pub(crate) const ARRAY_STEP: i32 = 20;
-    /// Members from here on are made in memory and not stored.
-    pub(crate) const ARTIFICIAL: i32 = 600;
-}
+use super::piece::Piece;
 
 /// One element of a streamer info.
 #[derive(Debug, Clone)]
@@ -101,18 +74,9 @@ impl Members<'_> {
     }
 }
 
-/// The steps of members that are streamed one by one: those of base classes take part.
-pub(crate) fn flattened(steps: &[Step]) -> Vec<Step> {
-    let mut all = Vec::with_capacity(steps.len());
-    for step in steps {
-        match step {
-            Step::Object(object) if object.is_base => {
-                all.extend(object.versions.first().into_iter().flat_map(|version| version.members.iter().cloned()));
-            }
-            other => all.push(other.clone()),
-        }
-    }
-    all
+pub(super) fn version_of(info: &ClassInfo, members: &Members<'_>) -> Version {
+    let steps = members.steps();
+    Version { version: info.version, checksum: info.checksum, members: flattened(&steps), steps }
 }
 
 impl Compiler<'_> {
@@ -128,7 +92,7 @@ impl Compiler<'_> {
 
     pub(crate) fn member<'i>(&mut self, element: &'i Element, before: &Members<'_>) -> Result<Member<'i>> {
         self.count_member()?;
-        if element.type_code == code::BASE || element.type_name == "BASE" {
+        if element.type_code == type_code::BASE || element.type_name == "BASE" {
             return self.base(element);
         }
         let length = element.array_length.max(1);
@@ -166,45 +130,52 @@ impl Compiler<'_> {
         let extents = dimensions(length, &element.dimensions);
         let type_code = element.type_code;
         let is_array = !extents.is_empty();
-        let plain = if is_array && (60..=99).contains(&type_code) { type_code - code::ARRAY_STEP } else { type_code };
+        let plain =
+            if is_array && (60..=99).contains(&type_code) { type_code - type_code::ARRAY_STEP } else { type_code };
         Ok(Some(match (type_code, plain) {
-            (code::CHAR_STAR, _) => {
+            (type_code::CHAR_STAR, _) => {
                 let slot = self.slot(true);
                 Piece { steps: vec![Step::Text { slot, length: TextLength::Long }], form: Form::Text { slot } }
             }
-            (code::BITS, _) => {
+            (type_code::BITS, _) => {
                 let (slot, form) = self.flat(Scalar::U32);
                 Piece { steps: vec![Step::Bits { slot }], form }
             }
             (1..=19, _) => self.number(element, type_code, 1)?,
-            (21..=39, _) => repeated_form(self.number(element, type_code - code::ARRAY_STEP, length)?, &extents),
+            (21..=39, _) => repeated_form(self.number(element, type_code - type_code::ARRAY_STEP, length)?, &extents),
             (41..=59, _) => repeated_form(self.counted(element, length, before)?, &extents),
-            (_, code::TSTRING) => {
+            (_, type_code::TSTRING) => {
                 let piece = self.text();
                 // Only arrays of them have a header.
                 let steps =
                     if is_array { vec![Step::Headed { count: length, steps: piece.steps }] } else { piece.steps };
                 repeated_form(Piece { steps, form: piece.form }, &extents)
             }
-            (_, code::TOBJECT | code::TNAMED) => {
-                let name = if plain == code::TOBJECT { "TObject" } else { "TNamed" };
+            (_, type_code::TOBJECT | type_code::TNAMED) => {
+                let name = if plain == type_code::TOBJECT { "TObject" } else { "TNamed" };
                 let piece = self.streamed(name)?;
                 let steps =
                     if is_array { vec![Step::Headed { count: length, steps: piece.steps }] } else { piece.steps };
                 repeated_form(Piece { steps, form: piece.form }, &extents)
             }
-            (_, code::OBJECT | code::ANY | code::OBJECT_INLINE | code::ANY_INLINE) => {
+            (_, type_code::OBJECT | type_code::ANY | type_code::OBJECT_INLINE | type_code::ANY_INLINE) => {
                 repeated(self.streamed(class_of(element))?, length, &extents)
             }
-            (_, code::OBJECT_POINTER | code::ANY_POINTER | code::ANY_POINTER_PLAIN) => {
+            (_, type_code::OBJECT_POINTER | type_code::ANY_POINTER | type_code::ANY_POINTER_PLAIN) => {
                 repeated(self.of_type(&CppType::Pointer(class_of(element).to_string()))?, length, &extents)
             }
             _ => match type_code {
-                code::STL | code::STL_STRING | code::STL_POINTER | code::STREAMER | 320 | 385 | 91 => {
-                    repeated_form(self.headed(&container_type(element)?, length)?, &extents)
+                type_code::STL
+                | type_code::STL_STRING
+                | type_code::STL_POINTER
+                | type_code::STREAMER
+                | 320
+                | 385
+                | 91 => repeated_form(self.headed(&container_type(element)?, length)?, &extents),
+                type_code::STREAM_LOOP | 521 => {
+                    repeated_form(self.array_of_objects(element, length, before)?, &extents)
                 }
-                code::STREAM_LOOP | 521 => repeated_form(self.array_of_objects(element, length, before)?, &extents),
-                -1 | code::ARTIFICIAL.. => return Ok(None),
+                -1 | type_code::ARTIFICIAL.. => return Ok(None),
                 other => return Err(unsupported(format!("members of type code {other} are not read"))),
             },
         }))
@@ -225,7 +196,7 @@ impl Compiler<'_> {
     }
 
     fn counted(&mut self, element: &Element, arrays: usize, before: &Members<'_>) -> Result<Piece> {
-        let scalar = scalar_of(element, element.type_code - 2 * code::ARRAY_STEP)?;
+        let scalar = scalar_of(element, element.type_code - 2 * type_code::ARRAY_STEP)?;
         let counter = self.counter(element, before)?;
         let (slot, content) = self.flat(scalar);
         let list = self.slot(true);
@@ -317,9 +288,9 @@ fn is_number_pair(known: &Member<'_>, element: &Element) -> bool {
 /// A number that another version of the class has in another type.
 fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>> {
     let plain = |element: &Element| match element.type_code {
-        code::CHAR_STAR => None,
+        type_code::CHAR_STAR => None,
         1..=19 => Some(element.type_code),
-        21..=39 => Some(element.type_code - code::ARRAY_STEP),
+        21..=39 => Some(element.type_code - type_code::ARRAY_STEP),
         _ => None,
     };
     plain(known.element)?;

@@ -1,71 +1,11 @@
-//! The columns that a program fills: growing buffers by number, and the tree that they make.
-
-use std::sync::Arc;
+//! Turns filled buffers into columns.
 
 use crate::column::Column;
 use crate::error::Result;
-use crate::scalar::Scalar;
+use crate::objects::model::form::Form;
+use crate::objects::model::program::Classes;
 
-use super::classes::{ClassProgram, Classes};
-
-/// What a program gives: a tree of columns over its slots, whose numbers count from where the program's slots begin.
-#[derive(Debug, Clone)]
-pub(crate) enum Form {
-    /// Numbers.
-    Flat { scalar: Scalar, slot: usize },
-    /// Fixed arrays.
-    Regular { size: usize, content: Box<Form> },
-    /// Variable arrays.
-    List { slot: usize, content: Box<Form> },
-    /// Strings.
-    Text { slot: usize },
-    /// Members side by side.
-    Record { class_name: Option<String>, members: Vec<(String, Form)> },
-    /// Nameless members side by side.
-    Tuple(Vec<Form>),
-    /// What pointers point to; the objects say of which class they are.
-    Pointer { slot: usize, declared: String },
-}
-
-impl Form {
-    /// Fixed arrays of these extents, outermost first, of something.
-    pub(crate) fn arrays(self, extents: &[usize]) -> Self {
-        extents.iter().rev().fold(self, |content, size| Self::Regular { size: *size, content: Box::new(content) })
-    }
-}
-
-/// A growing buffer: of numbers or letters, of offsets, or of both for strings. A slot of pointers has a tag for each,
-/// which says which of the instances it belongs to.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) offsets: Vec<i64>,
-    pub(crate) instances: Vec<Instance>,
-}
-
-/// The objects of one class that pointers of one slot point to.
-#[derive(Debug)]
-pub(crate) struct Instance {
-    pub(crate) class: Arc<ClassProgram>,
-    /// Number of the first of its slots.
-    pub(crate) base: usize,
-    /// Objects so far.
-    pub(crate) count: usize,
-}
-
-/// The tag of a null pointer.
-pub(crate) const NULL_TAG: u8 = u8::MAX;
-/// Objects of more classes than this are not put into one column.
-pub(crate) const INSTANCES_MAX: usize = 100;
-
-/// Adds empty slots; those with offsets begin at 0.
-pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
-    slots.extend(
-        has_offsets
-            .iter()
-            .map(|has_offsets| Slot { offsets: if *has_offsets { vec![0] } else { Vec::new() }, ..Slot::default() }),
-    );
-}
+use super::slot::{add_slots, Slot, NULL_TAG};
 
 /// Declared classes that hold pointers to others are followed so far where no object was met.
 const DECLARED_DEPTH_MAX: usize = 6;

@@ -1,18 +1,22 @@
 //! Takes the steps of a program through the bytes of entries.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
 use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
+use crate::objects::model::form::Form;
+use crate::objects::model::program::Classes;
+use crate::objects::model::steps::{
+    Block, Collection, Convert, Counted, Counter, Header, Loop, Object, Pointers, PointersKind, Step, TextLength,
+    Version,
+};
 use crate::scalar::Scalar;
 
-use super::block::{append, Block};
-use super::classes::{ClassProgram, Classes};
-use super::convert::{whole_number, Convert};
-use super::form::{Form, Slot};
-use super::program::{Collection, Counted, Header, Loop, Object, Pointers, PointersKind, Step, TextLength, Version};
+use super::block::append;
+use super::convert::whole_number;
+use super::entry_pointers::{EntryPointers, KnownClass};
+use super::slot::Slot;
 use super::unstored::{add_defaults, default_bytes, Unstored, ROUND_BYTES};
 
 /// As many objects as there are up to the end of the entry.
@@ -40,19 +44,12 @@ pub(crate) struct Machine<'a> {
     /// Whether the walk ends where objects turn out to have no headers, and whether it has ended so.
     pub(crate) may_start_over: bool,
     pub(crate) starts_over: bool,
-    pub(super) entry: super::pointers::EntryPointers,
+    pub(super) entry: EntryPointers,
     pub(super) known: HashMap<Vec<u8>, KnownClass>,
     /// The class of the innermost object behind a pointer whose reading went wrong.
     pub(super) failed: Option<String>,
     /// Why the first object that was stepped over is not read.
     pub(super) stepped_over: Option<String>,
-}
-
-/// A class that objects behind pointers had.
-#[derive(Debug, Clone)]
-pub(super) struct KnownClass {
-    pub(super) class: Arc<ClassProgram>,
-    pub(super) steps: Arc<Vec<Step>>,
 }
 
 impl<'a> Machine<'a> {
@@ -68,7 +65,7 @@ impl<'a> Machine<'a> {
             has_learned: false,
             may_start_over: true,
             starts_over: false,
-            entry: super::pointers::EntryPointers::default(),
+            entry: EntryPointers::default(),
             known: HashMap::new(),
             failed: None,
             stepped_over: None,
@@ -470,7 +467,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The value of the counter of the object `index` of `count` that were read last.
-    fn counter(&self, counter: &super::program::Counter, base: usize, index: usize, count: usize) -> Result<i64> {
+    fn counter(&self, counter: &Counter, base: usize, index: usize, count: usize) -> Result<i64> {
         let bytes = &self.slots[base + counter.slot].bytes;
         let size = counter.scalar.size();
         let start = bytes.len().checked_sub(size * (count - index));

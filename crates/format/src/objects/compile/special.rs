@@ -1,20 +1,15 @@
 //! Classes of ROOT that are not streamed as their streamer infos say, or of which files carry none.
 
 use crate::error::Result;
+use crate::objects::model::form::Form;
+use crate::objects::model::steps::{Block, Counted, Counter, Pointers, PointersKind, Step};
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
+use crate::type_code::{self, tarray};
 
-use super::block::Block;
-use super::compile::{unsupported, Compiler, Piece};
-use super::form::Form;
-use super::program::{Counted, Counter, Pointers, PointersKind, Step};
+use super::compiler::{unsupported, Compiler};
+use super::piece::Piece;
 
-/// Type codes of TVirtualStreamerInfo::EReadWrite.
-const CODE_BASE: i32 = 0;
-const CODE_COUNTER: i32 = 6;
-const CODE_UCHAR_POINTER: i32 = 51;
-const CODE_TSTRING: i32 = 65;
-const CODE_TOBJECT: i32 = 66;
 /// Before this version an index had one number for both of its values.
 const TREE_INDEX_VERSION: i32 = 2;
 
@@ -192,32 +187,21 @@ fn record(class_name: &str, members: Vec<(&str, Form)>) -> Form {
     Form::Record { class_name: Some(class_name.to_string()), members }
 }
 
-/// The numbers in a TArray class.
-pub(crate) fn tarray(class_name: &str) -> Option<Scalar> {
-    Some(match class_name {
-        "TArrayC" => Scalar::I8,
-        "TArrayS" => Scalar::I16,
-        "TArrayI" => Scalar::I32,
-        "TArrayL" | "TArrayL64" => Scalar::I64,
-        "TArrayF" => Scalar::F32,
-        "TArrayD" => Scalar::F64,
-        _ => return None,
-    })
-}
-
 /// Classes that every version of ROOT knows and files therefore often do not describe.
 pub(super) fn built_in(class_name: &str) -> Option<ClassInfo> {
     let elements = match class_name {
         "TNamed" => vec![
-            element("TObject", "BASE", CODE_TOBJECT),
-            element("fName", "TString", CODE_TSTRING),
-            element("fTitle", "TString", CODE_TSTRING),
+            element("TObject", "BASE", type_code::TOBJECT),
+            element("fName", "TString", type_code::TSTRING),
+            element("fTitle", "TString", type_code::TSTRING),
         ],
-        "TObjString" => vec![element("TObject", "BASE", CODE_TOBJECT), element("fString", "TString", CODE_TSTRING)],
+        "TObjString" => {
+            vec![element("TObject", "BASE", type_code::TOBJECT), element("fString", "TString", type_code::TSTRING)]
+        }
         "TQObject" => Vec::new(),
         "TIndArray" => {
-            let counter = element("fElems", "unsigned int", CODE_COUNTER);
-            let numbers = element("fArr", "unsigned char*", CODE_UCHAR_POINTER);
+            let counter = element("fElems", "unsigned int", type_code::UNSIGNED_INT);
+            let numbers = element("fArr", "unsigned char*", type_code::UNSIGNED_CHAR + 2 * type_code::ARRAY_STEP);
             vec![counter, Element { count_name: "fElems".to_string(), ..numbers }]
         }
         _ => return None,
@@ -226,7 +210,7 @@ pub(super) fn built_in(class_name: &str) -> Option<ClassInfo> {
 }
 
 fn element(name: &str, type_name: &str, type_code: i32) -> Element {
-    debug_assert!(type_code != CODE_BASE, "bases have a version, which these do not say");
+    debug_assert!(type_code != type_code::BASE, "bases have a version, which these do not say");
     Element {
         name: name.to_string(),
         title: String::new(),

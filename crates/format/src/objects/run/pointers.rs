@@ -4,48 +4,19 @@ use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
+use crate::objects::model::program::ClassProgram;
+use crate::objects::model::steps::Step;
 
-use super::classes::ClassProgram;
-use super::form::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
-use super::machine::{KnownClass, Machine, MEMBERWISE_VERSION_MIN};
-use super::program::Step;
+use super::entry_pointers::KnownClass;
+use super::machine::{Machine, MEMBERWISE_VERSION_MIN};
+use super::slot::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
 use super::unstored::{ROUND_BYTES, SLOT_BYTES};
 
 /// The number of the object that the whole entry is.
 const WHOLE_OBJECT: u32 = 1;
-/// An object that is pointed to several times is read as often, up to so many times the bytes of the entry.
-const READ_AGAIN_FACTOR_MAX: usize = 256;
 /// TClonesArray::kBypassStreamer, and where it was up to version 3.
 const BYPASS_STREAMER: u32 = 1 << 12;
 const BYPASS_STREAMER_OLD: u32 = 1 << 14;
-
-/// What the pointers of an entry may refer to.
-#[derive(Debug, Default)]
-pub(super) struct EntryPointers {
-    /// Classes by the number of the tag that named them.
-    classes: Vec<(u64, KnownClass)>,
-    /// Places of the objects that are being read.
-    open: Vec<usize>,
-    /// Bytes that may be read again.
-    read_again_max: usize,
-    /// Places of references to classes and objects, of all entries so far, where these are wanted.
-    pub(super) references: Option<Vec<u32>>,
-}
-
-impl EntryPointers {
-    fn refers_at(&mut self, place: usize) {
-        if let Some(references) = &mut self.references {
-            references.push(place as u32);
-        }
-    }
-
-    /// Forgets the entry before.
-    pub(super) fn begin(&mut self, entry_size: usize) {
-        self.classes.clear();
-        self.open.clear();
-        self.read_again_max = entry_size.saturating_mul(READ_AGAIN_FACTOR_MAX);
-    }
-}
 
 /// The first words of a pointer.
 enum Tag {

@@ -2,9 +2,8 @@
 
 use crate::layout::{Layout, RunHeader};
 use crate::marks::{byte_count, CONTAINER_VERSION};
+use crate::objects::model::steps::{Step, TextLength};
 use crate::scalar::Scalar;
-
-use super::program::{Step, TextLength};
 
 /// An entry of nothing larger than this is not made.
 const SIZE_MAX: usize = 1 << 20;

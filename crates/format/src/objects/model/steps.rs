@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use crate::scalar::Scalar;
 
-use super::block::Block;
-use super::convert::Convert;
 use super::form::Form;
 
 /// How the length of a string is stored.
@@ -231,4 +229,80 @@ pub(crate) struct Loop {
     pub(crate) list: usize,
     /// The steps of one object.
     pub(crate) steps: Vec<Step>,
+}
+
+/// Bytes of fixed size, from which numbers are taken if the guards agree.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Block {
+    pub(crate) size: usize,
+    pub(crate) moves: Vec<Move>,
+    pub(crate) guards: Vec<Guard>,
+    /// The same without assumptions, for bytes with which the guards do not agree.
+    pub(crate) fallback: Vec<Step>,
+}
+
+/// Numbers that go from a place in the block to a slot.
+#[derive(Debug, Clone)]
+pub(crate) struct Move {
+    pub(crate) offset: usize,
+    pub(crate) scalar: Scalar,
+    pub(crate) count: usize,
+    pub(crate) slot: usize,
+}
+
+/// What the bytes of the block must be for its size to be right.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) offset: usize,
+    pub(crate) check: Check,
+}
+
+/// Most bytes of a version header: byte count, version, checksum.
+pub(crate) const HEADER_SIZE_MAX: usize = 10;
+
+/// The check of a guard.
+#[derive(Debug, Clone)]
+pub(crate) enum Check {
+    /// These bytes, as many as the number says.
+    Equal([u8; HEADER_SIZE_MAX], usize),
+    /// A byte without these bits.
+    Clear(u8),
+}
+
+impl Block {
+    /// A number or a fixed array of numbers.
+    pub(crate) fn numbers(scalar: Scalar, count: usize, slot: usize) -> Self {
+        let size = scalar.stored_size().saturating_mul(count);
+        Self { size, moves: vec![Move { offset: 0, scalar, count, slot }], ..Self::default() }
+    }
+
+    /// Bytes that nobody wants.
+    pub(crate) fn skipped(size: usize) -> Self {
+        Self { size, ..Self::default() }
+    }
+}
+
+/// Numbers stored in one type and wanted in another.
+#[derive(Debug, Clone)]
+pub(crate) struct Convert {
+    /// As they are stored.
+    pub(crate) stored: Scalar,
+    pub(crate) count: usize,
+    pub(crate) slot: usize,
+    /// As they are wanted.
+    pub(crate) scalar: Scalar,
+}
+
+/// The steps of members that are streamed one by one: those of base classes take part.
+pub(crate) fn flattened(steps: &[Step]) -> Vec<Step> {
+    let mut all = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Object(object) if object.is_base => {
+                all.extend(object.versions.first().into_iter().flat_map(|version| version.members.iter().cloned()));
+            }
+            other => all.push(other.clone()),
+        }
+    }
+    all
 }

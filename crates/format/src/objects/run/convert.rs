@@ -1,17 +1,7 @@
 //! Numbers that a class had in another type in one of its versions.
 
+use crate::objects::model::steps::Convert;
 use crate::scalar::Scalar;
-
-/// Numbers stored in one type and wanted in another.
-#[derive(Debug, Clone)]
-pub(crate) struct Convert {
-    /// As they are stored.
-    pub(crate) stored: Scalar,
-    pub(crate) count: usize,
-    pub(crate) slot: usize,
-    /// As they are wanted.
-    pub(crate) scalar: Scalar,
-}
 
 impl Convert {
     /// Decodes and converts as C++ does when it assigns one to the other.

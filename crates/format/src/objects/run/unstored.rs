@@ -2,8 +2,9 @@
 //! of loops in which nothing is read, columns for the objects of one more class.
 
 use crate::error::{FormatError, Result};
+use crate::objects::model::form::Form;
 
-use super::form::{Form, Slot, NULL_TAG};
+use super::slot::{Slot, NULL_TAG};
 
 /// So many bytes anyway, and so many times those of the data.
 const UNSTORED_BYTES_MIN: usize = 16 << 20;

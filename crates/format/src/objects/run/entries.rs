@@ -1,4 +1,4 @@
-//! The entries of a branch that holds objects: its program, and how a basket of them is decoded.
+//! Decodes the entries of a branch that holds objects, basket by basket.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,35 +6,14 @@ use std::sync::Arc;
 use crate::basket::Plain;
 use crate::column::Column;
 use crate::error::{FormatError, Result};
+use crate::layout::Layout;
+use crate::objects::model::program::{Parts, Program};
+use crate::objects::model::steps::{Block, Step};
 
-use super::block::Block;
-use super::classes::{ClassProgram, Classes};
-use super::compile::{Compiler, Piece};
-use super::form::{add_slots, Columns, Form, Slot};
+use super::columns::Columns;
 use super::machine::{Machine, REST};
-use super::program::Step;
+use super::slot::{add_slots, Slot};
 use super::unstored::ROUND_BYTES;
-
-/// How objects are read from the entries of a branch, or from the record of a key.
-#[derive(Debug, Clone)]
-pub struct Program(Arc<Parts>);
-
-#[derive(Debug)]
-struct Parts {
-    class: ClassProgram,
-    classes: Arc<Classes>,
-    /// The list of the elements of an entry, if an entry is not a single object.
-    elements: Option<usize>,
-    /// Index of the branch that says how many there are.
-    count: Option<usize>,
-    type_name: String,
-}
-
-impl PartialEq for Program {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
 
 /// Classes of objects behind pointers in one object that cannot be read, before that is not read either.
 const LEFT_OUT_MAX: usize = 16;
@@ -44,58 +23,11 @@ const STARTS_OVER_MAX: usize = 16;
 const FUSED_AGAIN_MAX: usize = 4;
 
 impl Program {
-    /// An entry is one object of this type.
-    pub(crate) fn single(classes: &Arc<Classes>, compiler: Compiler<'_>, piece: Piece, type_name: String) -> Self {
-        let class = ClassProgram::new(&type_name, piece, compiler.has_offsets);
-        Self(Arc::new(Parts { class, classes: Arc::clone(classes), elements: None, count: None, type_name }))
-    }
-
-    /// An entry is any number of members of as many objects.
-    pub(crate) fn elements(
-        classes: &Arc<Classes>,
-        mut compiler: Compiler<'_>,
-        piece: Piece,
-        type_name: &str,
-        count: Option<usize>,
-    ) -> Self {
-        let list = compiler.slot(true);
-        let form = Form::List { slot: list, content: Box::new(piece.form) };
-        let type_name = format!("{type_name}[]");
-        let steps = match piece.steps.as_slice() {
-            [_] => piece.steps,
-            _ => vec![Step::Repeat { count: 1, steps: piece.steps }],
-        };
-        let class = ClassProgram::new(&type_name, Piece { steps, form }, compiler.has_offsets);
-        Self(Arc::new(Parts { class, classes: Arc::clone(classes), elements: Some(list), count, type_name }))
-    }
-
-    /// An object of this class as it is the record of a key.
-    pub fn of_class(classes: &Arc<Classes>, class_name: &str) -> Result<Self> {
-        let mut compiler = Compiler::new(classes);
-        let piece = compiler.streamed(class_name)?;
-        Ok(Self::single(classes, compiler, piece, class_name.to_string()))
-    }
-
-    /// The steps of an entry that is a single object; none if it is any number of elements.
-    pub(crate) fn single_steps(&self) -> Option<&[Step]> {
-        self.0.elements.is_none().then(|| self.0.class.source())
-    }
-
-    /// C++'s name of what an entry is.
-    pub fn type_name(&self) -> &str {
-        &self.0.type_name
-    }
-
-    /// Index of the branch that says how many elements an entry has, which matters where baskets do not.
-    pub fn count(&self) -> Option<usize> {
-        self.0.count
-    }
-
     /// Nothing read yet.
     pub fn empty(&self) -> Column {
         let mut slots = Vec::new();
-        add_slots(&mut slots, &self.0.class.has_offsets);
-        let column = Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, 0);
+        add_slots(&mut slots, &self.parts().class.has_offsets);
+        let column = Columns::new(slots, &self.parts().classes).column(&self.parts().class.form, 0, 0);
         column.unwrap_or_else(|_| Column::Record { class_name: None, count: 0, members: Vec::new() })
     }
 
@@ -111,14 +43,18 @@ impl Program {
             reader.machine.may_start_over = rounds < STARTS_OVER_MAX;
             left_out.iter().for_each(|(name, reason)| reader.machine.leave_out(name, reason.clone()));
             let Err(error) = reader.bounded_entry(0..bytes.len()) else {
-                return Columns::new(reader.machine.slots, &self.0.classes).column(&self.0.class.form, 0, 1);
+                return Columns::new(reader.machine.slots, &self.parts().classes).column(
+                    &self.parts().class.form,
+                    0,
+                    1,
+                );
             };
             let machine = &mut reader.machine;
             if machine.starts_over {
                 rounds += 1;
                 continue;
             }
-            let may_go_on = self.0.classes.are_whole && left_out.len() < LEFT_OUT_MAX;
+            let may_go_on = self.parts().classes.are_whole && left_out.len() < LEFT_OUT_MAX;
             match machine.failed.take().filter(|class| may_go_on && left_out.iter().all(|(name, _)| name != class)) {
                 Some(class_name) => left_out.push((class_name, error.to_string())),
                 // What follows may refer to classes that are named in what was stepped over.
@@ -167,7 +103,7 @@ impl Program {
                 // References count from where the object begins.
                 reader.data = bytes.get(pair[0] as usize..pair[1] as usize).unwrap_or_default();
                 let read = match reader.data.len() {
-                    0 => reader.machine.defaults(&self.0.class.form, 0, 1),
+                    0 => reader.machine.defaults(&self.parts().class.form, 0, 1),
                     size => reader.bounded_entry(0..size),
                 };
                 read.map_err(|error| named(error, index))?;
@@ -175,12 +111,7 @@ impl Program {
             Ok(())
         })?;
         let count = offsets.len().saturating_sub(1);
-        Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, count)
-    }
-
-    /// Whether entries may refer to places in their basket.
-    pub fn may_refer(&self) -> bool {
-        self.0.class.may_refer()
+        Columns::new(slots, &self.parts().classes).column(&self.parts().class.form, 0, count)
     }
 
     /// Where in its data the entries of a basket, which begin and end here, refer to places in it, in their order.
@@ -224,8 +155,18 @@ impl Program {
             Some(bounds) => reader.bounded_entries(bounds, entries.clone()),
             None => reader.unbounded_entries(plain, entries.clone(), counts),
         })?;
-        self.0.class.remember(&slots);
-        Columns::new(slots, &self.0.classes).column(&self.0.class.form, 0, entries.len())
+        self.parts().class.remember(&slots);
+        Columns::new(slots, &self.parts().classes).column(&self.parts().class.form, 0, entries.len())
+    }
+}
+
+impl Layout {
+    /// Where in its data the entries of a basket, which begin and end here, refer to places in it, in their order.
+    pub(crate) fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
+        match self {
+            Self::Objects(program) if program.may_refer() => program.references(plain, bounds),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 
@@ -248,7 +189,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn over(program: &'a Program, data: &'a [u8], key_size: u64) -> Self {
-        let parts = &*program.0;
+        let parts = program.parts();
         let mut machine = Machine::new(data, key_size, &parts.classes);
         add_slots(&mut machine.slots, &parts.class.has_offsets);
         parts.class.make_room(&mut machine.slots, data.len());

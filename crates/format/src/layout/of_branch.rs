@@ -1,0 +1,367 @@
+//! What the entries of a branch look like in its baskets, told from its leaves and the streamer infos.
+
+use std::sync::Arc;
+
+use crate::error::{FormatError, Result};
+use crate::marks::ENTRY_BYTES_MAX;
+use crate::objects::compile::compiler::Compiler;
+use crate::objects::compile::cpp_type::CppType;
+use crate::objects::compile::members::{container_type, dimensions, with_numbers, Members};
+use crate::objects::compile::piece::Piece;
+use crate::objects::{Classes, Program};
+use crate::scalar::Scalar;
+use crate::streamer::Element;
+use crate::tree::{ElementBranch, TBranch, TLeaf};
+use crate::type_code::{self, tarray};
+
+use super::model::{array_size, Kind, Layout, RunHeader};
+
+fn unsupported(class_name: &str, reason: &str) -> Kind {
+    Kind::Unsupported { class_name: class_name.to_string(), reason: reason.to_string() }
+}
+
+/// What a branch holds.
+pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
+    let kind = kind_said(branch, classes);
+    match kind.layout() {
+        Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_BYTES_MAX) => {
+            unsupported(&declared_class(branch), "it declares arrays that are longer than any entry can be")
+        }
+        _ => kind,
+    }
+}
+
+fn kind_said(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
+    if branch.has_children && branch.baskets.is_empty() && branch.element.as_ref().is_none_or(is_group) {
+        return Kind::Group;
+    }
+    let kind = match (&branch.element, branch.class_name.as_str()) {
+        (Some(element), "TBranchElement") => kind_of_element(branch, element, classes),
+        (Some(element), "TBranchObject") => named_objects(element, classes),
+        // Which of the branches below, one for each class, has an element of a container of pointers.
+        (Some(element), "TBranchSTL") => kind_of_whole("TIndArray", STREAMED, element, classes),
+        (None, "TBranch") => Ok(kind_of_leaves(&branch.leaves, classes)),
+        (_, class_name) => Ok(unsupported(class_name, "branches of this class are not read yet")),
+    };
+    kind.unwrap_or_else(|error| unsupported(&declared_class(branch), &error.to_string()))
+}
+
+/// Split classes and base classes hold nothing; the counts of split containers do.
+fn is_group(element: &ElementBranch) -> bool {
+    !matches!(element.branch_type, CLONES | COLLECTION)
+}
+
+fn declared_class(branch: &TBranch) -> String {
+    match &branch.element {
+        Some(element) => element.class_name.clone(),
+        None => branch.leaves.first().map_or_else(String::new, |leaf| leaf.class_name.clone()),
+    }
+}
+
+fn kind_of_leaves(leaves: &[TLeaf], classes: &Arc<Classes>) -> Kind {
+    match leaves {
+        [] => unsupported("nothing", "the branch has no leaf"),
+        [leaf] if leaf.class_name != "TLeafC" => kind_of_leaf(leaf),
+        leaves => match leaf_list(leaves, classes) {
+            Ok(program) => Kind::Data(Layout::Objects(program)),
+            Err(error) => unsupported("leaf list", &error.to_string()),
+        },
+    }
+}
+
+/// Leaves one behind the other in each entry.
+fn leaf_list(leaves: &[TLeaf], classes: &Arc<Classes>) -> Result<Program> {
+    let mut compiler = Compiler::new(classes);
+    let mut members: Vec<(&str, Piece)> = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        let piece = leaf_piece(leaf, &members, &mut compiler)?;
+        members.push((leaf.name.as_str(), piece));
+    }
+    if let (true, Some((_, piece))) = (members.len() == 1, members.first()) {
+        return Ok(Program::single(classes, compiler, piece.clone(), "std::string".to_string()));
+    }
+    let type_name = format!("struct {{{}}}", leaves.iter().map(leaf_type).collect::<Vec<_>>().join("; "));
+    Ok(Program::single(classes, compiler, Piece::record(members), type_name))
+}
+
+fn leaf_piece(leaf: &TLeaf, before: &[(&str, Piece)], compiler: &mut Compiler<'_>) -> Result<Piece> {
+    if leaf.class_name == "TLeafC" {
+        return Ok(compiler.text());
+    }
+    let unknown = || FormatError::unsupported(format!("leaves of class {} are not read", leaf.class_name));
+    let scalar = scalar_of_leaf(leaf).ok_or_else(unknown)?;
+    let extents = dimensions_of_leaf(leaf);
+    if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_BYTES_MAX) {
+        return Err(FormatError::unsupported("it declares arrays that are longer than any entry can be"));
+    }
+    let Some(count_name) = &leaf.count_name else { return Ok(compiler.array_of_numbers(scalar, &extents)) };
+    let counter = before.iter().find(|(name, _)| name == count_name).and_then(|(_, piece)| piece.as_counter());
+    let counter = counter.ok_or_else(|| {
+        FormatError::unsupported(format!("{} is counted by {count_name}, which is not among its leaves", leaf.name))
+    })?;
+    Ok(compiler.counted_numbers(counter, scalar, &extents))
+}
+
+fn leaf_type(leaf: &TLeaf) -> String {
+    let scalar = scalar_of_leaf(leaf).map_or("std::string", Scalar::type_name);
+    let variable = if leaf.count_name.is_some() { "[]" } else { "" };
+    let extents: String = dimensions_of_leaf(leaf).iter().map(|extent| format!("[{extent}]")).collect();
+    format!("{scalar}{variable}{extents} {}", leaf.name)
+}
+
+fn kind_of_leaf(leaf: &TLeaf) -> Kind {
+    let Some(scalar) = scalar_of_leaf(leaf) else {
+        return unsupported(&leaf.class_name, "leaves of this class are not read yet");
+    };
+    let dimensions = dimensions_of_leaf(leaf);
+    Kind::Data(match leaf.count_branch {
+        Some(count) => Layout::Run { scalar, dimensions, header: RunHeader::None, count: Some(count) },
+        None => Layout::Fixed { scalar, dimensions },
+    })
+}
+
+fn scalar_of_leaf(leaf: &TLeaf) -> Option<Scalar> {
+    use crate::range::FloatRange;
+    let signed = !leaf.is_unsigned;
+    Some(match leaf.class_name.as_str() {
+        "TLeafO" => Scalar::Bool,
+        "TLeafB" if signed => Scalar::I8,
+        "TLeafB" => Scalar::U8,
+        "TLeafS" if signed => Scalar::I16,
+        "TLeafS" => Scalar::U16,
+        "TLeafI" if signed => Scalar::I32,
+        "TLeafI" => Scalar::U32,
+        "TLeafL" | "TLeafG" if signed => Scalar::I64,
+        "TLeafL" | "TLeafG" => Scalar::U64,
+        "TLeafF" => Scalar::F32,
+        "TLeafD" => Scalar::F64,
+        "TLeafF16" => Scalar::float16(FloatRange::parse(&leaf.title)),
+        "TLeafD32" => Scalar::double32(FloatRange::parse(&leaf.title)),
+        _ => return None,
+    })
+}
+
+/// The fixed extents in a leaf's title, such as `x[n][2][3]`, if they agree with its length.
+fn dimensions_of_leaf(leaf: &TLeaf) -> Vec<usize> {
+    let length = usize::try_from(leaf.length).unwrap_or(1).max(1);
+    let extents = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')?.0.trim().parse().ok());
+    dimensions(length, &extents.collect::<Vec<usize>>())
+}
+
+/// TBranchElement::fType of an object that its class's own streamer writes, of a split TClonesArray, of a split STL
+/// collection, and of the members of both.
+const STREAMED: i32 = -1;
+const CLONES: i32 = 3;
+const COLLECTION: i32 = 4;
+const CLONES_MEMBER: i32 = 31;
+const COLLECTION_MEMBER: i32 = 41;
+
+fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
+    let infos = classes.infos();
+    let info = infos.find(&element.class_name, element.class_version, element.checksum);
+    let member = info.and_then(|info| member_of(branch, element, &info.elements));
+    match element.branch_type {
+        CLONES | COLLECTION => Ok(Kind::Data(Layout::Fixed { scalar: Scalar::I32, dimensions: Vec::new() })),
+        branch_type if element.id < 0 => kind_of_whole(&element.class_name, branch_type, element, classes),
+        branch_type => {
+            let made;
+            let member = match member {
+                Some(member) => member,
+                None => {
+                    made = undescribed_member(branch, element)?;
+                    &made
+                }
+            };
+            let is_collected = matches!(branch_type, CLONES_MEMBER | COLLECTION_MEMBER);
+            kind_of_member(member, element, is_collected, classes)
+        }
+    }
+}
+
+/// The member that a branch holds. Its number is one in the memory of the writing program, where members may have been
+/// added that are not stored: the name decides.
+fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Element]) -> Option<&'i Element> {
+    let mut name = branch.name.strip_suffix('.').unwrap_or(&branch.name);
+    // The extents of an array stand behind the name; brackets in the name of the branch above stand before it.
+    while let Some((front, _)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
+        name = front;
+    }
+    let is_named = |member: &&Element| {
+        name.strip_suffix(member.name.as_str()).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    };
+    let numbered = usize::try_from(element.id).ok().and_then(|id| elements.get(id));
+    let named = || elements.iter().find(is_named);
+    numbered.filter(is_named).or_else(named).or(numbered.filter(|one| one.type_code == element.streamer_type))
+}
+
+/// A member of a class that the file does not describe, as far as its branch tells.
+fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Element> {
+    let type_code = element.streamer_type;
+    // How short floats are stored is only said in the streamer info.
+    if matches!(type_code % type_code::ARRAY_STEP, 9 | 19) && type_code < 60 {
+        return Err(FormatError::unsupported("the file does not describe its class"));
+    }
+    let length = branch.leaves.first().and_then(|leaf| usize::try_from(leaf.length).ok()).unwrap_or(1);
+    Ok(Element {
+        name: branch.name.clone(),
+        title: String::new(),
+        type_code,
+        array_length: length,
+        dimensions: Vec::new(),
+        type_name: element.class_name.clone(),
+        count_name: String::new(),
+        stl_type: 0,
+        content_type: 0,
+        base_version: 0,
+    })
+}
+
+/// A branch that holds a whole object of this class.
+fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
+    let of_type = CppType::parse(class_name).ok_or_else(|| FormatError::unsupported("it is nested too deeply"))?;
+    let of_type = Compiler::new(classes).resolved(of_type);
+    if of_type.is_container() && branch_type != STREAMED {
+        // Streamer infos of containers have one element, which tells what enumerations are.
+        let content = classes.infos().newest(class_name).and_then(|info| info.elements.first());
+        let content = content.and_then(|only| Scalar::of_type_code(only.content_type, None));
+        return container(with_numbers(of_type, content), 1, classes);
+    }
+    let mut compiler = Compiler::new(classes);
+    let info = classes.infos().find(class_name, element.class_version, element.checksum);
+    let piece = match (&of_type, info) {
+        (CppType::Class(_), Some(info)) if branch_type != STREAMED && !compiler.is_special(class_name) => {
+            compiler.members_only(info)?
+        }
+        (CppType::Pair(first, second), _) if branch_type != STREAMED => {
+            compiler.pair_members(&of_type.name(), first, second)?
+        }
+        _ => compiler.streamed(class_name)?,
+    };
+    Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
+}
+
+/// Objects of any class behind its name.
+fn named_objects(element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
+    let mut compiler = Compiler::new(classes);
+    let piece = compiler.named_object(&element.class_name);
+    Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, element.class_name.clone()))))
+}
+
+/// `count` containers behind one header.
+fn container(of_type: CppType, count: usize, classes: &Arc<Classes>) -> Result<Kind> {
+    if let CppType::Sequence(inner) = &of_type {
+        if let (CppType::Number(scalar), 1) = (inner.as_ref(), count) {
+            let header = RunHeader::Container;
+            return Ok(Kind::Data(Layout::Run { scalar: *scalar, dimensions: Vec::new(), header, count: None }));
+        }
+    }
+    let mut compiler = Compiler::new(classes);
+    let piece = compiler.headed(&of_type, count)?;
+    Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
+}
+
+/// A member of a split class, or of the class that a split TClonesArray or STL collection holds.
+fn kind_of_member(
+    member: &Element,
+    element: &ElementBranch,
+    is_collected: bool,
+    classes: &Arc<Classes>,
+) -> Result<Kind> {
+    let length = member.array_length.max(1);
+    let scalar = |type_code| Scalar::of_type_code(type_code, member.float_range());
+    let extents = || dimensions(length, &member.dimensions);
+    let fixed = |scalar: Scalar, dimensions: Vec<usize>| match is_collected {
+        true => Layout::Run { scalar, dimensions, header: RunHeader::None, count: element.count },
+        false => Layout::Fixed { scalar, dimensions },
+    };
+    let many = |scalar, header, count| Layout::Run { scalar, dimensions: Vec::new(), header, count };
+    let layout = match (member.type_code, tarray(&member.type_name)) {
+        (type_code::CHAR_STAR | type_code::BITS, _) => None,
+        (1..=19, _) => scalar(member.type_code).map(|scalar| fixed(scalar, Vec::new())),
+        (21..=39, _) => scalar(member.type_code - type_code::ARRAY_STEP).map(|scalar| fixed(scalar, extents())),
+        (41..=59, _) if length == 1 => match (scalar(member.type_code - 2 * type_code::ARRAY_STEP), is_collected) {
+            (Some(scalar), false) => Some(many(scalar, RunHeader::Pointer, element.count)),
+            (Some(scalar), true) => Some(Layout::Arrays { scalar, count: counter_of(element)? }),
+            (None, _) => None,
+        },
+        (type_code::ANY, Some(scalar)) if !is_collected => Some(many(scalar, RunHeader::Count, None)),
+        (type_code::STL | type_code::STREAMER, _) if !is_collected && length == 1 => {
+            return container(container_type(member)?, 1, classes);
+        }
+        _ => None,
+    };
+    match layout {
+        Some(layout) => Ok(Kind::Data(layout)),
+        None => member_objects(member, element, is_collected, classes),
+    }
+}
+
+fn counter_of(element: &ElementBranch) -> Result<usize> {
+    element.count2.ok_or_else(|| FormatError::unsupported("the branch does not name the one that counts its arrays"))
+}
+
+fn member_objects(
+    member: &Element,
+    element: &ElementBranch,
+    is_collected: bool,
+    classes: &Arc<Classes>,
+) -> Result<Kind> {
+    let mut compiler = Compiler::new(classes);
+    let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
+        return Err(FormatError::unsupported("it is not stored"));
+    };
+    let type_name = if member.type_name == "BASE" { &member.name } else { &member.type_name };
+    let type_name = CppType::parse(type_name).map_or(String::new(), |of_type| of_type.name());
+    let program = match is_collected {
+        true => Program::elements(classes, compiler, piece, &type_name, element.count),
+        false => Program::single(classes, compiler, piece, type_name),
+    };
+    Ok(Kind::Data(Layout::Objects(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streamer::ClassInfos;
+    use crate::tree::BranchAbout;
+
+    #[test]
+    fn arrays_longer_than_any_entry_are_refused() {
+        for length in [1 << 28, 1 << 61, (1 << 61) + 1] {
+            let branch = branch_of_doubles(length);
+            assert!(matches!(kind_of(&branch, &classes()), Kind::Unsupported { .. }), "{length}");
+        }
+        assert!(kind_of(&branch_of_doubles(1 << 20), &classes()).layout().is_some());
+    }
+
+    fn classes() -> Arc<Classes> {
+        Arc::new(Classes::new(Arc::new(ClassInfos::default())))
+    }
+
+    fn branch_of_doubles(length: i64) -> TBranch {
+        let leaf = TLeaf {
+            name: "x".to_string(),
+            title: "x".to_string(),
+            class_name: "TLeafD".to_string(),
+            length,
+            is_unsigned: false,
+            count_name: None,
+            count_branch: None,
+        };
+        let about = BranchAbout {
+            object_id: 0,
+            path: "x".to_string(),
+            name: "x".to_string(),
+            title: String::new(),
+            class_name: "TBranch".to_string(),
+            parent: None,
+            has_children: false,
+            leaves: vec![leaf],
+            compress: 0,
+            file_name: String::new(),
+            element: None,
+        };
+        let about = Arc::new(about);
+        TBranch { about, entries_count: 1, plain_bytes: 8, compressed_bytes: 8, baskets: Vec::new() }
+    }
+}

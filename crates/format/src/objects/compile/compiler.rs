@@ -1,0 +1,135 @@
+//! Compiles streamer infos and C++ types to steps: what all parts of it share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{FormatError, Result};
+use crate::objects::model::form::Form;
+use crate::objects::model::program::Classes;
+use crate::objects::model::steps::{
+    flattened, Block, Collection, Counted, Counter, Header, HeaderKind, Object, Step, TextLength, Version,
+};
+use crate::scalar::Scalar;
+
+use super::piece::Piece;
+
+/// Members of all classes that a branch is made of. More do not exist in files that were not made to be so.
+const MEMBERS_MAX: usize = 100_000;
+/// Classes within classes deeper than this are not met.
+pub(super) const DEPTH_MAX: usize = 64;
+
+/// Compiles what one branch, or the objects of one class behind pointers, are made of.
+pub(crate) struct Compiler<'a> {
+    pub(super) classes: &'a Classes,
+    /// The slots so far, and which of them have offsets.
+    pub(crate) has_offsets: Vec<bool>,
+    /// Classes that are being compiled, from the outermost on.
+    pub(super) path: Vec<String>,
+    members_left: usize,
+    /// What stands in front of the objects of each class.
+    headers: HashMap<String, Arc<HeaderKind>>,
+}
+
+pub(super) fn unsupported(message: impl Into<String>) -> FormatError {
+    FormatError::unsupported(message)
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(classes: &'a Classes) -> Self {
+        Self { classes, has_offsets: Vec::new(), path: Vec::new(), members_left: MEMBERS_MAX, headers: HashMap::new() }
+    }
+
+    pub(crate) fn slot(&mut self, has_offsets: bool) -> usize {
+        self.has_offsets.push(has_offsets);
+        self.has_offsets.len() - 1
+    }
+
+    /// What the headers of a class's objects are like. A program learns it by itself: bytes that are read wrongly teach
+    /// nothing to others.
+    pub(super) fn header(&mut self, name: &str, supposed: Header) -> Arc<HeaderKind> {
+        let new = || Arc::new(HeaderKind::supposed(supposed));
+        Arc::clone(self.headers.entry(name.to_string()).or_insert_with(new))
+    }
+
+    /// One more member, of which there are not too many.
+    pub(super) fn count_member(&mut self) -> Result<()> {
+        self.members_left = self.members_left.checked_sub(1).ok_or_else(|| unsupported("its classes are too large"))?;
+        Ok(())
+    }
+
+    pub(super) fn flat(&mut self, scalar: Scalar) -> (usize, Form) {
+        let slot = self.slot(false);
+        (slot, Form::Flat { scalar, slot })
+    }
+
+    pub(crate) fn text(&mut self) -> Piece {
+        let slot = self.slot(true);
+        Piece { steps: vec![Step::Text { slot, length: TextLength::Short }], form: Form::Text { slot } }
+    }
+
+    pub(super) fn numbers(&mut self, scalar: Scalar) -> Piece {
+        let (slot, form) = self.flat(scalar);
+        Piece { steps: vec![Step::Block(Block::numbers(scalar, 1, slot))], form }
+    }
+
+    pub(crate) fn array_of_numbers(&mut self, scalar: Scalar, extents: &[usize]) -> Piece {
+        let (slot, form) = self.flat(scalar);
+        let block = Block::numbers(scalar, extents.iter().product(), slot);
+        Piece { steps: vec![Step::Block(block)], form: form.arrays(extents) }
+    }
+
+    /// As many fixed arrays of numbers as the counter says.
+    pub(crate) fn counted_numbers(&mut self, counter: Counter, scalar: Scalar, extents: &[usize]) -> Piece {
+        let (slot, content) = self.flat(scalar);
+        let list = self.slot(true);
+        let each = extents.iter().product();
+        let (is_triangle, has_flag) = (false, false);
+        let counted = Counted { counter, is_triangle, has_flag, arrays: 1, each, list, slot, scalar };
+        let form = Form::List { slot: list, content: Box::new(content.arrays(extents)) };
+        Piece { steps: vec![Step::Counted(Box::new(counted))], form }
+    }
+
+    /// An object behind the name of its class.
+    pub(crate) fn named_object(&mut self, declared: &str) -> Piece {
+        let slot = self.slot(false);
+        let form = Form::Pointer { slot, declared: declared.to_string() };
+        Piece { steps: vec![Step::NamedObject { slot }], form }
+    }
+
+    /// A count and so many numbers.
+    pub(super) fn list_of_numbers(&mut self, scalar: Scalar) -> Piece {
+        let content = self.numbers(scalar);
+        self.list(content, None)
+    }
+
+    pub(super) fn list(&mut self, content: Piece, memberwise: Option<Object>) -> Piece {
+        let list = self.slot(true);
+        let collection = Collection { list, steps: content.steps, memberwise };
+        let form = Form::List { slot: list, content: Box::new(content.form) };
+        Piece { steps: vec![Step::Collection(Box::new(collection))], form }
+    }
+
+    /// A header of any version, and behind it these steps.
+    pub(super) fn any_version(&self, class_name: &str, steps: Vec<Step>) -> Step {
+        let members = flattened(&steps);
+        let versions = vec![Version { version: 1, checksum: 0, steps, members }];
+        Step::Object(Box::new(Object {
+            class_name: class_name.to_string(),
+            is_base: false,
+            versions,
+            takes_any: true,
+            header: Arc::new(HeaderKind::supposed(Header::Versioned)),
+        }))
+    }
+
+    /// Compiles a part of a class.
+    pub(super) fn within<T>(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.path.len() > DEPTH_MAX {
+            return Err(unsupported("classes within classes do not end"));
+        }
+        self.path.push(name.to_string());
+        let result = work(self);
+        self.path.pop();
+        result
+    }
+}

@@ -1,0 +1,149 @@
+//! Steps of fixed size that follow each other - numbers, and headers that are always the same - joined to one step.
+
+use crate::marks::{byte_count, BYTE_COUNT_MARK, IS_REFERENCED, TOBJECT_BYTES};
+use crate::objects::model::steps::{Block, Check, Guard, Header, Loop, Move, Object, Step, HEADER_SIZE_MAX};
+use crate::scalar::Scalar;
+
+impl Block {
+    fn tobject() -> Self {
+        let guards = vec![
+            Guard { offset: 0, check: Check::Clear(BYTE_COUNT_MARK) },
+            Guard { offset: TOBJECT_BYTES - 1, check: Check::Clear(IS_REFERENCED as u8) },
+        ];
+        Self { size: TOBJECT_BYTES, guards, ..Self::default() }
+    }
+
+    /// A TObject with its members.
+    fn identity(unique_id: usize, bits: usize) -> Self {
+        let mut block = Self::tobject();
+        block.moves.push(Move { offset: 2, scalar: Scalar::U32, count: 1, slot: unique_id });
+        block.moves.push(Move { offset: 6, scalar: Scalar::U32, count: 1, slot: bits });
+        block
+    }
+
+    /// A TRef as it is stored if it is not referenced itself: a TObject and the number of its process.
+    fn tref(slot: usize) -> Self {
+        let mut block = Self::tobject();
+        block.moves.push(Move { offset: 2, scalar: Scalar::U32, count: 1, slot });
+        block.size += 2;
+        block
+    }
+
+    /// The same block behind `size` more bytes.
+    fn behind(&mut self, size: usize) {
+        self.size += size;
+        self.moves.iter_mut().for_each(|one| one.offset += size);
+        self.guards.iter_mut().for_each(|one| one.offset += size);
+    }
+
+    /// This block and another one behind it.
+    fn join(&mut self, mut other: Self) {
+        other.behind(self.size);
+        self.size = other.size;
+        self.moves.append(&mut other.moves);
+        self.guards.append(&mut other.guards);
+    }
+}
+
+/// The same steps, on all levels, with those of fixed size that follow each other joined.
+pub(crate) fn fuse(steps: &[Step]) -> Vec<Step> {
+    let mut fused = Vec::with_capacity(steps.len());
+    let mut run: Option<(Block, Vec<Step>)> = None;
+    for step in steps.iter().map(fuse_within) {
+        match (as_block(&step), &mut run) {
+            (Some(block), Some((before, sources))) => {
+                before.join(block);
+                sources.push(step);
+            }
+            (Some(block), None) => run = Some((block, vec![step])),
+            (None, _) => {
+                fused.extend(run.take().map(finished));
+                fused.push(step);
+            }
+        }
+    }
+    fused.extend(run.map(finished));
+    fused
+}
+
+/// Each step fused with itself only, for members that are streamed one by one.
+fn fuse_each(steps: &[Step]) -> Vec<Step> {
+    steps.iter().flat_map(|step| fuse(std::slice::from_ref(step))).collect()
+}
+
+fn fuse_within(step: &Step) -> Step {
+    match step {
+        Step::Repeat { count, steps } => Step::Repeat { count: *count, steps: fuse(steps) },
+        Step::Headed { count, steps } => Step::Headed { count: *count, steps: fuse(steps) },
+        Step::Object(object) => Step::Object(Box::new(fuse_object(object))),
+        Step::Collection(collection) => {
+            let mut collection = collection.clone();
+            collection.steps = fuse(&collection.steps);
+            collection.memberwise = collection.memberwise.as_ref().map(fuse_object);
+            Step::Collection(collection)
+        }
+        Step::Loop(repeated) => Step::Loop(Box::new(Loop { steps: fuse(&repeated.steps), ..(**repeated).clone() })),
+        other => other.clone(),
+    }
+}
+
+fn fuse_object(object: &Object) -> Object {
+    let mut object = object.clone();
+    for version in &mut object.versions {
+        version.steps = fuse(&version.steps);
+        version.members = fuse_each(&version.members);
+    }
+    object
+}
+
+fn finished((mut block, sources): (Block, Vec<Step>)) -> Step {
+    if !block.guards.is_empty() {
+        block.fallback = sources;
+    }
+    Step::Block(block)
+}
+
+/// A step as a block without a fallback of its own.
+fn as_block(step: &Step) -> Option<Block> {
+    match step {
+        Step::Block(block) if block.guards.is_empty() => Some(block.clone()),
+        Step::TObject => Some(Block::tobject()),
+        Step::Identity { unique_id, bits } => Some(Block::identity(*unique_id, *bits)),
+        Step::TRef { slot } => Some(Block::tref(*slot)),
+        Step::Object(object) => object_block(object),
+        _ => None,
+    }
+}
+
+/// An object whose usual version has a fixed size, with its header.
+fn object_block(object: &Object) -> Option<Block> {
+    let usual = object.versions.first()?;
+    let inner = match usual.steps.as_slice() {
+        [] => Block::default(),
+        [Step::Block(block)] => Block { fallback: Vec::new(), ..block.clone() },
+        _ => return None,
+    };
+    let mut header = [0; HEADER_SIZE_MAX];
+    let version = i16::try_from(usual.version).ok()?.to_be_bytes();
+    let header_size = match object.header.now() {
+        Header::Versioned => 6,
+        Header::Foreign => 10,
+        Header::Short => 2,
+        Header::None => return Some(inner),
+    };
+    match object.header.now() {
+        Header::Short => header[..2].copy_from_slice(&version),
+        kind => {
+            header[..4].copy_from_slice(&byte_count((inner.size + header_size).checked_sub(4)?)?.to_be_bytes());
+            if kind == Header::Foreign {
+                header[6..].copy_from_slice(&usual.checksum.to_be_bytes());
+            } else {
+                header[4..6].copy_from_slice(&version);
+            }
+        }
+    }
+    let mut block = inner;
+    block.behind(header_size);
+    block.guards.push(Guard { offset: 0, check: Check::Equal(header, header_size) });
+    Some(block)
+}

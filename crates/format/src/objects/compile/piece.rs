@@ -1,0 +1,34 @@
+//! What a part of a class is compiled to.
+
+use crate::objects::model::form::Form;
+use crate::objects::model::steps::{Counter, Step};
+
+/// Steps and what they fill.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) form: Form,
+}
+
+impl Piece {
+    /// Members one behind the other. Of two with one name the second is called by its place, too.
+    pub(crate) fn record(members: Vec<(&str, Self)>) -> Self {
+        let mut steps = Vec::new();
+        let mut forms: Vec<(String, Form)> = Vec::new();
+        for (name, piece) in members {
+            let is_taken = forms.iter().any(|(before, _)| before == name);
+            let name = if is_taken { format!("{name}#{}", forms.len() + 1) } else { name.to_string() };
+            steps.extend(piece.steps);
+            forms.push((name, piece.form));
+        }
+        Self { steps, form: Form::Record { class_name: None, members: forms } }
+    }
+
+    /// A number that says how long an array behind it is.
+    pub(crate) fn as_counter(&self) -> Option<Counter> {
+        match &self.form {
+            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, scalar: *scalar }),
+            _ => None,
+        }
+    }
+}

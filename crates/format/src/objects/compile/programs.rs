@@ -1,0 +1,91 @@
+//! Programs of classes, each compiled when it is first met, and of what branches hold.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::objects::model::form::Form;
+use crate::objects::model::program::{ClassProgram, Classes, Parts, Program};
+use crate::objects::model::steps::Step;
+
+use super::compiler::Compiler;
+use super::fuse::fuse;
+use super::piece::Piece;
+
+/// The member that an object has in place of its own if these cannot be read: why not.
+const UNREAD: &str = "@unread";
+
+impl Classes {
+    /// The program of objects of a class that is streamed as such, as behind a pointer.
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<ClassProgram>> {
+        if let Some(known) = self.compiled(name) {
+            return Ok(known);
+        }
+        // Not under the lock: a class may be compiled twice, which does no harm.
+        let mut compiler = Compiler::new(self);
+        let program = match compiler.streamed(name) {
+            Ok(piece) => ClassProgram::new(name, piece, compiler.has_offsets),
+            Err(error) if self.are_whole => ClassProgram::unread(name, error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let program = Arc::new(program);
+        self.keep(&program);
+        Ok(program)
+    }
+}
+
+impl ClassProgram {
+    pub(crate) fn new(name: &str, piece: Piece, has_offsets: Vec<bool>) -> Self {
+        let program = Self::of_steps(name, piece.steps, piece.form, has_offsets);
+        program.fuse_again();
+        program
+    }
+
+    /// A class whose objects cannot be read.
+    pub(crate) fn unread(name: &str, reason: String) -> Self {
+        let members = vec![(UNREAD.to_string(), Form::Text { slot: 0 })];
+        let form = Form::Record { class_name: Some(name.to_string()), members };
+        let mut program = Self::new(name, Piece { steps: Vec::new(), form }, vec![true]);
+        program.unread = Some(reason);
+        program
+    }
+
+    /// Fuses the steps again, after objects showed what their headers are like.
+    pub(crate) fn fuse_again(&self) {
+        self.set_steps(fuse(self.source()));
+    }
+}
+
+impl Program {
+    /// An entry is one object of this type.
+    pub(crate) fn single(classes: &Arc<Classes>, compiler: Compiler<'_>, piece: Piece, type_name: String) -> Self {
+        let class = ClassProgram::new(&type_name, piece, compiler.has_offsets);
+        let classes = Arc::clone(classes);
+        Self::of_parts(Parts { class, classes, elements: None, count: None, type_name })
+    }
+
+    /// An entry is any number of members of as many objects.
+    pub(crate) fn elements(
+        classes: &Arc<Classes>,
+        mut compiler: Compiler<'_>,
+        piece: Piece,
+        type_name: &str,
+        count: Option<usize>,
+    ) -> Self {
+        let list = compiler.slot(true);
+        let form = Form::List { slot: list, content: Box::new(piece.form) };
+        let type_name = format!("{type_name}[]");
+        let steps = match piece.steps.as_slice() {
+            [_] => piece.steps,
+            _ => vec![Step::Repeat { count: 1, steps: piece.steps }],
+        };
+        let class = ClassProgram::new(&type_name, Piece { steps, form }, compiler.has_offsets);
+        Self::of_parts(Parts { class, classes: Arc::clone(classes), elements: Some(list), count, type_name })
+    }
+
+    /// An object of this class as it is the record of a key.
+    pub fn of_class(classes: &Arc<Classes>, class_name: &str) -> Result<Self> {
+        let mut compiler = Compiler::new(classes);
+        let piece = compiler.streamed(class_name)?;
+        Ok(Self::single(classes, compiler, piece, class_name.to_string()))
+    }
+}

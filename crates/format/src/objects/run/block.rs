@@ -1,0 +1,142 @@
+//! Decodes blocks: numbers of fixed size are copied column by column.
+
+use crate::objects::model::steps::{Block, Check, Guard, Move};
+use crate::scalar::Scalar;
+
+use super::slot::Slot;
+
+impl Guard {
+    #[inline]
+    fn agrees(&self, block: &[u8]) -> bool {
+        match &self.check {
+            Check::Equal(bytes, size) => {
+                let (found, wanted) = (&block[self.offset..self.offset + size], &bytes[..*size]);
+                // Headers have two sizes, which are compared at once.
+                match (found.first_chunk::<6>(), *size) {
+                    (Some(found), 6) => Some(found) == wanted.first_chunk(),
+                    (Some(_), 10) => found.first_chunk::<10>() == wanted.first_chunk(),
+                    _ => found == wanted,
+                }
+            }
+            Check::Clear(mask) => block[self.offset] & mask == 0,
+        }
+    }
+}
+
+impl Block {
+    /// Whether `count` blocks that lie behind each other all are as the guards want them.
+    #[inline]
+    pub(crate) fn agrees(&self, data: &[u8], count: usize) -> bool {
+        self.guards.is_empty() || (0..count).all(|index| self.agrees_one(&data[index * self.size..]))
+    }
+
+    #[inline]
+    fn agrees_one(&self, block: &[u8]) -> bool {
+        self.guards.iter().all(|guard| guard.agrees(block))
+    }
+
+    /// Moves the numbers of `count` blocks that lie behind each other and fill `data`.
+    #[inline]
+    pub(crate) fn take(&self, data: &[u8], count: usize, slots: &mut [Slot]) {
+        for one in &self.moves {
+            one.take(data, count, self.size, &mut slots[one.slot].bytes);
+        }
+    }
+}
+
+impl Move {
+    #[inline]
+    fn take(&self, data: &[u8], blocks: usize, stride: usize, out: &mut Vec<u8>) {
+        let size = self.scalar.stored_size() * self.count;
+        if blocks == 1 || size == stride {
+            append(self.scalar, &data[self.offset..self.offset + if size == stride { data.len() } else { size }], out);
+            return;
+        }
+        match (self.scalar, size) {
+            _ if self.count > 1 => self.take_each(data, blocks, stride, out),
+            (Scalar::Bool | Scalar::F32AsF64 | Scalar::Double32(_) | Scalar::Float16(_), _) => {
+                self.take_each(data, blocks, stride, out)
+            }
+            (_, 1) => swap_strided::<1>(data, self.offset, blocks, stride, out),
+            (_, 2) => swap_strided::<2>(data, self.offset, blocks, stride, out),
+            (_, 4) => swap_strided::<4>(data, self.offset, blocks, stride, out),
+            _ => swap_strided::<8>(data, self.offset, blocks, stride, out),
+        }
+    }
+
+    fn take_each(&self, data: &[u8], blocks: usize, stride: usize, out: &mut Vec<u8>) {
+        let size = self.scalar.stored_size() * self.count;
+        for index in 0..blocks {
+            let start = index * stride + self.offset;
+            append(self.scalar, &data[start..start + size], out);
+        }
+    }
+}
+
+/// The bytes of a number from the file's order to the machine's, in one instruction, which reversing them is not.
+trait Stored: Copy {
+    fn native(self) -> Self;
+}
+
+macro_rules! stored {
+    ($($number:ty),*) => { $(
+        impl Stored for [u8; size_of::<$number>()] {
+            #[inline]
+            fn native(self) -> Self {
+                <$number>::from_be_bytes(self).to_ne_bytes()
+            }
+        }
+    )* };
+}
+
+stored!(u8, u16, u32, u64);
+
+fn swap_strided<const SIZE: usize>(data: &[u8], offset: usize, blocks: usize, stride: usize, out: &mut Vec<u8>)
+where
+    [u8; SIZE]: Stored,
+{
+    out.reserve(blocks * SIZE);
+    let numbers = (0..blocks).filter_map(|index| data.get(index * stride + offset..)?.first_chunk::<SIZE>());
+    numbers.for_each(|number| out.extend_from_slice(&number.native()));
+}
+
+/// Runs up to this size are swapped where they are: choosing the fastest way for longer ones takes longer.
+const SHORT_RUN_BYTES: usize = 128;
+
+/// Copies numbers and turns their bytes around.
+#[inline]
+fn swap_run<const SIZE: usize>(stored: &[u8], out: &mut Vec<u8>)
+where
+    [u8; SIZE]: Stored,
+{
+    out.reserve(stored.len());
+    stored.as_chunks::<SIZE>().0.iter().for_each(|number| out.extend_from_slice(&number.native()));
+}
+
+/// Decodes numbers to the end of a slot.
+#[inline]
+pub(crate) fn append(scalar: Scalar, stored: &[u8], out: &mut Vec<u8>) {
+    fn one<const SIZE: usize>(stored: &[u8], out: &mut Vec<u8>)
+    where
+        [u8; SIZE]: Stored,
+    {
+        if let Some(number) = stored.first_chunk::<SIZE>() {
+            out.extend_from_slice(&number.native());
+        }
+    }
+    // Single numbers are the most frequent: the call that decodes many takes longer than they do.
+    match scalar {
+        Scalar::I32 | Scalar::U32 | Scalar::F32 if stored.len() == 4 => one::<4>(stored, out),
+        Scalar::I64 | Scalar::U64 | Scalar::F64 if stored.len() == 8 => one::<8>(stored, out),
+        Scalar::I16 | Scalar::U16 if stored.len() == 2 => one::<2>(stored, out),
+        Scalar::I8 | Scalar::U8 => out.extend_from_slice(stored),
+        Scalar::I32 | Scalar::U32 | Scalar::F32 if stored.len() <= SHORT_RUN_BYTES => swap_run::<4>(stored, out),
+        Scalar::I64 | Scalar::U64 | Scalar::F64 if stored.len() <= SHORT_RUN_BYTES => swap_run::<8>(stored, out),
+        Scalar::I16 | Scalar::U16 if stored.len() <= SHORT_RUN_BYTES => swap_run::<2>(stored, out),
+        _ => {
+            let start = out.len();
+            out.resize(start + stored.len() / scalar.stored_size() * scalar.size(), 0);
+            scalar.decode(stored, &mut out[start..]);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The growing buffers that a program fills.
+
+use std::sync::Arc;
+
+use crate::objects::model::program::ClassProgram;
+
+/// A growing buffer: of numbers or letters, of offsets, or of both for strings. A slot of pointers has a tag for each,
+/// which says which of the instances it belongs to.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) offsets: Vec<i64>,
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// The objects of one class that pointers of one slot point to.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) class: Arc<ClassProgram>,
+    /// Number of the first of its slots.
+    pub(crate) base: usize,
+    /// Objects so far.
+    pub(crate) count: usize,
+}
+
+/// The tag of a null pointer.
+pub(crate) const NULL_TAG: u8 = u8::MAX;
+/// Objects of more classes than this are not put into one column.
+pub(crate) const INSTANCES_MAX: usize = 100;
+
+/// Adds empty slots; those with offsets begin at 0.
+pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
+    slots.extend(
+        has_offsets
+            .iter()
+            .map(|has_offsets| Slot { offsets: if *has_offsets { vec![0] } else { Vec::new() }, ..Slot::default() }),
+    );
+}
+
+/// So many times the bytes of a basket are made room for at most, whatever the one before needed.
+const ROOM_FACTOR_MAX: usize = 16;
+
+impl ClassProgram {
+    /// Makes room in the slots for what data of so many bytes will probably need.
+    pub(crate) fn make_room(&self, slots: &mut [Slot], data_bytes: usize) {
+        let room = self.room();
+        let sum: usize = room.iter().map(|(bytes, offsets)| bytes + offsets * size_of::<i64>()).sum();
+        if sum <= data_bytes.saturating_mul(ROOM_FACTOR_MAX) {
+            for (slot, (bytes, offsets)) in slots.iter_mut().zip(room.iter()) {
+                slot.bytes.reserve(*bytes);
+                slot.offsets.reserve(*offsets);
+            }
+        }
+    }
+
+    /// Takes note of how much room was needed.
+    pub(crate) fn remember(&self, slots: &[Slot]) {
+        let used = slots.iter().take(self.has_offsets.len()).map(|slot| (slot.bytes.len(), slot.offsets.len()));
+        *self.room() = used.collect();
+    }
+}

@@ -1,0 +1,50 @@
+//! Type codes of members, as streamer infos and branches have them (TVirtualStreamerInfo::EReadWrite), and the names of
+//! classes that stand for numbers.
+
+use crate::scalar::Scalar;
+
+/// A base class.
+pub(crate) const BASE: i32 = 0;
+pub(crate) const INT: i32 = 3;
+pub(crate) const CHAR_STAR: i32 = 7;
+pub(crate) const DOUBLE: i32 = 8;
+pub(crate) const DOUBLE32: i32 = 9;
+pub(crate) const UNSIGNED_CHAR: i32 = 11;
+pub(crate) const UNSIGNED_INT: i32 = 13;
+/// TObject::fBits.
+pub(crate) const BITS: i32 = 15;
+pub(crate) const BOOL: i32 = 18;
+pub(crate) const FLOAT16: i32 = 19;
+/// Numbers have codes below this; the same plus it are fixed arrays, plus twice it variable ones.
+pub(crate) const ARRAY_STEP: i32 = 20;
+pub(crate) const OBJECT: i32 = 61;
+pub(crate) const ANY: i32 = 62;
+/// A pointer that is never null: the object itself is streamed (`//->`).
+pub(crate) const OBJECT_INLINE: i32 = 63;
+pub(crate) const OBJECT_POINTER: i32 = 64;
+pub(crate) const TSTRING: i32 = 65;
+pub(crate) const TOBJECT: i32 = 66;
+pub(crate) const TNAMED: i32 = 67;
+pub(crate) const ANY_INLINE: i32 = 68;
+pub(crate) const ANY_POINTER: i32 = 69;
+pub(crate) const ANY_POINTER_PLAIN: i32 = 70;
+pub(crate) const STL_POINTER: i32 = 71;
+pub(crate) const STL: i32 = 300;
+pub(crate) const STL_STRING: i32 = 365;
+pub(crate) const STREAMER: i32 = 500;
+pub(crate) const STREAM_LOOP: i32 = 501;
+/// Members from here on are made in memory and not stored.
+pub(crate) const ARTIFICIAL: i32 = 600;
+
+/// The numbers in a TArray class.
+pub(crate) fn tarray(class_name: &str) -> Option<Scalar> {
+    Some(match class_name {
+        "TArrayC" => Scalar::I8,
+        "TArrayS" => Scalar::I16,
+        "TArrayI" => Scalar::I32,
+        "TArrayL" | "TArrayL64" => Scalar::I64,
+        "TArrayF" => Scalar::F32,
+        "TArrayD" => Scalar::F64,
+        _ => return None,
+    })
+}
