@@ -13,7 +13,7 @@ FILES_IN_CIRCLES = {
     "crates/format": 0,
     "crates/storage": 27,
     "crates/trace": 4,
-    "python/branchline": 26,
+    "python/branchline": 16,
 }
 ROOMS = ["crates/bindings", *FILES_IN_CIRCLES]
 

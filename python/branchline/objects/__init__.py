@@ -1,12 +1,17 @@
 """What files hold beside trees: histograms and graphs as what Python knows of them, all else as records."""
 
-from branchline.objects.efficiency import Efficiency
+from typing import TYPE_CHECKING
+
+from branchline.lazily import lazily
 from branchline.objects.graph import Graph, MultiGraph
-from branchline.objects.histogram import Histogram
 from branchline.objects.lists import ObjectList
-from branchline.objects.making import made
-from branchline.objects.record import Origin, Record, record_of
-from branchline.objects.sparse import SparseHistogram
+from branchline.objects.making import register_all
+from branchline.objects.record import Origin, Record, made, record_of
+
+if TYPE_CHECKING:
+    from branchline.objects.efficiency import Efficiency
+    from branchline.objects.histogram import Histogram
+    from branchline.objects.sparse import SparseHistogram
 
 __all__ = [
     "Efficiency",
@@ -20,3 +25,15 @@ __all__ = [
     "made",
     "record_of",
 ]
+
+register_all()
+
+# These need hist, which takes long to import.
+__getattr__ = lazily(
+    __name__,
+    {
+        "branchline.objects.efficiency": ("Efficiency",),
+        "branchline.objects.histogram": ("Histogram",),
+        "branchline.objects.sparse": ("SparseHistogram",),
+    },
+)

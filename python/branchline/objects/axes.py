@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import hist
 import numpy as np
 
+from branchline.objects.hist_axes import Regular, Variable, category_axis
 from branchline.objects.record import Record
 
 # What hist takes for other arguments of `fill`.
@@ -17,8 +17,8 @@ NOT_NAMES = frozenset({"weight", "sample", "threads"})
 
 @dataclass(frozen=True)
 class RootAxis:
-    """A TAxis: ``edges`` of equal bins are only the first and the last; ``labels`` are those of bins that have one, by
-    their numbers, which begin with 1.
+    """A TAxis. ``edges`` are all edges of bins, or the first and the last if the bins have one width. ``labels`` are
+    by the numbers of the bins, which begin with 1; bins without a label are left out.
     """
 
     name: str
@@ -43,7 +43,7 @@ class RootAxis:
 
 
 def _labels(record: Record) -> dict[int, str]:
-    """Labels by their bins, which the unique ids of the texts are (TAxis::SetBinLabel)."""
+    """Labels by the numbers of their bins, which ROOT stores as the unique ids of the texts (TAxis::SetBinLabel)."""
     texts = record.raw("fLabels") if "fLabels" in record else None
     labels: dict[int, str] = {}
     for text in texts.raw("objects") if texts is not None else ():
@@ -54,7 +54,7 @@ def _labels(record: Record) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class Binning:
-    """An axis of hist, and the numbers of ROOT's cells that its bins and flow bins have, in their order."""
+    """An axis of hist, and for each of its bins, flow bins included, the number of the cell in ROOT."""
 
     axis: Any
     cells: Any
@@ -62,10 +62,11 @@ class Binning:
 
 
 def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
-    """The axes of hist. ``is_empty`` tells of each of ROOT's cells whether nothing is in it.
+    """The axes of hist. ``is_empty`` has True for each of ROOT's cells that holds nothing.
 
-    An axis whose bins all have labels, each another one, has categories. So has one of which only the last bins have
-    none and hold nothing: ROOT doubles an axis when it meets a new label. Raises ValueError for what is no axis.
+    An axis becomes one of categories if every bin has a label and no two labels are equal. Empty bins without a label
+    at its end do not count: ROOT doubles the number of bins when it meets a new label. Raises ValueError for
+    impossible axes.
     """
     names = [axis.name for axis in axes]
     are_names = len(set(names)) == len(names) and not NOT_NAMES.intersection(names)
@@ -92,12 +93,5 @@ def _axis(axis: RootAxis, name: str, labelled: int) -> Any:
     if labelled:
         return category_axis(list(axis.labels.values()), options)
     if len(axis.edges) > 2:
-        return hist.axis.Variable(axis.edges, **options)
-    return hist.axis.Regular(axis.bins_count, *axis.edges.tolist(), **options)
-
-
-def category_axis(labels: list[str], options: dict[str, Any]) -> Any:
-    """Categories of texts; of whole numbers, as uproot takes them, if the texts are nothing but these."""
-    if all(label.lstrip("-").isdecimal() and str(int(label)) == label and abs(int(label)) < 2**31 for label in labels):
-        return hist.axis.IntCategory([int(label) for label in labels], **options)
-    return hist.axis.StrCategory(labels, **options)
+        return Variable(axis.edges, **options)
+    return Regular(axis.bins_count, *axis.edges.tolist(), **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Buffered:
         self.is_not_weighted = bool(record.raw("fBits") & IS_NOT_WEIGHTED) or bool(np.all(self.weights == 1))
         shape = tuple(axis.cells_count for axis in self.axes)
         places = [_cells(axis, self.points[:, place]) for place, axis in enumerate(self.axes)]
+        pairs = zip(places, self.axes, strict=True)
+        self._is_inside = np.all([(place > 0) & (place <= axis.bins_count) for place, axis in pairs], axis=0)
         # In ROOT's order of cells x runs fastest.
         self._places = np.ravel_multi_index(places[::-1], shape[::-1])
         self._count = math.prod(shape)
@@ -41,6 +44,22 @@ class Buffered:
     def sums(self, of: Any) -> Any:
         """Sums of numbers of the entries in all cells, in ROOT's order."""
         return np.bincount(self._places, of, self._count)
+
+    def statistics(self) -> dict[str, float]:
+        """ROOT's sums over the entries that are neither in the underflow nor in the overflow (TH1::Fill), by ROOT's
+        names: ``fTsumw``, ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
+        """
+        w, columns = self.weights[self._is_inside], self.points[self._is_inside].T
+        # The value of a profile has the letter behind those of the axes.
+        values = dict(zip("xyzt", columns, strict=False))
+        of_axes = [letter for letter, _ in zip("xyz", self.axes, strict=False)]
+        sums = {"": w, "2": w * w}
+        for letter, column in values.items():
+            sums |= {letter: w * column, f"{letter}2": w * column * column}
+        sums |= {f"{one}{other}": w * values[one] * values[other] for one, other in combinations(of_axes, 2)}
+        return {"fEntries": float(len(self.weights))} | {
+            f"fTsumw{name}": float(np.sum(numbers)) for name, numbers in sums.items()
+        }
 
 
 def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) -> Buffered | None:

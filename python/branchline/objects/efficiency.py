@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import NotHereError, UnsupportedBranchError
-from branchline.objects.histogram import Histogram, refused
+from branchline.objects.counts import refused
+from branchline.objects.histogram import Histogram
 from branchline.objects.record import Record
 
 # TEfficiency's ways to an interval by their numbers (EStatOption).

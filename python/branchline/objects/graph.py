@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import boost_histogram
-import hist
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, OptionError
-from branchline.objects.record import Record
+from branchline.objects.installed import hist_is_needed
+from branchline.objects.record import Record, made
+
+if TYPE_CHECKING:
+    import hist
 
 # Members with the errors below and above of each axis, of which a class has one pair or none.
 ERRORS = {
@@ -86,6 +88,9 @@ class Graph:
         """A histogram whose bins are the points with their errors in x, and whose variances are the squares of the mean
         errors in y. Raises OptionError if these bins do not lie side by side.
         """
+        with hist_is_needed():
+            import boost_histogram
+            import hist
         if self.z is not None or self.x_low is None or len(self) == 0:
             raise OptionError(f"the points of {self.name} have no widths in x", hint="use x and y as they are")
         order = np.argsort(self.x)
@@ -133,8 +138,6 @@ class MultiGraph(Sequence[Graph]):
     """The graphs of a TMultiGraph in their order, ``graphs[0]``, and by their names, ``graphs["data"]``."""
 
     def __init__(self, record: Record) -> None:
-        from branchline.objects.making import made
-
         self.name: str = record.raw("fName")
         self.title: str = record.raw("fTitle")
         self.record = record

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from branchline.errors import NoSuchKeyError
-from branchline.objects.record import Record
+from branchline.objects.record import Record, made
 
 
 class ObjectList(Sequence[Any]):
@@ -26,8 +26,6 @@ class ObjectList(Sequence[Any]):
     @overload
     def __getitem__(self, where: slice) -> list[Any]: ...
     def __getitem__(self, where: int | str | slice) -> Any:
-        from branchline.objects.making import made
-
         if isinstance(where, str):
             return made(self._found(where))
         chosen = self._records[where]

@@ -1,78 +1,84 @@
-"""What becomes of a record: a histogram, a graph, a list, a text, or the record itself."""
+"""What becomes of the objects of ROOT's classes: histograms, graphs, lists, texts. All others stay records.
+
+What only histograms need is imported when the first one is made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from branchline.errors import NoSuchKeyError, UnsupportedBranchError
-from branchline.objects.efficiency import Efficiency
 from branchline.objects.graph import MultiGraph, graph_of
-from branchline.objects.histogram import histogram_of
+from branchline.objects.installed import hist_is_needed
 from branchline.objects.lists import ObjectList
-from branchline.objects.profile import profile_of
-from branchline.objects.record import Record
-from branchline.objects.sparse import dense_of, sparse_of
+from branchline.objects.record import Record, made, register
 
-# Classes that inherit from one of those below and hold something else: they stay records.
-OTHERWISE = frozenset({"TH1K", "TH2Poly", "TProfile2Poly", "TGraphMultiErrors", "TGraphQQ"})
+# Classes that inherit from one of those below and hold something else.
+STAY_RECORDS = ("TH1K", "TH2Poly", "TProfile2Poly", "TGraphMultiErrors", "TGraphQQ")
+LISTS = ("TList", "THashList", "TSortedList", "TObjArray")
 
 
-def _map_of(record: Record) -> Any:
+def _itself(record: Record) -> Record:
+    return record
+
+
+def _counts(record: Record, dimensions: int) -> Any:
+    with hist_is_needed():
+        from branchline.objects.counts import histogram_of
+    return histogram_of(record, dimensions)
+
+
+def _profile(record: Record, dimensions: int) -> Any:
+    with hist_is_needed():
+        from branchline.objects.profile import profile_of
+    return profile_of(record, dimensions)
+
+
+def _sparse(record: Record) -> Any:
+    with hist_is_needed():
+        from branchline.objects.sparse import sparse_of
+    return sparse_of(record)
+
+
+def _dense(record: Record) -> Any:
+    with hist_is_needed():
+        from branchline.objects.sparse import dense_of
+    return dense_of(record)
+
+
+def _efficiency(record: Record) -> Any:
+    with hist_is_needed():
+        from branchline.objects.efficiency import Efficiency
+    return Efficiency(record)
+
+
+def _map(record: Record) -> Any:
     """A TMap as a dict, if its keys have different names; else a list of pairs."""
     pairs = [(made(key), made(value)) for key, value in record.raw("objects")]
     texts = [key for key, _ in pairs if isinstance(key, str)]
     return dict(pairs) if len(set(texts)) == len(pairs) else pairs
 
 
-def _text_of(record: Record) -> str:
+def _text(record: Record) -> str:
     text: str = record.raw("fString")
     return text
 
 
-# What members of other types than their class has, as in a damaged file, may raise.
-DAMAGED = (AttributeError, LookupError, OverflowError, TypeError, ValueError, NoSuchKeyError)
-
-MAKERS: dict[str, Callable[[Record], Any]] = {
-    "TProfile": lambda record: profile_of(record, 1),
-    "TProfile2D": lambda record: profile_of(record, 2),
-    "TProfile3D": lambda record: profile_of(record, 3),
-    "TH3": lambda record: histogram_of(record, 3),
-    "TH2": lambda record: histogram_of(record, 2),
-    "TH1": lambda record: histogram_of(record, 1),
-    "THnSparse": sparse_of,
-    "THn": dense_of,
-    "TEfficiency": Efficiency,
-    "TGraph": graph_of,
-    "TGraph2D": graph_of,
-    "TMultiGraph": MultiGraph,
-    "TMap": _map_of,
-    "TList": ObjectList,
-    "THashList": ObjectList,
-    "TSortedList": ObjectList,
-    "TObjArray": ObjectList,
-    "TObjString": _text_of,
-}
-
-
-def made(value: Any) -> Any:
-    """What a record stands for, or several of them; anything else as it is. A record stays one, with its ``refusal``,
-    if what its class stands for cannot hold it.
-    """
-    if isinstance(value, list | tuple):
-        return type(value)(made(one) for one in value)
-    if not isinstance(value, Record) or value.unread is not None:
-        return value
-    for name in value.lineage:
-        if name in OTHERWISE:
-            return value
-        if name in MAKERS:
-            try:
-                return MAKERS[name](value)
-            except UnsupportedBranchError as error:
-                value.refusal = error.what
-                return value
-            except DAMAGED as error:
-                value.refusal = f"its members are not those of a {name}: {error}"
-                return value
-    return value
+def register_all() -> None:
+    """Registers all classes of which an object becomes something else than a record."""
+    for name in STAY_RECORDS:
+        register(name, _itself)
+    for dimensions, name in enumerate(("TProfile", "TProfile2D", "TProfile3D"), start=1):
+        register(name, partial(_profile, dimensions=dimensions))
+    for dimensions, name in enumerate(("TH1", "TH2", "TH3"), start=1):
+        register(name, partial(_counts, dimensions=dimensions))
+    register("THnSparse", _sparse)
+    register("THn", _dense)
+    register("TEfficiency", _efficiency)
+    register("TGraph", graph_of)
+    register("TGraph2D", graph_of)
+    register("TMultiGraph", MultiGraph)
+    register("TMap", _map)
+    register("TObjString", _text)
+    for name in LISTS:
+        register(name, ObjectList)

@@ -8,7 +8,8 @@ import boost_histogram
 import numpy as np
 
 from branchline.objects.buffer import buffered
-from branchline.objects.histogram import ERROR_MODES, Histogram, empty_histogram, root_axes, shaped
+from branchline.objects.counts import EmptyHistogram, root_axes, shaped
+from branchline.objects.histogram import ERROR_MODES, Histogram
 from branchline.objects.record import Record
 
 
@@ -20,10 +21,9 @@ def profile_of(record: Record, dimensions: int) -> Histogram:
     """
     axes = root_axes(record, dimensions)
     stored = [record.raw(name) if name in record else [] for name in ("fArray", "fSumw2", "fBinEntries", "fBinSumw2")]
-    entries = None
     waiting = buffered(record, axes, values_count=1)
     if waiting is not None:
-        axes, entries = waiting.axes, len(waiting.weights)
+        axes = waiting.axes
         w, y = waiting.weights, waiting.points[:, -1]
         has_squares = len(stored[3]) > 0 or not waiting.is_not_weighted
         stored = [
@@ -39,16 +39,15 @@ def profile_of(record: Record, dimensions: int) -> Histogram:
         deltas = np.where(weights != 0, weights * np.abs(squares / weights - means**2), 0.0)
     storage = boost_histogram.storage.WeightedMean() if is_weighted else boost_histogram.storage.Mean()
     mode = record.raw("fErrorMode")
-    options = {"mode": ERROR_MODES[mode] if 0 <= mode < len(ERROR_MODES) else ""}
-    made = empty_histogram(record, axes, weights == 0, storage, entries=entries, **options)
-    view: Any = made.histogram.view(flow=True)
-    view["value"] = made.chosen(means)
+    error_mode = ERROR_MODES[mode] if 0 <= mode < len(ERROR_MODES) else ""
+    empty = EmptyHistogram(record, axes, weights == 0, storage, waiting, error_mode)
+    view: Any = empty.histogram.view(flow=True)
+    view["value"] = empty.chosen(means)
     if is_weighted:
-        view["sum_of_weights"] = made.chosen(weights)
-        view["sum_of_weights_squared"] = made.chosen(shaped(record, axes, stored[3]))
-        view["_sum_of_weighted_deltas_squared"] = made.chosen(deltas)
+        view["sum_of_weights"] = empty.chosen(weights)
+        view["sum_of_weights_squared"] = empty.chosen(shaped(record, axes, stored[3]))
+        view["_sum_of_weighted_deltas_squared"] = empty.chosen(deltas)
     else:
-        view["count"] = made.chosen(weights)
-        view["_sum_of_deltas_squared"] = made.chosen(deltas)
-    made.tell_lost(weights != 0)
-    return made.histogram
+        view["count"] = empty.chosen(weights)
+        view["_sum_of_deltas_squared"] = empty.chosen(deltas)
+    return empty.filled(weights != 0)

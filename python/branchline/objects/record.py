@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from branchline.errors import NoSuchKeyError, UnsupportedBranchError
+from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
 from branchline.objects.columns import Values, values_of
 
 # The member that stands for all others if they cannot be read: why not.
@@ -33,9 +33,12 @@ class Record(Mapping[str, Any]):
     them: ``record["fName"]``, ``record.fName``.
 
     Values are numbers, texts, arrays of NumPy, lists, and for members that are objects what ``made`` makes of them.
-    ``raw`` gives these as records too. ``unread`` says why an object has no members: its class is not described in the
-    file, or it is not stored as that says. ``refusal`` says why an object comes as a record though its class stands for
-    a histogram.
+    ``raw`` gives these as records too. ``unread`` says why an object has no members: the file does not describe its
+    class, or the object is not stored as described. ``refusal`` says why an object comes as a record although objects
+    of its class are otherwise histograms or the like.
+
+        >>> file.record("hist")["fEntries"]
+        100.0
     """
 
     def __init__(self, classname: str, members: Mapping[str, Callable[[], Any]], origin: Origin) -> None:
@@ -67,8 +70,6 @@ class Record(Mapping[str, Any]):
         return NoSuchKeyError(what, path=self.origin.file_path, hint=f"it has {', '.join(self) or 'none'}")
 
     def __getitem__(self, name: str) -> Any:
-        from branchline.objects.making import made
-
         return made(self.raw(name))
 
     def __getattr__(self, name: str) -> Any:
@@ -133,6 +134,43 @@ def _with_values(classname: str, values: dict[str, Any], file_path: str, place: 
 
 
 def _same(value: Any) -> Any:
+    return value
+
+
+Maker = Callable[[Record], Any]
+# What becomes of objects by the names of their classes; of a class that is not here, that of the next base class.
+_makers: dict[str, Maker] = {}
+
+# What members of other types than their class has, as in a damaged file, may raise.
+DAMAGED = (AttributeError, LookupError, OverflowError, TypeError, ValueError, NoSuchKeyError)
+
+
+def register(class_name: str, maker: Maker) -> None:
+    """Says what becomes of the objects of a class, and of the classes that inherit from it."""
+    _makers[class_name] = maker
+
+
+def made(value: Any) -> Any:
+    """What a record becomes, or several of them; anything else stays as it is. A record stays one, with its
+    ``refusal``, if what its class becomes cannot hold it.
+
+    Raises NotHereError where a package is needed that is not installed.
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(made(one) for one in value)
+    if not isinstance(value, Record) or value.unread is not None:
+        return value
+    name = next((name for name in value.lineage if name in _makers), None)
+    if name is None:
+        return value
+    try:
+        return _makers[name](value)
+    except NotHereError:
+        raise
+    except UnsupportedBranchError as error:
+        value.refusal = error.what
+    except DAMAGED as error:
+        value.refusal = f"its members are not those of a {name}: {error}"
     return value
 
 

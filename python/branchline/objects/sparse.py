@@ -11,7 +11,8 @@ import numpy as np
 from branchline.errors import OptionError
 from branchline.limits import DENSE_CELLS_MAX
 from branchline.objects.axes import RootAxis
-from branchline.objects.histogram import Histogram, empty_histogram, refused, shaped
+from branchline.objects.counts import EmptyHistogram, refused, shaped, storage_for
+from branchline.objects.histogram import Histogram
 from branchline.objects.record import Record
 
 
@@ -24,20 +25,14 @@ def dense_of(record: Record) -> Histogram:
         raise refused(record, f"it has {math.prod(shape)} cells")
     values = np.zeros(shape) if len(contents) == 0 else shaped(record, axes[::-1], contents).T
     has_squares = len(squares) == len(contents) > 0
-    storage = boost_histogram.storage.Weight() if has_squares else _plain_storage(values)
-    made = empty_histogram(record, axes, values == 0, storage)
-    view: Any = made.histogram.view(flow=True)
+    empty = EmptyHistogram(record, axes, values == 0, storage_for(values, has_squares=has_squares))
+    view: Any = empty.histogram.view(flow=True)
     if has_squares:
-        view["value"] = made.chosen(values)
-        view["variance"] = made.chosen(shaped(record, axes[::-1], squares).T)
+        view["value"] = empty.chosen(values)
+        view["variance"] = empty.chosen(shaped(record, axes[::-1], squares).T)
     else:
-        view[...] = made.chosen(values)
-    made.tell_lost(values != 0)
-    return made.histogram
-
-
-def _plain_storage(values: Any) -> Any:
-    return boost_histogram.storage.Int64() if values.dtype.kind in "iu" else boost_histogram.storage.Double()
+        view[...] = empty.chosen(values)
+    return empty.filled(values != 0)
 
 
 def _numbers(array: Any) -> Any:
@@ -86,14 +81,13 @@ class SparseHistogram:
         values = np.bincount(places, self.values, math.prod(shape)).reshape(shape)
         squares = np.bincount(places, self.variances, math.prod(shape)).reshape(shape)
         storage = boost_histogram.storage.Weight() if self.is_weighted else boost_histogram.storage.Double()
-        made = empty_histogram(self._record, axes, values == 0, storage)
-        view: Any = made.histogram.view(flow=True)
+        empty = EmptyHistogram(self._record, axes, values == 0, storage)
+        view: Any = empty.histogram.view(flow=True)
         if self.is_weighted:
-            view["value"], view["variance"] = made.chosen(values), made.chosen(squares)
+            view["value"], view["variance"] = empty.chosen(values), empty.chosen(squares)
         else:
-            view[...] = made.chosen(values)
-        made.tell_lost(values != 0)
-        return made.histogram
+            view[...] = empty.chosen(values)
+        return empty.filled(values != 0)
 
     def _number(self, which: int | str) -> int:
         names = [(number, axis.name, axis.title) for number, axis in enumerate(self.axes)]
