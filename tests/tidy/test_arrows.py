@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"_core", "layout", "report", "tree"},
     "running": {"jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
-    "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train"},
+    "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train", "tree"},
     "__main__": {"cli"},
 }
 EVERYBODYS = {"access", "errors", "lazily", "limits", "locations"}

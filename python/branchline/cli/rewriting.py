@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from branchline.cli.merging import Codec, MergedFiles, MergeLimits, NewBaskets, Order, run_merge
 from branchline.cli.parameters import Option
 from branchline.cli.reading import Reading
-from branchline.errors import OptionError, WagonError
+from branchline.errors import OptionError
 from branchline.layout.merging import merge as merge_files
 
 if TYPE_CHECKING:
-    from branchline.layout.skimming import Select
+    from branchline.access import Access
+    from branchline.layout.skimming import SelectChunk
 
 
 def reorder(
@@ -111,26 +112,23 @@ def skim(
 
     if (where is None) == (wagon is None):
         raise OptionError("skim needs either --where or --wagon")
-    selected = where if where is not None else _selection_of(wagon or "")
-    return run_merge(skim_files, files, reading, limits, where=selected, order=order, codec=codec, **vars(baskets))
+    selection = None if wagon is None else _selection_of(wagon, reading.access)
+    selected = {"where": where, "select_chunk": selection}
+    return run_merge(skim_files, files, reading, limits, **selected, order=order, codec=codec, **vars(baskets))
 
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _selection_of(location: str) -> Select:
-    """The function of a wagon in a file that selects events."""
+def _selection_of(location: str, access: Access) -> SelectChunk:
+    """The selection by a wagon in a file."""
     # Imported here since only skims with a wagon need it.
+    from branchline.train.selecting import WagonSelection
     from branchline.train.wagons import load_wagons
 
     path, _, name = location.rpartition(":")
     if not path:
         raise OptionError(f"{location!r} names no wagon", hint="write FILE.py:NAME")
     wagons, _ = load_wagons(path)
-    for one in wagons:
-        if one.name == name:
-            select: Select = getattr(one.thing, "select", one.process)
-            return select
-    names = ", ".join(one.name for one in wagons)
-    raise WagonError(f"{path} has no wagon {name!r}", path=path, hint=f"it has {names}")
+    return WagonSelection(wagons, name, access)

@@ -1,29 +1,93 @@
-"""`branchline show`: the branches of a tree."""
+"""`branchline show`: what is in a file, a directory or a tree."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from branchline.cli.parameters import Argument
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import print_out
 from branchline.cli.reading import Reading, requests_recorded
+from branchline.report.quantities import counted
+
+if TYPE_CHECKING:
+    from branchline.layout.contents import ObjectSummary
+    from branchline.tree import Directory
+
+HEAD = ("object", "class", "content", "title")
 
 
 def show(
-    location: Annotated[str, Argument(metavar="FILE[:TREE]", help="A ROOT file, with the name of a tree.")],
+    location: Annotated[
+        str, Argument(metavar="FILE[:NAME]", help="A ROOT file, or a tree, a directory or another object in it.")
+    ],
     reading: Reading,
+    filter_name: Annotated[
+        str | None,
+        Option(
+            "--filter",
+            metavar="PATTERN",
+            help="Show only branches of a tree, or objects of a file, with such names: a pattern, or /regex/.",
+        ),
+    ] = None,
 ) -> None:
-    """Prints the branches of a tree: type, entries, baskets, sizes.
+    """Shows what is in a file: its objects, and of a tree the branches with type, entries, baskets and sizes.
+
+    Of a file with one tree the branches of this tree are shown too.
 
     Examples:
-        Print the branches of a tree:
-            branchline show file.root:Events
+        List the objects of a file:
+            branchline show file.root
+        Show the branches of a tree that are about muons:
+            branchline show file.root:Events --filter "*Muon*"
 
     """
     # Imported here since it imports awkward.
-    from branchline.dataset import DataFile
     from branchline.locations import split_location
-    from branchline.train.plan import open_tree
+    from branchline.tree import Branch, Directory, File, Tree
 
     with requests_recorded(reading.trace_to):
-        path, tree = split_location(location)
-        open_tree(DataFile(path, tree), reading.access).show()
+        path, name = split_location(location)
+        file = File(path, reading.access)
+        found = file if name is None else file[name]
+        if isinstance(found, Tree):
+            found.show(filter_name=filter_name)
+        elif isinstance(found, Branch):
+            own = {found.number, *found.tree.outline.below(found.number)}
+            found.tree.show(filter_name=filter_name, filter_branch=lambda branch: branch.number in own)
+        elif isinstance(found, Directory):
+            _show_directory(found, filter_name)
+        else:
+            assert name is not None
+            _print_table([(name, file.classname_of(name), repr(found), file.title_of(name))])
+
+
+def _show_directory(directory: Directory, filter_name: str | None) -> None:
+    """The objects, and the branches of the only tree; a filter is then for the branches."""
+    from branchline.layout.contents import contents_of
+
+    trees = directory.trees()
+    is_only_tree = len(trees) == 1
+    if not is_only_tree or (filter_name is None and len(directory.keys()) > 1):
+        objects = contents_of(directory, filter_name)
+        _print_table([(one.name, one.classname, _content(one), one.title) for one in objects])
+        print_out(counted(len(objects), "object") if objects else "nothing has such a name")
+    if is_only_tree:
+        directory[trees[0]].show(filter_name=filter_name)
+
+
+def _content(one: ObjectSummary) -> str:
+    if one.error is not None:
+        return f"cannot be read: {one.error}"
+    if one.entries is None or one.branches is None:
+        return ""
+    return f"{counted(one.entries, 'entry', 'entries')}, {counted(one.branches, 'branch', 'branches')}"
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    lines = [HEAD, *rows] if rows else []
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))] if lines else []
+    for number, line in enumerate(lines):
+        print_out("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        if number == 0:
+            print_out("  ".join("-" * width for width in widths))

@@ -7,18 +7,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout.merging import Kept, MergeResult, merge
 from branchline.layout.targets import check_root_name
-from branchline.tree import File, Tree
+from branchline.tree import Chunk, ChunkStream, File, Tree
+from branchline.tree.lazy import lazy_array
+
+Mask = npt.NDArray[np.bool_]
 
 #: What a selection reads at a time.
 STEP_BYTES = "50 MB"
-#: Says of the events of a chunk which of them are wanted: one truth value for each.
+#: Entries that are read before all others, to see which branches a selection needs.
+LEARN_ENTRIES = 1000
+#: Gives one truth value for each event of a record array: whether it is kept.
 Select = Callable[[Any], Any]
+#: The same for the events of a chunk, with the file of the dataset that it is from.
+SelectChunk = Callable[[Chunk, DataFile], Any]
 
 
 def slim(
@@ -56,27 +64,33 @@ def skim(
     inputs: Any,
     output: str | os.PathLike[str],
     *,
-    where: str | Select,
+    where: str | Select | None = None,
+    select_chunk: SelectChunk | None = None,
     tree: str | None = None,
     access: Access | None = None,
     **options: Any,
 ) -> MergeResult:
-    """Merges files as `merge` does, with those entries of a tree for which an expression holds.
+    """Merges files as `merge` does, with those entries of a tree that are selected.
 
-    ``where`` is an expression with one value for each entry, as ``arrays`` takes them, or a function that gets events
-    and gives one value for each. Entries come to new baskets; ``options`` are those of `merge`. The tree is the only
-    one of the files, whose other objects are merged too, or the one that is named, and then nothing else. Raises what
-    `merge` raises, and `ExpressionError` for an expression that does not fit.
+    ``where`` is an expression with one value for each entry, as ``arrays`` takes them, or a function that gets a record
+    array of events, of which it reads what it touches, and returns one truth value for each: ``lambda events:
+    events.nMuon > 1``. Branches that belong together are records too: ``events.Muon.pt`` is ``events.Muon_pt``.
+    ``select_chunk`` in its place gets chunks. Entries come to new baskets; ``options`` are those of `merge`. The tree
+    is the only one of the files, whose other objects are merged too, or the one that is named, and then nothing else.
+    Raises what `merge` raises, and `ExpressionError` for an expression that does not fit.
     """
     check_root_name(output)
+    if (where is None) == (select_chunk is None):
+        raise OptionError("a skim needs either an expression or function, or a function of chunks")
+    select = select_chunk if where is None or isinstance(where, str) else _on_chunks(where)
     selections = {}
     path = tree
     for one in Dataset.of(inputs):
         with _opened(one, access) as file:
             found = file.tree(one.tree if one.tree is not None else tree)
             path = found.path
-            bits = np.packbits(_mask(found, where))
-            selections[one.path] = (bits.tobytes(), found.num_entries)
+            mask = _mask_of_expression(found, str(where)) if select is None else _mask_of_chunks(found, one, select)
+            selections[one.path] = (np.packbits(mask).tobytes(), found.num_entries)
     return merge(inputs, output, tree=tree, access=access, kept=Kept(entries=selections, selected=path), **options)
 
 
@@ -100,27 +114,46 @@ def _with_those_below(tree: Tree, names: Sequence[str]) -> set[str]:
     return found
 
 
-def _mask(tree: Tree, where: str | Select) -> np.ndarray[Any, Any]:
-    """Whether each entry is wanted."""
+def _mask_of_expression(tree: Tree, where: str) -> Mask:
+    """Whether each entry is kept."""
+    parts = tree.iterate([where], step_size=STEP_BYTES)
+    return np.concatenate([np.zeros(0, bool), *(_checked(part[where], len(part), tree) for part in parts)])
+
+
+def _mask_of_chunks(tree: Tree, file: DataFile, select: SelectChunk) -> Mask:
+    """The same. Branches that the first entries needed are read ahead for all others."""
     masks = [np.zeros(0, bool)]
-    if isinstance(where, str):
-        masks += [_checked(part[where], len(part), tree) for part in tree.iterate([where], step_size=STEP_BYTES)]
-    else:
-        step = max(tree.num_entries_for(STEP_BYTES), 1)
-        for start in range(0, tree.num_entries, step):
-            events = tree.arrays(entry_start=start, entry_stop=min(start + step, tree.num_entries), virtual=True)
-            masks.append(_checked(where(events), len(events), tree))
+    branches: list[str] = []
+    learned = min(LEARN_ENTRIES, tree.num_entries)
+    for start, stop in ((0, learned), (learned, tree.num_entries)):
+        step = STEP_BYTES if branches else max(tree.num_entries_for(STEP_BYTES), 1)
+        with ChunkStream([tree.source(start, stop)], branches, step_size=step, access=tree.file.access) as stream:
+            for chunk in stream:
+                masks.append(_checked(select(chunk, file), len(chunk), tree))
+                branches += [name for name in chunk.late_branches if name not in branches]
     return np.concatenate(masks)
 
 
-def _checked(answer: Any, entries_count: int, tree: Tree) -> np.ndarray[Any, Any]:
+def _on_chunks(select: Select) -> SelectChunk:
+    """The selection by a function of events: a record array of all branches and groups, read when they are touched."""
+
+    def select_chunk(chunk: Chunk, _: DataFile) -> Any:
+        shape = chunk.shape
+        shape.learn_types(shape.readable)
+        fields = {**shape.groups, **{name: name for name in shape.readable}}
+        return select(lazy_array(fields, len(chunk), shape.empty, lambda path: chunk.array(path).layout))
+
+    return select_chunk
+
+
+def _checked(answer: Any, entries_count: int, tree: Tree) -> Mask:
     try:
         mask = np.asarray(answer)
     except ValueError:
         mask = np.zeros(())
     if mask.shape != (entries_count,) or mask.dtype.kind not in "biuf":
         raise ExpressionError(
-            "what selects entries has no one number for each of them",
+            "the selection does not give one number for each entry",
             path=tree.file_path,
             hint="any(...) or all(...) makes one of the values of an entry",
         )

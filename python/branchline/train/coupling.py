@@ -97,7 +97,7 @@ class Coupling:
         """
         self.companions.begin(file, chunk)
         columns = Columns(chunk, self._clock, learning, self.companions)
-        metadata = _metadata(chunk, file)
+        metadata = metadata_of(chunk, file)
         outputs: dict[str, Any] = {}
         faults: dict[str, WagonFault] = {}
         for wagon in self._wagons:
@@ -198,7 +198,8 @@ class Coupling:
                 misses[branch] = misses.get(branch, 0) + 1
 
 
-def _metadata(chunk: Chunk, file: DataFile) -> dict[str, Any]:
+def metadata_of(chunk: Chunk, file: DataFile) -> dict[str, Any]:
+    """What ``events.metadata`` says of a chunk."""
     return {
         **file.metadata,
         "dataset": file.dataset,

@@ -1,0 +1,54 @@
+"""What is in a file, or in a directory of it: its objects, and how large its trees are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from branchline.errors import BranchlineError
+from branchline.tree import Directory, Tree
+
+
+@dataclass(frozen=True)
+class ObjectSummary:
+    """An object of a file. ``name`` is relative to the directory that is listed, with the cycle if there are several.
+
+    ``entries`` and ``branches`` are those of a tree, None for anything else; ``error`` says why a tree cannot be read.
+    """
+
+    name: str
+    classname: str
+    title: str
+    is_tree: bool
+    entries: int | None = None
+    branches: int | None = None
+    error: str | None = None
+
+
+def contents_of(directory: Directory, filter_name: Any = None) -> list[ObjectSummary]:
+    """The objects in a file or a directory, and in directories within it, in the order of the file.
+
+    ``filter_name`` is a name, a pattern with wildcards or a ``/regular expression/``. Trees are opened, one by one.
+
+    >>> contents_of(branchline.open("file.root"), "Mu*")
+    """
+    return list(_summaries(directory, filter_name))
+
+
+def _summaries(directory: Directory, filter_name: Any) -> Iterator[ObjectSummary]:
+    keys = directory.keys(filter_name=filter_name)
+    names = [key.rpartition(";")[0] for key in keys]
+    trees = set(directory.trees())
+    for key, name in zip(keys, names, strict=True):
+        shown = name if names.count(name) == 1 else key
+        about = (shown, directory.classname_of(key), directory.title_of(key), name in trees)
+        yield _tree_summary(directory, key, about) if name in trees else ObjectSummary(*about)
+
+
+def _tree_summary(directory: Directory, key: str, about: tuple[str, str, str, bool]) -> ObjectSummary:
+    try:
+        tree: Tree = directory[key]
+        return ObjectSummary(*about, tree.entries_count, len(tree.outline.paths))
+    except BranchlineError as error:
+        return ObjectSummary(*about, error=error.reason)

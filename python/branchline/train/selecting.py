@@ -1,0 +1,57 @@
+"""The events that a wagon selects, for skims: the wagon sees chunks as it does in a train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.errors import WagonError
+from branchline.train.clock import PhaseClock
+from branchline.train.companions import OpenCompanions
+from branchline.train.coupling import metadata_of
+from branchline.train.events import Columns, Events
+from branchline.train.processor import ProcessorEvents
+from branchline.train.wagons import Wagon, with_required
+from branchline.tree import Chunk
+
+
+class WagonSelection:
+    """Which events of a chunk a wagon wants: what its ``select(events)`` returns, or without one its ``process``.
+
+    The wagons that it requires run before it, and it finds their results in ``events.outputs``. Raises WagonError.
+    """
+
+    def __init__(self, wagons: Sequence[Wagon], name: str, access: Access) -> None:
+        by_name = {one.name: one for one in wagons}
+        if name not in by_name:
+            raise WagonError(f"there is no wagon {name!r}", hint=f"there are {', '.join(by_name)}")
+        self._chain = with_required(by_name[name], by_name)
+        self._companions = OpenCompanions(access)
+        self._processor_events = ProcessorEvents()
+
+    def __call__(self, chunk: Chunk, file: DataFile) -> Any:
+        """One truth value for each event of the chunk. Raises WagonError, and what reading raises."""
+        self._companions.begin(file, chunk)
+        columns = Columns(chunk, PhaseClock("other"), learning=True, companions=self._companions)
+        outputs: dict[str, Any] = {}
+        for wagon in self._chain:
+            outputs[wagon.name] = self._output(wagon, columns, metadata_of(chunk, file), outputs)
+        return outputs[self._chain[-1].name]
+
+    def _output(self, wagon: Wagon, columns: Columns, metadata: dict[str, Any], outputs: dict[str, Any]) -> Any:
+        if wagon.is_processor:
+            events: Any = self._processor_events.of(columns, metadata, wagon.schema)
+        else:
+            events = Events(columns, metadata, {name: outputs[name] for name in wagon.requires})
+        is_last = wagon is self._chain[-1]
+        call = getattr(wagon.thing, "select", wagon.process) if is_last else wagon.process
+        try:
+            return call(events)
+        except Exception as error:
+            if columns.read_error is not None:
+                raise columns.read_error from None
+            raise WagonError(
+                f"wagon {wagon.name!r} fails: {type(error).__name__}: {error}", path=columns.chunk.path
+            ) from error
