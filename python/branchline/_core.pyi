@@ -129,6 +129,24 @@ class ColumnsFile:
     def abandon(self) -> None: ...
     def finish(self) -> dict[str, Any]: ...
 
+class ObjectsFile:
+    """A ROOT file of histograms that is being written; it has its name only when it is finished."""
+
+    def __init__(self, path: Path, replace: bool, codec: str) -> None:
+        """Raises StorageError where no file can be made, ValueError for a codec that there is not."""
+
+    def add(self, directories: list[str], class_name: str, name: str, title: str, content: bytes) -> None:
+        """Writes an object, whose bytes are as ROOT streams it, into a directory, which is made if need be.
+
+        Raises StorageError, also for a second object of one name.
+        """
+
+    def abandon(self) -> None:
+        """Leaves nothing of the file, unless it is finished."""
+
+    def finish(self) -> int:
+        """Ends the file and returns its size in bytes. Raises StorageError."""
+
 class NewFile:
     temporary: Path
     def __init__(self, path: Path, inputs: list[str], replace: bool) -> None: ...

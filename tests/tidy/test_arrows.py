@@ -16,7 +16,7 @@ ROOMS: dict[str, set[str]] = {
     "sensors": {"_core"},
     "jobs": set(),
     "train": {"dataset", "jobs", "sensors", "tree"},
-    "report": set(),
+    "report": {"_core", "sensors"},
     "layout": {"_core", "dataset", "report", "tree"},
     "tracing": {"_core", "layout", "report", "tree"},
     "running": {"jobs", "report", "sensors", "train"},

@@ -8,6 +8,7 @@ mod errors;
 mod files;
 mod journal;
 mod merge;
+mod objects_file;
 mod output;
 mod proxy;
 mod records;
@@ -33,6 +34,8 @@ mod _core {
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
     use super::merge::{compare, Merge};
+    #[pymodule_export]
+    use super::objects_file::ObjectsFile;
     #[pymodule_export]
     use super::output::NewFile;
     #[pymodule_export]

@@ -6,6 +6,7 @@ pub mod compare;
 mod journal;
 pub mod merge;
 mod new_file;
+mod objects_file;
 pub mod output;
 mod pages;
 mod parallel;
@@ -14,4 +15,5 @@ mod products;
 mod selection;
 
 pub use baskets::rewrite::{ClusterSize, Rewriting};
+pub use objects_file::{NewObject, ObjectsFile};
 pub use selection::Selection;

@@ -1,4 +1,4 @@
-"""results.root: the histograms of all wagons in a form that ROOT and uproot open.
+"""results.root: the histograms of all wagons as ROOT and uproot read them.
 
 A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a one-dimensional mean a TProfile. Category
 axes beside numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import boost_histogram
-import hist
 import numpy
-import uproot
 
+from branchline import _core
 from branchline.report.names import SafeNames
-from branchline.report.whole_files import whole_file
+from branchline.report.root_objects import OBJECT_BYTES_MAX, RootAxis, RootHistogram
+from branchline.report.root_titles import root_title
 
 FILE_NAME = "results.root"
-
-#: ROOT's key has a length of 32 bits, of which one is a sign; a cell takes 16 bytes (value and squared weights).
-CELLS_MAX = 2**30 // 16
+#: A byte count has 30 bits; a cell takes 16 bytes (value and squared weights), and the rest of a histogram little.
+CELLS_MAX = OBJECT_BYTES_MAX // 16 - 1_000_000
+#: As ROOT's own default, which every version of ROOT reads.
+CODEC = "zlib:1"
 #: One directory each: more categories than this belong into a table, not into a ROOT file.
 CATEGORIES_MAX = 1000
 
@@ -36,8 +37,6 @@ _CATEGORY_AXES = (
 )
 _MEANS = (boost_histogram.storage.Mean, boost_histogram.storage.WeightedMean)
 _DEFAULT_LABEL = re.compile(r"Axis \d+")
-#: A label of hist that is nothing to see; with an empty one hist would write "Axis 0".
-_NO_LABEL = " "
 #: The extra bin that holds what fell into none of the categories.
 OTHER = "(other)"
 
@@ -58,25 +57,30 @@ def write_root_file(out_dir: Path, histograms: list[tuple[tuple[str, ...], Any]]
 
     Returns what became of each, in order. Raises StorageError when the file cannot be written.
     """
-    written = []
-    with whole_file(out_dir / FILE_NAME) as temporary, uproot.recreate(temporary) as file:
-        for path, histogram in histograms:
-            written.append(_write_one(file, "/".join(path), histogram))
+    out_dir.mkdir(parents=True, exist_ok=True)
+    file = _core.ObjectsFile(out_dir / FILE_NAME, True, CODEC)
+    try:
+        written = [_write_one(file, path, histogram) for path, histogram in histograms]
+        file.finish()
+    finally:
+        file.abandon()
     return written
 
 
-def _write_one(file: Any, name: str, histogram: Any) -> InRoot:
+def _write_one(file: Any, path: tuple[str, ...], histogram: Any) -> InRoot:
     try:
-        forms = list(root_forms(histogram))
+        forms = [(names, form, form.streamed(names[-1])) for names, form in _named_forms(path, histogram)]
     except NotInRootError as reason:
         return InRoot([], f"not in {FILE_NAME}: {reason}")
-    names = []
-    for path, form in forms:
-        full_name = "/".join((name, *path))
-        form.name = form.name or full_name
-        file[full_name] = form
-        names.append(full_name)
-    return InRoot(names, None)
+    for names, form, content in forms:
+        file.add(list(names[:-1]), form.class_name, names[-1], form.title, content)
+    return InRoot(["/".join(names) for names, _, _ in forms], None)
+
+
+def _named_forms(path: tuple[str, ...], histogram: Any) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
+    """Yield what ROOT has a class for with the names of the directories and its own."""
+    for below, form in root_forms(histogram):
+        yield (*path, *below), form
 
 
 def is_category(axis: Any) -> bool:
@@ -89,7 +93,7 @@ def category_labels(axis: Any) -> list[str]:
     return [str(bool(label)) if isinstance(axis, boost_histogram.axis.Boolean) else str(label) for label in axis]
 
 
-def root_forms(histogram: Any) -> Iterator[tuple[tuple[str, ...], hist.Hist]]:
+def root_forms(histogram: Any) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
     """Yield (directories below the histogram's name, histogram that ROOT has a class for).
 
     Raises NotInRootError.
@@ -105,7 +109,7 @@ def root_forms(histogram: Any) -> Iterator[tuple[tuple[str, ...], hist.Hist]]:
     for chosen in itertools.product(*(range(len(texts)) for texts in labels)):
         form = _with_all_flow(histogram, dict(zip(categories, chosen, strict=True)))
         in_other = any(texts[at] == OTHER for texts, at in zip(labels, chosen, strict=True))
-        if in_other and not numpy.any(form.values(flow=True)):
+        if in_other and not numpy.any(form.contents):
             continue
         yield tuple(safe[at] for safe, at in zip(names, chosen, strict=True)), form
 
@@ -136,56 +140,68 @@ def _labels_with_other(histogram: Any, index: int) -> list[str]:
     return [*labels, OTHER] if axis.extent > len(labels) else labels
 
 
-def _labelled(histogram: Any) -> hist.Hist:
+def _labelled(histogram: Any) -> RootHistogram:
     """Return a histogram of categories alone whose overflow is a category like the others."""
-    axes = [
-        hist.axis.StrCategory(
-            _labels_with_other(histogram, index), growth=True, name=f"axis{index}", label=axis_label(axis) or _NO_LABEL
-        )
-        for index, axis in enumerate(histogram.axes)
-    ]
-    return _filled(axes, histogram, histogram.view(flow=True))
+    axes = []
+    for index, axis in enumerate(histogram.axes):
+        labels = _labels_with_other(histogram, index)
+        axes.append(RootAxis(_title(axis), numpy.arange(len(labels) + 1.0), labels=tuple(labels)))
+    return _filled(axes, histogram, histogram.view(flow=True), (slice(1, -1),) * len(axes))
 
 
-def _with_all_flow(histogram: Any, chosen: dict[int, int]) -> hist.Hist:
+def _with_all_flow(histogram: Any, chosen: dict[int, int]) -> RootHistogram:
     """Return the numeric part of a histogram at the chosen categories, every axis with under- and overflow."""
     axes = []
     inner = []
     for index, axis in enumerate(histogram.axes):
         if index in chosen:
             continue
-        axes.append(_interval_axis(axis, f"axis{index}"))
+        axes.append(_interval_axis(axis))
         start = 0 if axis.traits.underflow else 1
         inner.append(slice(start, start + axis.extent))
     cells = histogram.view(flow=True)[tuple(chosen.get(index, slice(None)) for index in range(len(histogram.axes)))]
     return _filled(axes, histogram, cells, tuple(inner))
 
 
-def _interval_axis(axis: Any, name: str) -> Any:
-    """Return the axis as ROOT knows it: equal bins where they are, else edges, with under- and overflow."""
+def _interval_axis(axis: Any) -> RootAxis:
+    """Return the axis as ROOT knows it: equal bins where they are, else edges."""
     edges = numpy.asarray(axis.edges, dtype=numpy.float64)
-    label = axis_label(axis) or _NO_LABEL
-    if isinstance(axis, boost_histogram.axis.Regular) and axis.transform is None:
-        return hist.axis.Regular(len(axis), edges[0], edges[-1], name=name, label=label)
-    if isinstance(axis, boost_histogram.axis.Integer):
-        return hist.axis.Regular(len(axis), edges[0], edges[-1], name=name, label=label)
-    return hist.axis.Variable(edges, name=name, label=label)
+    is_regular = isinstance(axis, boost_histogram.axis.Regular) and axis.transform is None
+    return RootAxis(_title(axis), edges, is_regular or isinstance(axis, boost_histogram.axis.Integer))
 
 
-def _filled(axes: list[Any], histogram: Any, cells: Any, where: tuple[Any, ...] = (...,)) -> hist.Hist:
-    """Return a histogram over ``axes`` with ``cells`` put into its view at ``where``."""
-    storage = boost_histogram.storage.Double
-    if cells.dtype.names is not None:
-        storage = histogram.storage_type
-    title = getattr(histogram, "label", None) or getattr(histogram, "name", None)
-    form = hist.Hist(*axes, storage=storage(), name=title)
-    view = form.view(flow=True)
-    if cells.dtype.names is None:
-        view[where] = cells
-    else:
-        for field in cells.dtype.names:
-            view[field][where] = cells[field]
-    return form
+def _title(axis: Any) -> str:
+    return root_title(axis_label(axis))
+
+
+def _filled(axes: list[RootAxis], histogram: Any, cells: Any, where: tuple[slice, ...]) -> RootHistogram:
+    """Return a histogram over ``axes`` with ``cells`` put at ``where`` among the bins with under- and overflow."""
+    shape = tuple(axis.bins_count + 2 for axis in axes)
+
+    def placed(values: Any) -> numpy.ndarray:
+        whole = numpy.zeros(shape)
+        whole[where] = values
+        return whole
+
+    title = root_title(str(getattr(histogram, "label", None) or getattr(histogram, "name", None) or ""))
+    if histogram.kind != boost_histogram.Kind.MEAN:
+        has_squares = cells.dtype.names is not None
+        contents, squares = (cells["value"], cells["variance"]) if has_squares else (cells, None)
+        return RootHistogram(
+            title, tuple(axes), placed(contents), numpy.zeros(0) if squares is None else placed(squares)
+        )
+    is_weighted = "sum_of_weights" in cells.dtype.names
+    weights = cells["sum_of_weights"] if is_weighted else cells["count"]
+    deltas = cells["_sum_of_weighted_deltas_squared" if is_weighted else "_sum_of_deltas_squared"]
+    means = numpy.where(weights != 0, cells["value"], 0.0)
+    return RootHistogram(
+        title,
+        tuple(axes),
+        placed(weights * means),
+        placed(numpy.where(weights != 0, deltas, 0.0) + weights * means**2),
+        placed(weights),
+        placed(cells["sum_of_weights_squared"]) if is_weighted else None,
+    )
 
 
 def safe_names(labels: list[str]) -> list[str]:

@@ -13,7 +13,9 @@ import pytest
 import uproot
 from tests.peers.peers import imported
 
-from branchline.report.root_file import write_root_file
+from branchline import _core
+from branchline.errors import StorageError
+from branchline.report.root_file import root_forms, write_root_file
 
 
 def _random() -> numpy.random.Generator:
@@ -177,3 +179,99 @@ def test_an_axis_without_a_label_gets_none(tmp_path: Path) -> None:
     write_root_file(tmp_path, [(("wagon", "plain"), hist.Hist.new.Reg(2, 0, 1).Double())])
     with uproot.open(tmp_path / "results.root") as file:
         assert file["wagon/plain"].axis().member("fTitle").strip() == ""
+
+
+@pytest.mark.peer
+def test_root_computes_the_same_entries_means_and_spreads(tmp_path: Path, root: Any) -> None:
+    random = _random()
+    x, y, z = random.normal(5, 2, (3, 4000))
+    one = hist.Hist.new.Reg(50, 0, 10).Weight().fill(x)
+    two = hist.Hist.new.Reg(50, 0, 10).Reg(40, 0, 10).Weight().fill(x, y)
+    three = hist.Hist.new.Reg(20, 0, 10).Reg(21, 0, 10).Reg(22, 0, 10).Weight().fill(x, y, z)
+    write_root_file(tmp_path, [(("one",), one), (("two",), two), (("three",), three)])
+    file = root.TFile.Open(str(tmp_path / "results.root"))
+    for name in ("one", "two", "three"):
+        written = file.Get(name)
+        assert written.GetEntries() == pytest.approx(4000)
+        stored = numpy.zeros(13)
+        written.GetStats(stored)
+        # Without stored sums ROOT computes them from the bins.
+        fresh = written.Clone()
+        fresh.ResetStats()
+        computed = numpy.zeros(13)
+        fresh.GetStats(computed)
+        numpy.testing.assert_allclose(stored, computed, rtol=1e-12)
+        assert written.GetMean() == pytest.approx(x[(x > 0) & (x < 10)].mean(), abs=0.1)
+    file.Close()
+
+
+@pytest.mark.peer
+def test_weighted_means_become_profiles_with_the_same_errors(tmp_path: Path, root: Any) -> None:
+    histogram = hist.Hist.new.Var([0, 1, 3, 20], label="multiplicity").WeightedMean()
+    x, weights = _random().uniform(-1, 22, 3000), _random().uniform(0.5, 2, 3000)
+    histogram.fill(x, sample=1 + 0.1 * x + _random().normal(size=3000), weight=weights)
+    write_root_file(tmp_path, [(("mean",), histogram)])
+    file = root.TFile.Open(str(tmp_path / "results.root"))
+    profile = file.Get("mean")
+    view = histogram.view(flow=True)
+    for index, cell in enumerate(view):
+        assert profile.GetBinEntries(index) == pytest.approx(cell["sum_of_weights"], rel=1e-12)
+        assert profile.GetBinContent(index) == pytest.approx(cell["value"], rel=1e-12)
+        effective = cell["sum_of_weights"] ** 2 / cell["sum_of_weights_squared"]
+        assert profile.GetBinEffectiveEntries(index) == pytest.approx(effective, rel=1e-12)
+        spread = cell["_sum_of_weighted_deltas_squared"] / cell["sum_of_weights"]
+        assert profile.GetBinError(index) ** 2 == pytest.approx(spread / effective, rel=1e-8)
+    file.Close()
+    with uproot.open(tmp_path / "results.root") as read:
+        numpy.testing.assert_allclose(read["mean"].values(flow=True), view["value"], rtol=1e-12)
+
+
+def test_uproot_reads_labels_directories_and_long_titles(tmp_path: Path) -> None:
+    title = "a title that is long " * 20
+    histogram = hist.Hist.new.StrCat(["all", "tight"], label="cut").Double().fill(["all"] * 3, weight=0.5)
+    histogram.label = title
+    write_root_file(tmp_path, [(("w", "a", "b", "cut"), histogram), (("w", "other"), histogram)])
+    with uproot.open(tmp_path / "results.root") as file:
+        assert sorted(file.keys(cycle=False)) == ["w", "w/a", "w/a/b", "w/a/b/cut", "w/other"]
+        read = file["w/a/b/cut"]
+        assert read.axis().labels() == ["all", "tight", "(other)"]
+        assert read.title == title
+        assert list(read.values()) == [1.5, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("written", "drawn"),
+    [
+        (r"$\eta$", "#eta"),
+        (r"$p_T$ [GeV]", "p_{T} [GeV]"),
+        (r"$m_{\mu\mu}$ [GeV]", "m_{#mu#mu} [GeV]"),
+        (r"$p_\mathrm{T}^2$", "p_{T}^{2}"),
+        (r"$\Delta\phi(\mu, j)$", "#Delta#phi(#mu, j)"),
+        (r"$H\to ZZ$", "H#rightarrow ZZ"),
+        ("a price of $5", "a price of $5"),
+        (r"50\% of #all", "50% of #all"),
+        ("plain_name", "plain_name"),
+    ],
+)
+def test_titles_are_written_as_root_draws_them(tmp_path: Path, written: str, drawn: str) -> None:
+    histogram = hist.Hist.new.Reg(2, 0, 1, label=written).Double()
+    histogram.label = written
+    write_root_file(tmp_path, [(("h",), histogram)])
+    with uproot.open(tmp_path / "results.root") as file:
+        assert file["h"].axis().member("fTitle") == drawn
+        assert file["h"].title == drawn
+
+
+def test_a_file_of_objects_is_whole_or_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "objects.root"
+    file = _core.ObjectsFile(path, False, "zlib:1")
+    form = next(root_forms(_weighted()))[1]
+    file.add(["d"], form.class_name, "h", "", form.streamed("h"))
+    for directories, name in ((["d"], "h"), (["d", "h"], "inside")):
+        with pytest.raises(StorageError, match="d/h"):
+            file.add(directories, form.class_name, name, "", form.streamed(name))
+    assert not path.exists()
+    file.abandon()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="closed"):
+        file.finish()

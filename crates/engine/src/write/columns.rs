@@ -9,5 +9,6 @@ mod tree;
 
 pub use super::pages::cluster::Layout;
 pub use fields::Shown;
+pub(crate) use ntuple::ROOT_VERSION;
 pub use ntuple::{ColumnsWriter, NewNtuple, NtupleWriter, Written};
 pub use tree::TreeWriter;

@@ -9,6 +9,8 @@ use super::infos::join_infos;
 /// With the bytes of the key that each had in front of it.
 static OF_NTUPLES: (&[u8], u64) = (include_bytes!("classes/ntuple.infos"), 72);
 static OF_TREES: (&[u8], u64) = (include_bytes!("classes/tree.infos"), 64);
+/// Of TH1D, TH2D, TH3D and TProfile.
+static OF_HISTOGRAMS: (&[u8], u64) = (include_bytes!("classes/histograms.infos"), 64);
 
 /// The list of streamer infos of a file with RNTuples, for a key of so many bytes.
 pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {
@@ -20,6 +22,11 @@ pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_TREES], key_size)
 }
 
+/// The list of streamer infos of a file with histograms, for a key of so many bytes.
+pub fn histogram_infos(key_size: u64) -> Result<Vec<u8>> {
+    join_infos(&[OF_HISTOGRAMS], key_size)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +36,10 @@ mod tests {
     fn the_lists_describe_the_classes_that_are_written() {
         let infos = ClassInfos::read(&tree_infos(71).unwrap(), 71).unwrap();
         for (class_name, version) in [("TTree", 20), ("TBranch", 13), ("TBranchElement", 10), ("TLeafC", 1)] {
+            assert!(infos.get(class_name, version).is_some(), "{class_name}");
+        }
+        let infos = ClassInfos::read(&histogram_infos(80).unwrap(), 80).unwrap();
+        for (class_name, version) in [("TH1D", 3), ("TH2D", 4), ("TH3D", 4), ("TProfile", 7), ("TAxis", 10)] {
             assert!(infos.get(class_name, version).is_some(), "{class_name}");
         }
         let infos = ClassInfos::read(&ntuple_infos(64).unwrap(), 64).unwrap();

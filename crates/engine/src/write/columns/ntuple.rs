@@ -20,7 +20,7 @@ use crate::write::pages::cluster::{Columns, Layout};
 use crate::write::pages::metadata::{write_metadata, About, Made};
 
 /// The version of ROOT that files from nothing are like.
-const ROOT_VERSION: i32 = 64000;
+pub(crate) const ROOT_VERSION: i32 = 64000;
 
 /// What is made.
 #[derive(Debug, Clone)]

@@ -1,0 +1,96 @@
+//! A file of single objects, as histograms, whose bytes the caller makes.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use branchline_format::compress::Setting;
+use branchline_format::write::classes::histogram_infos;
+use branchline_format::write::FileFrame;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::write::columns::ROOT_VERSION;
+use crate::write::new_file::{mark_uuid, NewFile, ObjectName, TOP};
+use crate::write::output::Output;
+
+/// An object of such a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewObject {
+    /// Its class: TH1D, TH2D, TH3D or TProfile, which the file's streamer infos describe.
+    pub class_name: String,
+    /// Its name, after which it is found.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Its bytes as ROOT streams it: from its own byte count on, without any reference to another object.
+    pub bytes: Vec<u8>,
+}
+
+/// Such a file in the making. It has its name when it is finished; dropped before, nothing is left of it.
+pub struct ObjectsFile {
+    file: NewFile,
+    date: u32,
+    paths: HashSet<String>,
+}
+
+impl ObjectsFile {
+    /// Begins a file that is compressed as `setting` says; `date` is when, as TDatime packs it.
+    pub fn create(path: &Path, replace: bool, setting: Setting, date: u32) -> Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut uuid = xxh3_128(format!("{name} {date}").as_bytes()).to_be_bytes();
+        mark_uuid(&mut uuid);
+        let frame = FileFrame { name, date, uuid, root_version: ROOT_VERSION, compress: setting.as_root() };
+        let output = Output::create(path, replace, &[])?;
+        Ok(Self { file: NewFile::begin(output, frame)?, date, paths: HashSet::new() })
+    }
+
+    /// Writes an object into a directory, which is made with those around it where it is not there yet.
+    pub fn add(&mut self, directories: &[String], object: NewObject) -> Result<()> {
+        let path = [directories, std::slice::from_ref(&object.name)].concat().join("/");
+        if !self.paths.insert(path.clone()) {
+            return Err(self.refused(&format!("there are two objects {path}")));
+        }
+        let directory = self.directory(directories)?;
+        let NewObject { class_name, name, title, bytes } = object;
+        let about = ObjectName { class_name, name, title, date: self.date, cycle: 1 };
+        let place = self.file.reserve(directory);
+        self.file.write_object(place, &about, |_| Ok(bytes))
+    }
+
+    fn directory(&mut self, names: &[String]) -> Result<usize> {
+        let (mut directory, mut path) = (TOP, String::new());
+        for name in names {
+            path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            if self.paths.contains(&path) {
+                return Err(self.refused(&format!("{path} is an object, not a directory")));
+            }
+            directory = match self.file.directory(&path) {
+                Some(known) => known,
+                None => {
+                    let class_name = "TDirectoryFile".to_string();
+                    let about =
+                        ObjectName { class_name, name: name.clone(), title: name.clone(), date: self.date, cycle: 1 };
+                    self.file.add_directory(directory, &path, about)?
+                }
+            };
+        }
+        Ok(directory)
+    }
+
+    /// Writes what stands around the objects and gives the file its name. Answers with its bytes.
+    pub fn finish(mut self) -> Result<u64> {
+        let path = self.path();
+        let infos = |key_size| histogram_infos(key_size).map_err(|error| ReadError::from_format(&path, &error));
+        let size_bytes = self.file.finish(infos)?;
+        self.file.into_output().publish()?;
+        Ok(size_bytes)
+    }
+
+    fn path(&mut self) -> String {
+        self.file.output().path().display().to_string()
+    }
+
+    fn refused(&mut self, message: &str) -> ReadError {
+        ReadError::new(ReadErrorKind::Output, &self.path(), message)
+    }
+}

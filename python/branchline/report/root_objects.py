@@ -1,0 +1,221 @@
+"""Histograms in the bytes of ROOT's own classes: TH1D, TH2D, TH3D and TProfile, as ROOT 6.40 streams them.
+
+The layout is that of the streamer infos of TH1 (version 8), TAxis (10), TH2 (5), TH3 (6) and TProfile (7), which
+``results.root`` holds too. Values are big-endian; ``TBufferFile::WriteObject`` gives the byte counts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+
+#: Marks a byte count, and the first object of a class (TBufferFile's kByteCountMask and kNewClassTag).
+BYTE_COUNT_MASK, NEW_CLASS_TAG = 0x40000000, 0xFFFFFFFF
+#: A byte count has 30 bits.
+OBJECT_BYTES_MAX = 2**30 - 1
+#: TObject's bits for an object on the heap, and for one that a directory takes care of (kIsOnHeap, kMustCleanup).
+ON_HEAP, IN_DIRECTORY = 0x01000000, 0x01000008
+#: TH1's "no maximum is set", and EStatOverflows::kNeutral.
+NO_LIMIT, NEUTRAL = -1111.0, 2
+AXIS_NAMES = ("xaxis", "yaxis", "zaxis")
+
+
+@dataclass(frozen=True)
+class RootAxis:
+    """An axis of a ROOT histogram: its title, the edges of its bins, whether all are equally wide, and labels of all
+    bins or of none.
+    """
+
+    title: str
+    edges: numpy.ndarray
+    is_equal: bool = True
+    labels: tuple[str, ...] = ()
+
+    @property
+    def bins_count(self) -> int:
+        """The number of bins, without under- and overflow."""
+        return len(self.edges) - 1
+
+    @property
+    def middles(self) -> numpy.ndarray:
+        """The middle of each bin."""
+        middles: numpy.ndarray = (self.edges[:-1] + self.edges[1:]) / 2
+        return middles
+
+
+@dataclass(frozen=True)
+class RootHistogram:
+    """A histogram as ROOT keeps it. All arrays have one dimension for each axis, under- and overflow included.
+
+    ``contents`` are sums of weights, ``squares`` sums of squared weights, or of no size where these are the contents.
+    A profile has instead sums of w*y and w*y*y there, and in ``weights`` those of w; ``weights_squares`` are those of
+    w*w, None where all weights are one.
+    """
+
+    title: str
+    axes: tuple[RootAxis, ...]
+    contents: numpy.ndarray
+    squares: numpy.ndarray
+    weights: numpy.ndarray | None = None
+    weights_squares: numpy.ndarray | None = None
+
+    @property
+    def class_name(self) -> str:
+        """ROOT's class for it."""
+        return "TProfile" if self.weights is not None else f"TH{len(self.axes)}D"
+
+    def streamed(self, name: str) -> bytes:
+        """Its bytes behind a key, without references to other objects."""
+        if self.weights is not None:
+            return self._profile(name)
+        own_sums = _doubles(self._sums()[4:])
+        if len(self.axes) == 1:
+            return _counted(3, self._th1(name), _array(self.contents))
+        if len(self.axes) == 2:
+            return _counted(4, _counted(5, self._th1(name), _doubles([1.0]), own_sums), _array(self.contents))
+        return _counted(4, _counted(6, self._th1(name), _counted(1), own_sums), _array(self.contents))
+
+    def _profile(self, name: str) -> bytes:
+        inside = slice(1, -1)
+        sums_y = [float(self.contents[inside].sum()), float(self.squares[inside].sum())]
+        assert self.weights is not None
+        squares = numpy.zeros(0) if self.weights_squares is None else self.weights_squares
+        return _counted(
+            7,
+            _counted(3, self._th1(name), _array(self.contents)),
+            _array(self.weights),
+            struct.pack(">i", 0),  # the error of the mean (EErrorType)
+            _doubles([0.0, 0.0, *sums_y]),  # no limits of y
+            _array(squares),
+        )
+
+    def _th1(self, name: str) -> bytes:
+        unused = RootAxis("", numpy.array([0.0, 1.0]))
+        axes = [*self.axes, *[unused] * (3 - len(self.axes))]
+        return _counted(
+            8,
+            _named(name, self.title, IN_DIRECTORY),
+            _counted(2, struct.pack(">hhh", 602, 1, 1)),  # line
+            _counted(2, struct.pack(">hh", 0, 1001)),  # fill
+            _counted(3, struct.pack(">hhf", 1, 1, 1.0)),  # marker
+            struct.pack(">i", self.contents.size),
+            *(_axis(axis, short_name) for axis, short_name in zip(axes, AXIS_NAMES, strict=True)),
+            struct.pack(">hh", 0, 1000),  # offset and width of bars
+            _doubles([self.entries, *self._sums()[:4]]),
+            _doubles([NO_LIMIT, NO_LIMIT, 0.0]),
+            _array(numpy.zeros(0)),  # contours
+            _array(self.squares),
+            _string(""),
+            _list(()),  # functions
+            struct.pack(">ib", 0, 0),  # no buffer
+            struct.pack(">ii", 0, NEUTRAL),
+        )
+
+    @property
+    def _bins(self) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Sums of weights and of their squares in all cells."""
+        if self.weights is None:
+            return self.contents, self.squares if self.squares.size else self.contents
+        return self.weights, self.weights if self.weights_squares is None else self.weights_squares
+
+    @property
+    def entries(self) -> float:
+        """How many entries of weight one say as much as these: the square of the sum of weights over the sum of their
+        squares (TH1::GetEffectiveEntries), which is their number where all weights are one.
+        """
+        weights, squares = self._bins
+        total, total_squares = float(weights.sum()), float(squares.sum())
+        return total * total / total_squares if total_squares > 0 else 0.0
+
+    def _sums(self) -> list[float]:
+        """fTsumw, fTsumw2, then the sums over x, y and z in ROOT's order, from the middles of the bins inside of the
+        axes (TH1::GetStats, TH2::GetStats, TH3::GetStats).
+        """
+        inside = (slice(1, -1),) * len(self.axes)
+        weights, squares = (one[inside] for one in self._bins)
+        middles = numpy.meshgrid(*(axis.middles for axis in self.axes), indexing="ij", sparse=True)
+        sums = [float(weights.sum()), float(squares.sum())]
+        for index, middle in enumerate(middles):
+            sums += [float((weights * middle).sum()), float((weights * middle**2).sum())]
+            sums += [float((weights * middle * other).sum()) for other in middles[:index]]
+        return sums
+
+
+def _axis(axis: RootAxis, short_name: str) -> bytes:
+    title_offset = 0.0 if short_name == "yaxis" else 1.0
+    edges = numpy.zeros(0) if axis.is_equal else axis.edges
+    return _counted(
+        10,
+        _named(short_name, axis.title),
+        _counted(
+            4,
+            struct.pack(
+                ">ihhhfffffhh", 510, 1, 1, 42, 0.005, 0.035, 0.03, title_offset, 0.035, 1, 42
+            ),  # ROOT's modern style
+        ),
+        struct.pack(">idd", axis.bins_count, axis.edges[0], axis.edges[-1]),
+        _array(edges),
+        struct.pack(">iiHb", 0, 0, 0, 0),  # all bins are shown; no bits, no time
+        _string(""),
+        _labels(axis.labels),
+        struct.pack(">I", 0),  # no changed labels
+    )
+
+
+def _labels(labels: Sequence[str]) -> bytes:
+    """A THashList of TObjStrings, whose unique ids are the numbers of the bins; a null pointer if there are none."""
+    if not labels:
+        return struct.pack(">I", 0)
+    texts = [
+        _pointed("TObjString", _counted(1, _object(ON_HEAP, number), _string(label)))
+        for number, label in enumerate(labels, start=1)
+    ]
+    return _pointed("THashList", _list(texts))
+
+
+def _list(objects: Sequence[bytes]) -> bytes:
+    """A TList of objects with no option of drawing."""
+    return _counted(
+        5, _object(ON_HEAP), _string(""), struct.pack(">i", len(objects)), *(one + b"\0" for one in objects)
+    )
+
+
+def _pointed(class_name: str, content: bytes) -> bytes:
+    """An object behind a pointer, with the name of its class."""
+    return _with_count(struct.pack(">I", NEW_CLASS_TAG) + class_name.encode() + b"\0" + content)
+
+
+def _counted(version: int, *parts: bytes) -> bytes:
+    """The version of a class and its members, behind the number of their bytes."""
+    return _with_count(struct.pack(">h", version) + b"".join(parts))
+
+
+def _with_count(content: bytes) -> bytes:
+    return struct.pack(">I", BYTE_COUNT_MASK | len(content)) + content
+
+
+def _named(name: str, title: str, bits: int = ON_HEAP) -> bytes:
+    return _counted(1, _object(bits), _string(name), _string(title))
+
+
+def _object(bits: int, unique_id: int = 0) -> bytes:
+    return struct.pack(">hII", 1, unique_id, bits)
+
+
+def _string(text: str) -> bytes:
+    """A TString; a length of 255 or more takes four bytes behind the mark 255."""
+    content = text.encode("utf-8", errors="backslashreplace")
+    length = bytes([len(content)]) if len(content) < 255 else struct.pack(">Bi", 255, len(content))
+    return length + content
+
+
+def _doubles(values: Sequence[float]) -> bytes:
+    return struct.pack(f">{len(values)}d", *values)
+
+
+def _array(values: numpy.ndarray) -> bytes:
+    """A TArrayD, in which x runs fastest."""
+    return struct.pack(">i", values.size) + values.astype(">f8").tobytes(order="F")
