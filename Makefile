@@ -29,8 +29,8 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo data test test-rust test-python test-storage bench fuzz miri check check-rust check-python peers \
-	peer-packages format lock clean
+.PHONY: help build demo data test test-rust test-python test-storage bench fuzz miri check check-rust check-python docs \
+	peers peer-packages format lock clean
 # Two cargo commands at once would only wait for each other's lock.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -57,6 +57,10 @@ test-python: build peer-packages ## the tests in Python; TESTS=tests/unit choose
 test-storage: build peer-packages ## read from heavier servers: Ceph, HDFS, mounts; installs what it may, skips the rest
 	tests/storage/install.sh
 	$(BIN)/python -m pytest --durations=8 tests/storage
+
+docs: build $(STAMPS)/docs ## build the site of documentation: docs/_build/index.html
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m sphinx -b html -W --keep-going --quiet --jobs auto docs docs/_build
 
 bench: build peer-packages ## compare with ROOT, uproot and the limit; writes benches/results
 	$(BIN)/python -m benches
@@ -96,7 +100,7 @@ lock: peer-packages ## resolve requirements/*.txt anew from pyproject.toml (UPGR
 	requirements/lock.sh $(BIN)/uv $(UPGRADE)
 
 clean: ## remove what was built; the demo's data stays
-	rm -rf $(VENV) target fuzz/target dist $(DEMO_OUT) python/branchline/_core*.so
+	rm -rf $(VENV) target fuzz/target dist docs/_build docs/*/generated $(DEMO_OUT) python/branchline/_core*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMPS)/venv:
@@ -104,7 +108,7 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
 	$(PIP) install --require-hashes --only-binary :all: -r $<
 	@touch $@
 

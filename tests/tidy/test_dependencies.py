@@ -20,8 +20,9 @@ def project(repository: Path) -> dict[str, object]:
 
 
 def names(requirements: list[str]) -> set[str]:
-    """The bare names, spelled as they are imported."""
-    return {re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() for requirement in requirements}
+    """The bare names, spelled as they are imported; extras that name extras of our own are left out."""
+    found = {re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() for requirement in requirements}
+    return found - {"branchline"}
 
 
 def locked(path: Path) -> dict[str, str]:

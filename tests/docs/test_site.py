@@ -1,0 +1,56 @@
+"""The site builds without a warning, and needs nothing from another host when it is read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: What a browser loads by itself: scripts, styles, fonts, pictures. Links that a reader follows may lead anywhere.
+LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=\"([^\"]+)\"|<link[^>]*\shref=\"([^\"]+)\"")
+IN_STYLES = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
+
+
+@pytest.fixture(scope="module")
+def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site, made from a copy so that tests do not write into the sources."""
+    folder = tmp_path_factory.mktemp("site")
+    sources = folder / "docs"
+    shutil.copytree(repository / "docs", sources, ignore=shutil.ignore_patterns("_build", "generated", "__pycache__"))
+    for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(repository / name, folder)
+    shutil.copytree(repository / "benches" / "results", folder / "benches" / "results")
+    build = ["-b", "html", "-W", "--keep-going", "--quiet", "docs", "site"]
+    for command in (["-m", "docs.generate"], ["-m", "sphinx", *build]):
+        done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.mark.timeout(240)
+def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    for page in [*pages, *site.rglob("*.css")]:
+        pattern = LOADED if page.suffix == ".html" else IN_STYLES
+        for found in pattern.findall(page.read_text(encoding="utf-8")):
+            for target in filter(None, found):
+                assert not re.match(r"(https?:)?//", target), f"{page.name} loads {target}"
+
+
+@pytest.mark.timeout(240)
+def test_every_command_and_every_public_name_has_an_entry(site: Path) -> None:
+    from docs.generate.commands import names
+
+    import branchline
+
+    commands = (site / "reference" / "generated" / "commands.html").read_text(encoding="utf-8")
+    for name in names():
+        assert f"branchline {name}" in commands
+    python = (site / "reference" / "generated" / "python.html").read_text(encoding="utf-8")
+    for name in branchline.__all__:
+        assert name.startswith("_") or f"branchline.{name}" in python or f'id="branchline.{name}"' in python
