@@ -1,17 +1,12 @@
-"""The reference of all commands, from their signatures and docstrings."""
+"""The reference of all commands, from what the parser knows of them."""
 
 from __future__ import annotations
 
-import inspect
-import types
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from collections.abc import Iterator
 
 from docs.generate.tables import code, table
 
-from branchline.cli.commands import COMMANDS, GROUPS, found
-from branchline.cli.options import Argument, Option
+from branchline.cli.reference import CommandHelp, ParameterHelp, reference
 
 HEAD = """# Commands
 
@@ -23,62 +18,44 @@ skipped; 130 interrupted, what was finished is kept.
 """
 
 
-def page() -> str:
-    return HEAD + "\n".join(_section(name, command) for name, command in _commands())
-
-
 def names() -> list[str]:
     """The names of all commands, those of groups with the group: `trace show`."""
-    return [name for name, _ in _commands()]
+    return [one.name for one in reference()]
 
 
-def _commands() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name in COMMANDS:
-        if name in GROUPS:
-            for one in found(name).registered_commands:
-                yield f"{name} {one.name or one.callback.__name__}", one.callback
-        else:
-            yield name, found(name)
+def page() -> str:
+    return HEAD + "\n".join("\n".join(_lines(one)) for one in reference())
 
 
-def _section(name: str, command: Callable[..., Any]) -> str:
-    parameters = list(inspect.signature(command, eval_str=True).parameters.values())
-    described = [(one, *get_args(one.annotation)) for one in parameters if get_origin(one.annotation) is Annotated]
-    arguments = [(one, wanted, about) for one, wanted, about in described if isinstance(about, Argument)]
-    options = [(one, wanted, about) for one, wanted, about in described if isinstance(about, Option)]
-    usage = " ".join(["branchline", name, *(_place(*one) for one in arguments), "[OPTIONS]"])
-    text = f"## branchline {name}\n\n{inspect.getdoc(command)}\n\n```text\n{usage}\n```\n\n"
-    if arguments:
-        rows = [[code(_place(*one)), one[2].help] for one in arguments]
-        text += table(["argument", "meaning"], rows) + "\n"
-    rows = [[_flags(one, about), _type(wanted), _default(one), about.help] for one, wanted, about in options]
-    return text + (table(["option", "value", "default", "meaning"], rows) if rows else "")
+def _lines(command: CommandHelp) -> Iterator[str]:
+    yield f"## branchline {command.name}\n"
+    for paragraph in (command.summary, *command.details):
+        yield f"{paragraph}\n"
+    yield f"```text\n{command.usage}\n```\n"
+    for example in command.examples:
+        yield f"{example.text}:\n\n```shell\n{example.line}\n```\n"
+    if command.arguments:
+        yield table(["argument", "meaning"], [[code(one.metavar), _help(one)] for one in command.arguments])
+    groups = list(dict.fromkeys(one.group for one in command.options))
+    for group in groups:
+        yield f"**{group}**\n"
+        rows = [[_flags(one), _default(one), _help(one)] for one in command.options if one.group == group]
+        yield table(["option", "default", "meaning"], rows)
 
 
-def _place(parameter: inspect.Parameter, wanted: Any, about: Argument) -> str:
-    name = about.metavar or parameter.name.upper()
-    name += "..." if get_origin(wanted) is list and not name.endswith("...") else ""
-    return name if parameter.default is inspect.Parameter.empty else f"[{name}]"
+def _flags(option: ParameterHelp) -> str:
+    *others, last = option.flags
+    metavar = "..." if len(option.choices) > 1 else option.metavar
+    return ", ".join([*map(code, others), code(f"{last} {metavar}".strip())])
 
 
-def _flags(parameter: inspect.Parameter, about: Option) -> str:
-    flags = about.flags or (f"--{parameter.name.replace('_', '-')}",)
-    return ", ".join(code(flag) for flag in flags)
+def _default(option: ParameterHelp) -> str:
+    return "required" if option.is_required else code(option.default or "")
 
 
-def _type(wanted: Any) -> str:
-    if get_origin(wanted) in (Union, types.UnionType):
-        (wanted,) = (one for one in get_args(wanted) if one is not type(None))
-    if get_origin(wanted) is list:
-        return f"{_type(get_args(wanted)[0])}, may be repeated"
-    if get_origin(wanted) is Literal:
-        return ", ".join(code(one) for one in get_args(wanted))
-    return {bool: "", str: "text", Path: "path", int: "whole number", float: "number"}[wanted]
-
-
-def _default(parameter: inspect.Parameter) -> str:
-    if parameter.default is inspect.Parameter.empty:
-        return "required"
-    if parameter.default is None or parameter.default is False:
-        return ""
-    return code(str(parameter.default))
+def _help(parameter: ParameterHelp) -> str:
+    text = parameter.help.replace("|", "\\|")
+    if parameter.choices:
+        text += f" One of {', '.join(map(code, parameter.choices))}."
+    repeatable = parameter.is_repeatable and parameter.flags and "repeated" not in text
+    return f"{text} May be repeated." if repeatable else text
