@@ -10,12 +10,9 @@ from tests.tidy.import_graph import Graph, circles, python_graph, rust_graph
 # How many files stand in circles still. These numbers only get smaller.
 FILES_IN_CIRCLES = {
     "crates/engine": 29,
-    "crates/format": 0,
-    "crates/storage": 27,
-    "crates/trace": 4,
     "python/branchline": 16,
 }
-ROOMS = ["crates/bindings", *FILES_IN_CIRCLES]
+ROOMS = [*(f"crates/{name}" for name in ("bindings", "format", "storage", "trace")), *FILES_IN_CIRCLES]
 
 
 def graph_of(folder: Path) -> Graph:
