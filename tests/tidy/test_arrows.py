@@ -78,6 +78,29 @@ def test_rooms_import_only_rooms_below_them(repository: Path, python_sources: li
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_room_imports_the_root_of_the_package(repository: Path, python_sources: list[Path]) -> None:
+    # The root imports rooms, so that whoever imports it closes a circle. The version is in the compiled module.
+    package = repository / "python" / "branchline"
+    wrong = [
+        f"{path.relative_to(repository)}:{line}"
+        for path in python_sources
+        if path.is_relative_to(package) and path != package / "__init__.py"
+        for line in imports_of_the_root(path, package)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def imports_of_the_root(path: Path, package: Path) -> Iterator[int]:
+    """The lines that import `branchline` itself, or of it what is no module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import) and any(alias.name == "branchline" for alias in node.names):
+            yield node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module == "branchline":
+            modules = {path.stem for path in package.iterdir()}
+            if not {alias.name for alias in node.names} <= modules:
+                yield node.lineno
+
+
 def test_the_rooms_allowed_to_each_make_a_ladder() -> None:
     reached: set[str] = {"_core"}
     while left := [room for room in ROOMS if room not in reached]:
