@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use branchline_trace::journal;
 
+use crate::abandoned_calls;
 use crate::fault::{Fault, Result};
-use crate::left_behind;
 use crate::limits::{BRIDGE_CALL_BYTES, REMOTE_GAP_BYTES};
 use crate::retry::with_retries;
 use crate::secrets::{quoted, without_secrets};
@@ -133,7 +133,7 @@ fn within<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> std::result::Result<T, CarrierFailure> + Send + 'static,
 ) -> Result<T> {
-    match left_behind::within(patience, work) {
+    match abandoned_calls::within(patience, work) {
         Ok(done) => done.map_err(Fault::from),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let reason = format!("the library that reads it did not answer within {} s", patience.as_secs());

@@ -6,6 +6,7 @@
 // One file has code that is not safe: reads through io_uring.
 #![deny(unsafe_code)]
 
+mod abandoned_calls;
 mod access;
 mod addresses;
 mod bridge;
@@ -17,7 +18,6 @@ mod counted;
 mod error;
 mod fault;
 mod http;
-mod left_behind;
 pub mod limits;
 mod links;
 mod list_folder;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::statfs;
 
+use crate::abandoned_calls::within;
 use crate::fault::Fault;
-use crate::left_behind::within;
 use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::settings::Settings;
 use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageErrorKind, Store};

@@ -14,9 +14,9 @@ use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
 use ureq_proto::client::header_raw;
 
 use super::authorization::{means_bad_keys, Authorization};
-use super::numbered::{self, Numbering};
+use super::connect::FirstReachable;
+use super::connection_numbers::{self, Numbering};
 use super::proxies::{self, Proxies};
-use super::reaching::Reaching;
 use crate::fault::{Fault, Result};
 use crate::secrets::quoted;
 use crate::settings::Settings;
@@ -90,7 +90,7 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
         .accept_encoding("identity")
         .user_agent(concat!("branchline/", env!("CARGO_PKG_VERSION")))
         .build();
-    let connector = ConnectProxyConnector::default().chain(Reaching::default()).chain(RustlsConnector::default());
+    let connector = ConnectProxyConnector::default().chain(FirstReachable::default()).chain(RustlsConnector::default());
     Ok(Agent::with_parts(config, connector.chain(Numbering), DefaultResolver::default()))
 }
 
@@ -197,10 +197,10 @@ impl Client {
             .timeout_per_write(Some(settings.silence))
             .timeout_global(Some(settings.patience(bytes)))
             .build();
-        numbered::forget();
+        connection_numbers::forget_last();
         let response = self.agent.run(request);
         if let Some(traced) = &mut traced {
-            traced.over(numbered::last());
+            traced.over(connection_numbers::last());
         }
         let response = response.map_err(|error| from_ureq(&server, error))?;
         if let Some(traced) = &mut traced {

@@ -3,14 +3,14 @@
 mod authorization;
 mod checksums;
 mod client;
+mod connect;
+mod connection_numbers;
 mod content_range;
 mod file;
 mod folder;
 mod location;
 mod multipart;
-mod numbered;
 mod proxies;
-mod reaching;
 
 pub(crate) use authorization::Authorization;
 pub(crate) use client::{client, Ask, Client};

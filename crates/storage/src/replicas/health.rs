@@ -6,36 +6,36 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{ELEMENT_LEFT, ELEMENT_LEFT_MAX};
 
-struct Left {
+struct Avoided {
     until: Instant,
-    last: Duration,
+    period: Duration,
 }
 
-static LEFT: Mutex<Option<HashMap<String, Left>>> = Mutex::new(None);
+static AVOIDED: Mutex<Option<HashMap<String, Avoided>>> = Mutex::new(None);
 
 /// Whether it failed lately.
-pub(super) fn is_left(element: &str) -> bool {
-    let left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    left.as_ref().and_then(|left| left.get(element)).is_some_and(|left| left.until > Instant::now())
+pub(super) fn is_avoided(element: &str) -> bool {
+    let avoided = AVOIDED.lock().unwrap_or_else(PoisonError::into_inner);
+    avoided.as_ref().and_then(|avoided| avoided.get(element)).is_some_and(|avoided| avoided.until > Instant::now())
 }
 
 /// It failed just now.
-pub(super) fn leave(element: &str) {
-    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    let left = left.get_or_insert_default();
+pub(super) fn avoid(element: &str) {
+    let mut avoided = AVOIDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let avoided = avoided.get_or_insert_default();
     let now = Instant::now();
-    let time = match left.get(element) {
+    let time = match avoided.get(element) {
         // Several files that fail together are one failure.
         Some(known) if known.until > now => return,
-        Some(known) => (known.last * 2).min(ELEMENT_LEFT_MAX),
+        Some(known) => (known.period * 2).min(ELEMENT_LEFT_MAX),
         None => ELEMENT_LEFT,
     };
-    left.insert(element.to_owned(), Left { until: now + time, last: time });
+    avoided.insert(element.to_owned(), Avoided { until: now + time, period: time });
 }
 
 /// It answered again as it should.
 pub(super) fn trust(element: &str) {
-    if let Some(left) = LEFT.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-        left.remove(element);
+    if let Some(avoided) = AVOIDED.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        avoided.remove(element);
     }
 }

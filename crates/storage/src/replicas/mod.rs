@@ -1,6 +1,6 @@
 //! Several replicas of a file as one file: where one fails or stalls, another goes on.
 
-mod asked;
+mod checksum_query;
 mod health;
 mod pace;
 mod replicated;

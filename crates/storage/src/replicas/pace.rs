@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_EXPECTED, STALL_FACTOR, STALL_MIN};
 
-/// Reads of fewer bytes tell about the round trip, others about the bandwidth.
+/// Reads of fewer bytes measure the round trip, others the bandwidth.
 const SMALL_BYTES: u64 = 64 * 1024;
 /// How much the last read counts against all before.
 const NEWEST_SHARE: f64 = 0.3;

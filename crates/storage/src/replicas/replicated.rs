@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use branchline_trace::journal;
 
-use super::asked::Asked;
+use super::checksum_query::ChecksumQuery;
 use super::health;
 use super::pace::Pace;
 use super::samples::Samples;
+use crate::abandoned_calls::within;
 use crate::fault::Fault;
-use crate::left_behind::within;
 use crate::limits::{CHECKSUM_WAIT, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::mounted::read_within;
 use crate::retry::pause;
@@ -41,7 +41,7 @@ pub(crate) struct Replicated {
     /// Of the replica that was opened, when it is asked for.
     identity: OnceLock<Option<String>>,
     /// The checksums of the whole file as its first place tells them, for which nobody waits before another is opened.
-    checksums: Asked,
+    checksums: ChecksumQuery,
     gap_bytes: u64,
     size_bytes: u64,
     replicas: Vec<Replica>,
@@ -88,7 +88,7 @@ impl Replicated {
             path,
             name: String::new(),
             identity: OnceLock::new(),
-            checksums: Asked::default(),
+            checksums: ChecksumQuery::default(),
             gap_bytes: 0,
             size_bytes: 0,
             replicas: locations.iter().map(replica).collect(),
@@ -99,7 +99,7 @@ impl Replicated {
             open_one,
         };
         let mut order: Vec<usize> = (0..own.replicas.len()).collect();
-        order.sort_by_key(|index| health::is_left(&own.replicas[*index].element));
+        order.sort_by_key(|index| health::is_avoided(&own.replicas[*index].element));
         let (index, store) = own.first_of(&order, None, |own, index, round| own.open_first(index, round))?;
         own.current = AtomicUsize::new(index);
         (own.name, own.gap_bytes) = (store.name().to_owned(), store.gap_bytes());
@@ -213,7 +213,7 @@ impl Replicated {
             note_failure(&replica.element, error.kind, started.elapsed());
         }
         if matches!(error.kind, Timeout | Unreachable) {
-            health::leave(&replica.element);
+            health::avoid(&replica.element);
         }
         // It is opened again, on another connection, if it comes to its turn again.
         let mut state = lock(&replica.state);
@@ -285,7 +285,7 @@ impl Replicated {
 
     /// Whether both places tell a checksum of the same kind, and not the same.
     fn has_another_checksum(&self, store: &Arc<dyn Store>) -> Option<String> {
-        let ours = self.checksums.told();
+        let ours = self.checksums.answer();
         if ours.is_empty() {
             return None;
         }
@@ -356,7 +356,7 @@ impl Store for Replicated {
     }
 
     fn checksums(&self) -> Vec<String> {
-        self.checksums.told().to_vec()
+        self.checksums.answer().to_vec()
     }
 
     fn gap_bytes(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::link::sleep_until;
+use super::shared_link::sleep_until;
 
 /// Bytes at the start of a buffer, which is used again: touching new memory costs as much as receiving to it.
 #[derive(Debug)]

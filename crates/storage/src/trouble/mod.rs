@@ -4,9 +4,9 @@ mod delay_line;
 mod draw;
 mod fault_plan;
 mod faulty;
-mod link;
 mod proxy;
 mod quantities;
+mod shared_link;
 mod throttle;
 mod throttled;
 

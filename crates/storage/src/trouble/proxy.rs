@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_linger;
 use super::delay_line::{DelayLine, Load, Piece};
 use super::draw::drawn;
 use super::fault_plan::{next, FaultKind, FaultPlan};
-use super::link::{sleep_until, Direction, Link};
+use super::shared_link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::limits::CONNECT_TIMEOUT;
 

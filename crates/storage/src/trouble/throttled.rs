@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use branchline_trace::journal;
 
-use super::link::{sleep_until, Direction, Link};
+use super::shared_link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, Store};
 

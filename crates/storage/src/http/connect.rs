@@ -1,4 +1,4 @@
-//! Connections of HTTP to the address of a host that answers.
+//! Connects HTTP to the first address of a host that answers.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use ureq::Error;
 
 use crate::addresses::reach;
 
-/// Tries the addresses of a host as all storages do.
+/// Tries the addresses of a host in the order of [`reach`], as all storages do.
 #[derive(Debug, Default)]
-pub(super) struct Reaching(TcpConnector);
+pub(super) struct FirstReachable(TcpConnector);
 
-impl<T: Transport> Connector<T> for Reaching {
+impl<T: Transport> Connector<T> for FirstReachable {
     type Out = <TcpConnector as Connector<T>>::Out;
 
     fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<T>) -> Result<Option<Self::Out>, Error> {

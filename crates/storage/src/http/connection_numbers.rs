@@ -1,4 +1,4 @@
-//! Connections with numbers, by which a trace tells which of them carried a request.
+//! Numbers connections, so that a trace shows which of them carried a request.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,13 @@ thread_local! {
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The connection over which this thread sent something last since it forgot; 0 for none.
+/// The connection over which this thread sent something last, since [`forget_last`]; 0 for none.
 pub(super) fn last() -> u64 {
     LAST.with(Cell::get)
 }
 
-/// What is sent next begins anew.
-pub(super) fn forget() {
+/// Forgets the last connection, before a new request.
+pub(super) fn forget_last() {
     LAST.with(|last| last.set(0));
 }
 

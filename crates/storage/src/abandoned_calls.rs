@@ -1,24 +1,24 @@
-//! Work that may never end, as a read from a dead mount: it is waited for so long and then left behind with its thread.
+//! Calls that may never return, like a read from a dead mount: they run in a thread, which is abandoned at a deadline.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::Duration;
 
-/// More threads than this are not left behind: what they wait for is dead.
-const LEFT_MAX: usize = 64;
+/// With so many abandoned threads, what they wait for is dead, and no more are started.
+const ABANDONED_MAX: usize = 64;
 
-static LEFT: AtomicUsize = AtomicUsize::new(0);
+static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
-/// What `work` answers, if it does so in time; else `TimedOut`, while it goes on in its thread, if it ever does.
+/// The result of `work` if it returns in time, else `TimedOut`; its thread then goes on alone.
 pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    if LEFT.load(Ordering::Relaxed) >= LEFT_MAX {
+    if ABANDONED.load(Ordering::Relaxed) >= ABANDONED_MAX {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let (done, answer) = channel();
     let run = move || {
         if done.send(work()).is_err() {
-            LEFT.fetch_sub(1, Ordering::Relaxed);
+            ABANDONED.fetch_sub(1, Ordering::Relaxed);
         }
     };
     std::thread::Builder::new().name("branchline-watched".to_owned()).spawn(run)?;
@@ -26,11 +26,11 @@ pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> 
         Ok(answer) => Ok(answer),
         Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("a mistake in Branchline")),
         Err(RecvTimeoutError::Timeout) => {
-            LEFT.fetch_add(1, Ordering::Relaxed);
-            // It may have answered just now, and then counted nobody.
+            ABANDONED.fetch_add(1, Ordering::Relaxed);
+            // It may have returned just now, before it was counted.
             match answer.try_recv() {
                 Ok(answer) => {
-                    LEFT.fetch_sub(1, Ordering::Relaxed);
+                    ABANDONED.fetch_sub(1, Ordering::Relaxed);
                     Ok(answer)
                 }
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
