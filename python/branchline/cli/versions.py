@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import branchline
+from branchline._core import __version__
 from branchline.cli.printing import print_out
 
 
 def version() -> None:
     """Prints the version."""
-    print_out(branchline.__version__)
+    print_out(__version__)

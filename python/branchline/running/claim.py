@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import branchline
 from branchline.errors import BranchlineError, StorageError
-from branchline.sensors import host
+from branchline.sensors import __version__, host
 from branchline.train import FAILED, RUNNING
 
 NOTE = "PARTIAL.txt"
@@ -40,7 +39,7 @@ class Claim:
         self._clear()
         started = datetime.now(UTC).isoformat()
         who = f"process {os.getpid()} on {host()}"
-        about = {"branchline": branchline.__version__, "status": RUNNING, "host": host(), "process": os.getpid()}
+        about = {"branchline": __version__, "status": RUNNING, "host": host(), "process": os.getpid()}
         write_job(self.out, {**about, "started": started, "command": command})
         self._has_begun = True
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} tells how it ended."])

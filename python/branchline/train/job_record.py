@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import branchline
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.jobs import Lost
 from branchline.sensors import (
+    __version__,
     added_troubles,
     cpu_count,
     cpu_s,
@@ -75,7 +75,7 @@ class JobRecord:
         datasets = self._datasets(files)
         wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in self.wagons]
         job: dict[str, Any] = {
-            "branchline": branchline.__version__,
+            "branchline": __version__,
             "host": host(),
             "cpu_count": cpu_count(),
             "machine_cpu_count": os.cpu_count(),
