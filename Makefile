@@ -22,6 +22,9 @@ TESTS ?=
 # For how long each fuzz target runs.
 SECONDS ?= 60
 
+# On Linux zig compiles and links against the glibc of manylinux2014, so that the wheel runs wherever pip takes it.
+WHEEL_FLAGS := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014) $(if $(CI),--locked)
+
 export PATH := $(abspath $(BIN)):$(PATH)
 # What maturin tells pyo3 about Python, once the extension is built. Clippy says the same, or each would make the other
 # build pyo3 again. Set in the recipe alone: a target's own variables reach what it depends on, too.
@@ -30,7 +33,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo data test test-rust test-python test-storage bench fuzz miri check check-rust check-python docs \
-	peers peer-packages format lock clean
+	docs-recipes wheel try-wheel peers peer-packages format lock clean
 # Two cargo commands at once would only wait for each other's lock.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -58,9 +61,18 @@ test-storage: build peer-packages ## read from heavier servers: Ceph, HDFS, moun
 	tests/storage/install.sh
 	$(BIN)/python -m pytest --durations=8 tests/storage
 
+wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
+	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)
+
+try-wheel: ## install the wheel in dist into fresh environments without a compiler, open a file, run the demo
+	$(PYTHON) tests/wheel/try_wheel.py dist/*.whl
+
 docs: build $(STAMPS)/docs ## build the site of documentation: docs/_build/index.html
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m sphinx -b html -W --keep-going --quiet --jobs auto docs docs/_build
+
+docs-recipes: build peer-packages ## follow the pages under docs/extending in a copy of the sources; minutes
+	$(BIN)/python -m tests.docs.recipes
 
 bench: build peer-packages ## compare with ROOT, uproot and the limit; writes benches/results
 	$(BIN)/python -m benches
@@ -108,7 +120,7 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/wheel $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
 	$(PIP) install --require-hashes --only-binary :all: -r $<
 	@touch $@
 

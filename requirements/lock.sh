@@ -12,7 +12,8 @@ lock() {
         --no-emit-find-links --no-emit-index-url --output-file "requirements/$name.txt" "$@"
 }
 
-lock peers --extra demo --extra pandas --extra coffea --extra efficiencies --extra fsspec --extra xrootd --extra hdfs --group build --group dev --group docs --group peers "$@"
+lock peers --extra all --extra demo --extra xrootd --group build --group dev --group docs --group peers "$@"
 lock demo --extra demo --constraint requirements/peers.txt
-lock docs --group docs --constraint requirements/peers.txt
-lock build --group build --constraint requirements/peers.txt
+lock docs --extra reports --group docs --constraint requirements/peers.txt
+lock wheel --group wheel --constraint requirements/peers.txt
+lock build --extra reports --group build --constraint requirements/peers.txt

@@ -90,6 +90,10 @@ class NotHereError(BranchlineError, AttributeError):
     """Something that uproot has and Branchline has not; the message says what does the same."""
 
 
+class MissingPackageError(BranchlineError, ImportError):
+    """A package that comes with an extra of Branchline is not installed; the message names the extra."""
+
+
 class DatasetError(BranchlineError):
     """A dataset is described wrongly, or matches nothing."""
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from branchline.extras import missing_packages_explained
+
 
 def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """What finds a name of a package that is not there yet: the package's ``__getattr__``.
@@ -18,7 +20,8 @@ def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], 
 
     def find(name: str) -> Any:
         if name in homes:
-            value = getattr(importlib.import_module(homes[name]), name)
+            with missing_packages_explained():
+                value = getattr(importlib.import_module(homes[name]), name)
             setattr(sys.modules[package], name, value)
             return value
         module = f"{package}.{name}"

@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train", "tree"},
     "__main__": {"cli"},
 }
-EVERYBODYS = {"access", "errors", "lazily", "limits", "locations"}
+EVERYBODYS = {"access", "errors", "extras", "lazily", "limits", "locations"}
 # Those of them that ask the compiled module: what is said twice would soon be said in two ways.
 ASKING = {"access", "locations"}
 

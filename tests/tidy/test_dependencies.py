@@ -30,18 +30,53 @@ def locked(path: Path) -> dict[str, str]:
     return {match[1]: match[2] for line in lines if (match := REQUIREMENT.match(line))}
 
 
+def imported_by(node: ast.AST) -> Iterator[str]:
+    """The packages that one statement imports, Python's own and ours apart."""
+    modules = []
+    if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+        modules = [node.module]
+    elif isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    for module in modules:
+        package = module.split(".")[0]
+        if package != "branchline" and package not in sys.stdlib_module_names:
+            yield package
+
+
 def imported(path: Path) -> Iterator[str]:
-    """The packages that a file imports, Python's own and ours apart."""
+    """The packages that a file imports anywhere."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        modules = []
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
-            modules = [node.module]
-        elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        for module in modules:
-            package = module.split(".")[0]
-            if package != "branchline" and package not in sys.stdlib_module_names:
-                yield package
+        yield from imported_by(node)
+
+
+def at_the_top(path: Path) -> Iterator[str]:
+    """The packages that a file imports as it is imported itself: not inside a function, nor for types alone."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from imported_by(node)
+
+
+#: Extras whose packages a room, or a file of one, imports at its top. All others import them where they use them.
+EXTRAS_OF_ROOMS = {
+    "demo/": {"demo"},
+    "jobs/": {"trains"},
+    "layout/drawing.py": {"reports"},
+    "layout/parquet.py": {"parquet"},
+    "objects/": {"histograms"},
+    "report/": {"reports"},
+    "running/": {"reports"},
+    "tracing/": {"parquet", "reports"},
+    "train/": {"trains"},
+}
+
+
+def with_extras_of_ours(project: dict, extra: str) -> set[str]:
+    """The packages of an extra, with those of the extras of ours that it names."""
+    found = names(project["optional-dependencies"][extra])
+    for requirement in project["optional-dependencies"][extra]:
+        if own := re.match(r"branchline\[([\w,]+)\]", requirement):
+            found |= set().union(*(with_extras_of_ours(project, name) for name in own[1].split(",")))
+    return found
 
 
 def test_what_is_imported_is_asked_for(repository: Path, python_sources: list[Path], project: dict) -> None:
@@ -50,9 +85,27 @@ def test_what_is_imported_is_asked_for(repository: Path, python_sources: list[Pa
     package = repository / "python" / "branchline"
     for path in python_sources:
         if path.is_relative_to(package):
-            # The demo may import what its extra brings; in the other rooms an extra is imported where it is used.
             missing = {name.lower() for name in imported(path)} - base - extras
             assert not missing, f"{path.relative_to(repository)} imports {sorted(missing)}"
+
+
+def test_the_core_imports_no_package_of_an_extra(repository: Path, python_sources: list[Path], project: dict) -> None:
+    package = repository / "python" / "branchline"
+    for path in (path for path in python_sources if path.is_relative_to(package)):
+        name = path.relative_to(package).as_posix()
+        allowed = names(project["dependencies"])
+        for room, extras in EXTRAS_OF_ROOMS.items():
+            if name.startswith(room):
+                allowed |= set().union(*(with_extras_of_ours(project, extra) for extra in extras))
+        wrong = sorted({one.lower() for one in at_the_top(path)} - allowed)
+        assert not wrong, f"{name} imports {wrong} at its top: import it where it is used, or name its extra here"
+
+
+def test_a_missing_package_is_explained_by_its_extra(project: dict) -> None:
+    from branchline.extras import EXTRAS
+
+    for package, extra in EXTRAS.items():
+        assert package in with_extras_of_ours(project, extra)
 
 
 def test_what_is_asked_for_is_locked(repository: Path, project: dict) -> None:
@@ -64,7 +117,7 @@ def test_what_is_asked_for_is_locked(repository: Path, project: dict) -> None:
 
 def test_the_locks_agree(repository: Path) -> None:
     everything = locked(repository / "requirements" / "peers.txt")
-    for name in ("build", "demo"):
+    for name in ("build", "demo", "docs"):
         part = locked(repository / "requirements" / f"{name}.txt")
         assert part
         assert part.items() <= everything.items()

@@ -10,6 +10,7 @@ from branchline.cli.commands import GROUPS
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, named_command, overview, parse
 from branchline.cli.printing import errors_printed, log, print_error, print_out
+from branchline.extras import missing_packages_explained
 from branchline.train.exit_codes import EXIT_OK, EXIT_USAGE
 
 HELP = ("-h", "--help")
@@ -23,7 +24,7 @@ def main() -> NoReturn:
 def run(words: Sequence[str]) -> int:
     """Runs a command line, without the program's name, and gives its exit code."""
     try:
-        with errors_printed(debug="--debug" in words):
+        with errors_printed(debug="--debug" in words), missing_packages_explained():
             try:
                 return _run(["version"] if list(words) == ["--version"] else words)
             except UsageError as error:

@@ -16,5 +16,5 @@ def hist_is_needed() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in ("hist", "boost_histogram", "uhi"):
             raise
-        hint = "pip install 'branchline[hist]', or read the stored members with file.record(name)"
+        hint = "pip install 'branchline[histograms]', or read the stored members with file.record(name)"
         raise NotHereError(f"histograms need the package {error.name}, which is not installed", hint=hint) from error

@@ -10,6 +10,7 @@ from typing import Any
 
 from branchline.access import Access
 from branchline.errors import StorageError
+from branchline.extras import require
 from branchline.jobs import Interruption
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.claim import Claim, claimed
@@ -93,6 +94,7 @@ def run_quietly(
     with interruption.installed():
         if out is None:
             return run_train(wagons, dataset, command=command, interruption=interruption, stopping=stopping, **settings)
+        require("jinja2", "matplotlib", "mplhep", "pyarrow")
         with claimed(Path(out), force=force) as claim:
             result = run_train(
                 wagons,

@@ -1,0 +1,48 @@
+"""Packages that come with an extra of Branchline, and the error for one that is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from branchline.errors import MissingPackageError
+
+#: The extra that installs a package, by the name under which it is imported.
+EXTRAS = {
+    "boost_histogram": "histograms",
+    "hist": "histograms",
+    "uhi": "histograms",
+    "cloudpickle": "trains",
+    "psutil": "trains",
+    "jinja2": "reports",
+    "markupsafe": "reports",
+    "matplotlib": "reports",
+    "mplhep": "reports",
+    "pyarrow": "parquet",
+    "uproot": "demo",
+}
+
+
+@contextmanager
+def missing_packages_explained() -> Iterator[None]:
+    """Turns the error of an import inside into one that names the extra to install. Raises MissingPackageError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise _missing(package) from error
+
+
+def require(*packages: str) -> None:
+    """Checks that packages are installed, before hours of work end without them. Raises MissingPackageError."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise _missing(package)
+
+
+def _missing(package: str) -> MissingPackageError:
+    hint = f"pip install 'branchline[{EXTRAS[package]}]'"
+    return MissingPackageError(f"this needs the package {package}, which is not installed", hint=hint)
