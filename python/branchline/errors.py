@@ -45,6 +45,15 @@ class BranchlineError(Exception):
         return (type(self), (self.what,), state)
 
 
+class InternalError(BranchlineError):
+    """A fault of Branchline itself, not of a file, a storage or an option: please report it.
+
+    The message names the file, the branch, the entries and the line of our code that failed; the hint says what to
+    send.
+    No option skips it, and no other file or try is the answer.
+    """
+
+
 class BadFileError(BranchlineError):
     """The bytes of a file are not what its format demands: cut short, damaged, or not a ROOT file."""
 

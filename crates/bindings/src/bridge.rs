@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchline_storage::{ByteRange, Carried, CarriedFile, Carrier, CarrierFailure, StorageErrorKind};
+use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
@@ -50,7 +51,8 @@ fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Carrie
     })
 }
 
-/// A `CarrierError` says what it is; any other exception is a failure to read.
+/// A `CarrierError` says what it is. The bridge turns all that its libraries raise into such: any other exception is a
+/// fault of ours.
 fn failure(py: Python<'_>, error: &PyErr) -> CarrierFailure {
     let value = error.value(py);
     let kind = value.getattr("kind").and_then(|kind| kind.extract::<String>()).unwrap_or_default();
@@ -64,8 +66,15 @@ fn failure(py: Python<'_>, error: &PyErr) -> CarrierFailure {
         "unreachable" => StorageErrorKind::Unreachable,
         "changed" => StorageErrorKind::Changed,
         "refused" => StorageErrorKind::Refused,
+        "" if is_programming_error(py, error) => StorageErrorKind::Internal,
         _ => StorageErrorKind::Io,
     };
     let retry_may_help = value.getattr("retry").and_then(|retry| retry.extract()).unwrap_or(false);
     CarrierFailure { kind, reason, retry_may_help }
+}
+
+/// Whether an exception says that code is wrong, not that the machine or the storage failed.
+fn is_programming_error(py: Python<'_>, error: &PyErr) -> bool {
+    let is_from_outside = error.is_instance_of::<PyMemoryError>(py) || error.is_instance_of::<PyOSError>(py);
+    error.is_instance_of::<PyException>(py) && !is_from_outside
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use branchline_engine::error::Result;
 use branchline_engine::write::columns::TreeWriter;
 use branchline_engine::write::columns::{ColumnsWriter, Layout, NewNtuple, NtupleWriter, Shown, Written};
 use branchline_format::column::Column;
@@ -14,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::errors::to_python;
+use crate::errors::detached;
 
 /// NumPy's names of numbers.
 const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
@@ -105,15 +106,24 @@ fn closed() -> PyErr {
 
 /// A file that is being written: an RNTuple or a TTree.
 #[pyclass(frozen)]
-pub struct ColumnsFile(Mutex<Option<Box<dyn ColumnsWriter>>>);
+pub struct ColumnsFile {
+    path: String,
+    writer: Mutex<Option<Box<dyn ColumnsWriter>>>,
+}
 
 impl ColumnsFile {
-    fn begun(py: Python<'_>, writer: branchline_engine::error::Result<Box<dyn ColumnsWriter>>) -> PyResult<Self> {
-        Ok(Self(Mutex::new(Some(writer.map_err(|error| to_python(py, &error))?))))
+    fn begun(
+        py: Python<'_>,
+        new: NewNtuple,
+        create: impl FnOnce(NewNtuple) -> Result<Box<dyn ColumnsWriter>> + Send,
+    ) -> PyResult<Self> {
+        let path = new.output.display().to_string();
+        let writer = detached(py, &path, || create(new))?;
+        Ok(Self { path, writer: Mutex::new(Some(writer)) })
     }
 
     fn writer(&self) -> MutexGuard<'_, Option<Box<dyn ColumnsWriter>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +142,7 @@ impl ColumnsFile {
         let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
         let shown = shown.into_iter().map(|(name, collection, member)| Shown { name, collection, member });
         let shown: Vec<Shown> = shown.collect();
-        Self::begun(py, py.detach(|| Ok(Box::new(NtupleWriter::create(new, &fields, &shown)?) as _)))
+        Self::begun(py, new, |new| Ok(Box::new(NtupleWriter::create(new, &fields, &shown)?)))
     }
 
     /// Begins a TTree with branches for columns like these.
@@ -145,14 +155,14 @@ impl ColumnsFile {
         fields: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<Self> {
         let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
-        Self::begun(py, py.detach(|| Ok(Box::new(TreeWriter::create(new, &fields)?) as _)))
+        Self::begun(py, new, |new| Ok(Box::new(TreeWriter::create(new, &fields)?)))
     }
 
     /// Adds entries, with a column of each field.
     fn fill(&self, py: Python<'_>, columns: Vec<Bound<'_, PyAny>>, count: usize) -> PyResult<()> {
         let columns = columns_of(&columns)?;
-        let filled = py.detach(|| self.writer().as_mut().map(|writer| writer.fill(&columns, count)));
-        filled.ok_or_else(closed)?.map_err(|error| to_python(py, &error))
+        let fill = || self.writer().as_mut().map(|writer| writer.fill(&columns, count)).transpose();
+        detached(py, &self.path, fill)?.ok_or_else(closed)
     }
 
     /// Leaves nothing of it.
@@ -163,6 +173,6 @@ impl ColumnsFile {
     /// Ends the file, and tells what was made.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let writer = self.writer().take().ok_or_else(closed)?;
-        told(py, py.detach(|| writer.finish()).map_err(|error| to_python(py, &error))?)
+        told(py, detached(py, &self.path, || writer.finish())?)
     }
 }

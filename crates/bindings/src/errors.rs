@@ -1,8 +1,14 @@
 //! Errors of the engine as the exceptions of `branchline.errors`.
 
-use branchline_engine::error::{ReadError, ReadErrorKind};
+use branchline_engine::error::{guarded, ReadError, ReadErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+
+/// What `work` on a file returns, done without Python's lock. Its error becomes an exception, and its panic an
+/// `InternalError`.
+pub fn detached<T: Send>(py: Python<'_>, path: &str, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| guarded(path, work)).map_err(|error| to_python(py, &error))
+}
 
 /// The Python exception for an error.
 pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
@@ -15,7 +21,8 @@ pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
         ReadErrorKind::MemoryLimit => "MemoryLimitError",
         ReadErrorKind::Stuck => "StuckError",
         ReadErrorKind::Option => "OptionError",
-        ReadErrorKind::Internal => "BranchlineError",
+        ReadErrorKind::Internal => "InternalError",
+        ReadErrorKind::Refused => "BranchlineError",
     };
     match build(py, class, error) {
         Ok(exception) => PyErr::from_value(exception),

@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::access::PythonAccess;
 use crate::buffer::{column_to_python, columns_to_python, Buffer};
-use crate::errors::to_python;
+use crate::errors::{detached, to_python};
 
 /// Path, cycle, class and title of a key, and whether it is a tree.
 type KeyRow = (String, i16, String, String, bool);
@@ -29,7 +29,7 @@ impl File {
     #[pyo3(signature = (path, access=None))]
     fn new(py: Python<'_>, path: &str, access: Option<PythonAccess>) -> PyResult<Self> {
         let access = access.unwrap_or_default();
-        py.detach(|| file::File::open(path, &access.0)).map(Self).map_err(|error| to_python(py, &error))
+        detached(py, path, || file::File::open(path, &access.0)).map(Self)
     }
 
     #[getter]
@@ -60,32 +60,32 @@ impl File {
 
     /// Path, cycle, class and title of every key below a directory, and whether it is a tree.
     fn keys_below(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
-        let entries = py.detach(|| self.0.entries_below(path)).map_err(|error| to_python(py, &error))?;
+        let entries = detached(py, self.0.path(), || self.0.entries_below(path))?;
         Ok(entries.into_iter().map(|one| self.row(one.path, one.key)).collect())
     }
 
     /// The same of the keys right in a directory; no other directory is read for it.
     fn keys_in(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
-        let keys = py.detach(|| self.0.keys_in(path)).map_err(|error| to_python(py, &error))?;
+        let keys = detached(py, self.0.path(), || self.0.keys_in(path))?;
         let path_of = |key: &TKey| if path.is_empty() { key.name.clone() } else { format!("{path}/{}", key.name) };
         Ok(keys.into_iter().map(|key| self.row(path_of(&key), key)).collect())
     }
 
     /// The same of the keys with this path, one for each cycle.
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
-        let keys = py.detach(|| self.0.find(path)).map_err(|error| to_python(py, &error))?;
+        let keys = detached(py, self.0.path(), || self.0.find(path))?;
         Ok(keys.into_iter().map(|key| self.row(path.to_string(), key)).collect())
     }
 
     /// Reads the object of a key that is no tree: a column of one record.
     fn object<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
-        let column = py.detach(|| self.0.object(path)).map_err(|error| to_python(py, &error))?;
+        let column = detached(py, self.0.path(), || self.0.object(path))?;
         column_to_python(py, column)
     }
 
     /// Reads the members of a TTree.
     fn tree_members<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
-        let column = py.detach(|| self.0.tree_members(path)).map_err(|error| to_python(py, &error))?;
+        let column = detached(py, self.0.path(), || self.0.tree_members(path))?;
         column_to_python(py, column)
     }
 
@@ -97,7 +97,7 @@ impl File {
     /// Opens a tree by its path, or the only one.
     #[pyo3(signature = (path=None))]
     fn tree(&self, py: Python<'_>, path: Option<&str>) -> PyResult<Tree> {
-        py.detach(|| self.0.tree(path)).map(Tree).map_err(|error| to_python(py, &error))
+        detached(py, self.0.path(), || self.0.tree(path)).map(Tree)
     }
 }
 
@@ -172,13 +172,13 @@ impl Tree {
     /// The extents of these branches: columns of the branch's index, offset, size, first entry and the one behind the
     /// last, as 64-bit numbers.
     fn extents(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Buffer>> {
-        let columns = py.detach(|| extents_of(&self.0, &indices)).map_err(|error| to_python(py, &error))?;
+        let columns = detached(py, self.0.file().path(), || extents_of(&self.0, &indices))?;
         Ok(columns.into_iter().map(Buffer::numbers).collect())
     }
 
     /// The codecs of the first baskets of these branches; None where the branches say it themselves, or have none.
     fn codecs_in_baskets(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Option<&'static str>>> {
-        let codecs = py.detach(|| self.0.codecs_in_baskets(&indices)).map_err(|error| to_python(py, &error))?;
+        let codecs = detached(py, self.0.file().path(), || self.0.codecs_in_baskets(&indices))?;
         Ok(codecs.into_iter().map(|codec| codec.map(Codec::name)).collect())
     }
 
@@ -200,9 +200,11 @@ impl Tree {
 
     /// The columns of no entries at all, which have their types all the same.
     fn empty_columns<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyList>> {
-        let columns = names.iter().map(|name| self.0.find(name)).collect::<Result<Vec<_>, _>>();
-        let chunk = columns.and_then(|columns| read_now(&self.0, columns, 0..0, &Pool::new(0)));
-        columns_to_python(py, &*chunk.map_err(|error| to_python(py, &error))?)
+        let chunk = detached(py, self.0.file().path(), || {
+            let columns = names.iter().map(|name| self.0.find(name)).collect::<Result<Vec<_>, _>>()?;
+            read_now(&self.0, columns, 0..0, &Pool::new(0))
+        })?;
+        columns_to_python(py, &chunk)
     }
 
     /// Entries at which the baskets of the branch with most bytes begin.

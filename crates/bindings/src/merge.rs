@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::access::PythonAccess;
-use crate::errors::to_python;
+use crate::errors::detached;
 
 /// What is to be merged, as a dictionary.
 #[derive(FromPyObject)]
@@ -106,7 +106,7 @@ impl Merge {
 
     /// Merges, and tells what was made.
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let merged = py.detach(|| self.0.run()).map_err(|error| to_python(py, &error))?;
+        let merged = detached(py, "", || self.0.run())?;
         about(py, merged)
     }
 }
@@ -121,7 +121,7 @@ pub fn compare<'py>(
     access: Option<PythonAccess>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = CompareOptions { outputs, inputs, tree, access: access.unwrap_or_default().0 };
-    let interrupted = || ReadError::new(ReadErrorKind::Internal, "", "the comparison was interrupted");
+    let interrupted = || ReadError::new(ReadErrorKind::Refused, "", "the comparison was interrupted");
     let mut signal = None;
     let mut go_on = || {
         Python::attach(|py| py.check_signals()).map_err(|error| {
@@ -129,11 +129,11 @@ pub fn compare<'py>(
             interrupted()
         })
     };
-    let compared = py.detach(|| compare_files(&options, &mut go_on));
+    let compared = detached(py, "", || compare_files(&options, &mut go_on));
     if let Some(error) = signal {
         return Err(error);
     }
-    let compared = compared.map_err(|error| to_python(py, &error))?;
+    let compared = compared?;
     let about = PyDict::new(py);
     let trees = compared.trees.into_iter().map(|tree| {
         let row = PyDict::new(py);

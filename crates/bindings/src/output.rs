@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use branchline_engine::write::output::Output;
 use pyo3::prelude::*;
 
-use crate::errors::to_python;
+use crate::errors::detached;
 
 /// A file in the making: somebody writes to `temporary`, and `publish` gives it its name.
 #[pyclass(frozen)]
@@ -26,18 +26,16 @@ impl NewFile {
 impl NewFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, inputs: Vec<String>, replace: bool) -> PyResult<Self> {
-        let begun = py.detach(|| Output::create(&path, replace, &inputs));
-        let output = begun.map_err(|error| to_python(py, &error))?;
+        let output = detached(py, &path.display().to_string(), || Output::create(&path, replace, &inputs))?;
         Ok(Self { temporary: output.temporary().to_owned(), output: Mutex::new(Some(output)) })
     }
 
     /// Brings it to the disk, and gives it its name.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
-        let published = py.detach(|| match self.take() {
+        detached(py, &self.temporary.display().to_string(), || match self.take() {
             Some(mut output) => output.sync().and_then(|()| output.publish()),
             None => Ok(()),
-        });
-        published.map_err(|error| to_python(py, &error))
+        })
     }
 
     /// Leaves nothing of it, unless it has its name already.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use branchline_engine::error::ReadError;
-use branchline_storage::{ByteRange, ListingForm, RangeRead, StorageError};
+use branchline_storage::{ByteRange, ListingForm, RangeRead};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::access::PythonAccess;
-use crate::errors::to_python;
+use crate::errors::detached;
 
 /// An opened file as bytes.
 #[pyclass(frozen)]
@@ -24,7 +24,7 @@ pub fn without_secrets(text: &str) -> String {
 #[pyfunction]
 #[pyo3(signature = (url, once=false))]
 pub fn list_folder<'py>(py: Python<'py>, url: &str, once: bool) -> PyResult<(&'static str, Bound<'py, PyList>)> {
-    let listing = py.detach(|| branchline_storage::list_folder(url, once)).map_err(|error| raised(py, &error))?;
+    let listing = stored(py, url, || branchline_storage::list_folder(url, once))?;
     let form = match listing.form {
         ListingForm::Xrootd => "xrootd",
         ListingForm::Webdav => "webdav",
@@ -38,7 +38,7 @@ pub fn list_folder<'py>(py: Python<'py>, url: &str, once: bool) -> PyResult<(&'s
 /// The size of a file at a server, if it says so at once.
 #[pyfunction]
 pub fn size_of(py: Python<'_>, url: &str) -> PyResult<u64> {
-    py.detach(|| branchline_storage::size_of(url)).map_err(|error| raised(py, &error))
+    stored(py, url, || branchline_storage::size_of(url))
 }
 
 /// How long a call that reads so many bytes may take, with all its tries and waits.
@@ -73,8 +73,13 @@ pub fn take_troubles<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
     Ok(all)
 }
 
-fn raised(py: Python<'_>, error: &StorageError) -> PyErr {
-    to_python(py, &ReadError::from_storage(error))
+/// The same as `detached`, for what storage does.
+fn stored<T: Send>(
+    py: Python<'_>,
+    path: &str,
+    work: impl FnOnce() -> branchline_storage::Result<T> + Send,
+) -> PyResult<T> {
+    detached(py, path, || work().map_err(|error| ReadError::from_storage(&error)))
 }
 
 #[pymethods]
@@ -83,7 +88,7 @@ impl Store {
     #[pyo3(signature = (path, access=None))]
     fn new(py: Python<'_>, path: &str, access: Option<PythonAccess>) -> PyResult<Self> {
         let access = access.unwrap_or_default();
-        py.detach(|| branchline_storage::open(path, &access.0)).map(Self).map_err(|error| raised(py, &error))
+        stored(py, path, || branchline_storage::open(path, &access.0)).map(Self)
     }
 
     #[getter]
@@ -109,18 +114,17 @@ impl Store {
 
     #[getter]
     fn size_bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        self.0.size_bytes().map_err(|error| raised(py, &error))
+        stored(py, self.0.path(), || self.0.size_bytes())
     }
 
     /// The bytes of these ranges (offset, length), the calls that it took and the bytes that were moved.
     fn read<'py>(&self, py: Python<'py>, ranges: Vec<(u64, u64)>) -> PyResult<(Bound<'py, PyList>, u64, u64)> {
-        let (reads, result) = py.detach(|| {
+        let (reads, effort) = stored(py, self.0.path(), || {
             let whole = |(offset, length)| RangeRead::new(ByteRange::new(offset, length));
             let mut reads: Vec<RangeRead> = ranges.into_iter().map(whole).collect();
-            let result = self.0.read_ranges(&mut reads);
-            (reads, result)
-        });
-        let effort = result.map_err(|error| raised(py, &error))?;
+            let effort = self.0.read_ranges(&mut reads)?;
+            Ok((reads, effort))
+        })?;
         let bytes = PyList::new(py, reads.iter().map(|read| PyBytes::new(py, read.bytes())))?;
         Ok((bytes, effort.calls_count, effort.read_bytes))
     }

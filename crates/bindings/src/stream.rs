@@ -17,7 +17,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::access::PythonAccess;
 use crate::buffer::columns_to_python;
-use crate::errors::to_python;
+use crate::errors::{detached, to_python};
 use crate::files::Tree;
 
 /// How long a wait lasts before Ctrl-C is looked for.
@@ -82,7 +82,7 @@ impl Stream {
             access: access.0,
             keeps_values,
         };
-        let stream = stream::Stream::start(sources, options).map_err(|error| to_python(py, &error))?;
+        let stream = detached(py, "", || stream::Stream::start(sources, options))?;
         let (records, pool) = (Arc::clone(stream.records()), Arc::clone(stream.pool()));
         Ok(Self { stream: Mutex::new(stream), records, pool })
     }
@@ -90,7 +90,8 @@ impl Stream {
     /// The next chunk; `(source index, error, chunk or None)` for a source that cannot be read on; None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
-            let next = py.detach(|| self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK));
+            let next = || self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK);
+            let next = detached(py, "", || Ok(next()))?;
             match next {
                 Next::NotYet => py.check_signals()?,
                 Next::End => return Ok(None),
@@ -195,12 +196,12 @@ impl Chunk {
     fn read_late<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let tree = &self.chunk.tree;
         let started = Instant::now();
-        let read = py.detach(|| {
+        let read = detached(py, tree.file().path(), || {
             let index = tree.find(name)?;
             tree.check_readable(index)?;
             read_now(tree, vec![index], self.chunk.entries.clone(), &self.pool)
         });
-        let chunk = read.map_err(|error| to_python(py, &error))?;
+        let chunk = read?;
         tree.file().counters().add(Counter::LateReads, 1);
         self.records.add_late_read(&chunk, started.elapsed());
         columns_to_python(py, &chunk)?.get_item(0)
@@ -222,8 +223,7 @@ pub fn decompress_all<'py>(
     let names = branches.unwrap_or_default();
     let setting: Option<Setting> =
         codec.map(str::parse).transpose().map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
-    let done = py.detach(|| decompress_limit::decompress_all(&paths, tree, &names, (threads, setting)));
-    let done = done.map_err(|error| to_python(py, &error))?;
+    let done = detached(py, "", || decompress_limit::decompress_all(&paths, tree, &names, (threads, setting)))?;
     let about = PyDict::new(py);
     about.set_item("seconds", done.seconds)?;
     about.set_item("baskets", done.baskets)?;

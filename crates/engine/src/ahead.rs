@@ -10,11 +10,11 @@ use bytes::Bytes;
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, Choice, RangeRead};
+use branchline_trace::panics::guarded;
 use branchline_trace::{journal, Counter};
 
 use crate::budget::{Budget, Lease, Verdict};
 use crate::file::File;
-use crate::guard::guarded;
 use crate::limits;
 use crate::order::Order;
 use crate::read_buffers::{buffer_bytes, read_of, share};

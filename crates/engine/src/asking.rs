@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 
 use crate::ahead::{Ahead, Piece, Portion};
 use crate::budget::{Lease, Verdict};
-use crate::guard::guarded;
 use crate::limits;
 use crate::tree::Tree;
+use branchline_trace::panics::guarded;
 
 /// A chunk that comes next, and what was asked for of it.
 pub(crate) struct Upcoming {

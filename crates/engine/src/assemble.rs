@@ -10,7 +10,7 @@ use branchline_trace::journal;
 use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Making, Reporter, Target};
 use crate::counts::Counters;
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, Result};
 use crate::fetch::{Needed, Room};
 use crate::limits;
 use crate::slab::OpenSlab;
@@ -130,7 +130,7 @@ fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool 
 }
 
 fn no_room(chunk: &Chunk) -> ReadError {
-    ReadError::new(ReadErrorKind::Internal, chunk.tree.file().path(), "a basket has no room in its column")
+    chunk.internal("a basket has no room in its column")
 }
 
 fn place_fixed(

@@ -10,8 +10,7 @@ use branchline_format::compress::Codec;
 use branchline_trace::Counter;
 
 use crate::counts::Counting;
-use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::guard::{guarded, MISTAKE};
+use crate::error::{guarded, ReadError, Result};
 use crate::slab::{Buffer, OpenSlab, Part, Pool};
 use crate::tree::{Shape, Tree};
 
@@ -160,6 +159,13 @@ impl Chunk {
         }
     }
 
+    /// A fault of ours, in this chunk.
+    pub(crate) fn internal(&self, message: &str) -> ReadError {
+        let Range { start, end } = self.entries;
+        let object = format!("tree {}, entries {start} to {end}", self.tree.path());
+        ReadError::internal(self.tree.file().path(), format!("{object}: {message}"))
+    }
+
     /// Entries in it.
     pub fn entries_count(&self) -> usize {
         (self.entries.end - self.entries.start) as usize
@@ -195,8 +201,7 @@ impl Chunk {
         let mut values = Vec::new();
         if !failed {
             for (column, making) in makings.into_iter().enumerate() {
-                let made = guarded(|| self.put_together(column, making));
-                match made.unwrap_or_else(|| Err(self.tree.error(ReadErrorKind::Internal, MISTAKE))) {
+                match guarded(self.tree.file().path(), || self.put_together(column, making)) {
                     Ok(one) => values.push(Some(one)),
                     Err(error) => {
                         self.put_error((column, 0), error);
@@ -221,7 +226,7 @@ impl Chunk {
                 let whole = Column::joined(pieces.into_iter().flatten().collect()).unwrap_or_else(|| shape.empty());
                 Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
             }
-            None => Err(self.tree.error(ReadErrorKind::Internal, MISTAKE)),
+            None => Err(self.internal("a column was never begun")),
         }
     }
 
@@ -293,7 +298,7 @@ impl Drop for Reporter {
     fn drop(&mut self) {
         if !self.is_done {
             let order = (usize::MAX, usize::MAX); // any other reason says more
-            self.chunk.put_error(order, self.chunk.tree.error(ReadErrorKind::Internal, MISTAKE));
+            self.chunk.put_error(order, self.chunk.internal("a piece of the work ended without a result"));
         }
         if self.chunk.reporters.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.chunk.finish();

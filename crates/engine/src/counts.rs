@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use branchline_format::column::Column;
 use branchline_format::decode::{whole_numbers, Counts};
-use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::{Kind, Layout};
 
 use crate::basket_source::BasketSource;
 use crate::chunk::{Chunk, Effort};
-use crate::error::{ReadError, Result};
+use crate::error::Result;
 use crate::fetch::{Needed, Room};
 use crate::prepare::prepare;
 use crate::slab::Buffer;
@@ -67,12 +66,12 @@ impl<'a> Counters<'a> {
 pub(crate) struct Counting {
     chunk: Arc<Chunk>,
     tasks: Mutex<Vec<Task>>,
-    counts: OnceLock<FormatResult<Counts>>,
+    counts: OnceLock<Result<Counts>>,
 }
 
 impl Counting {
     /// The counts, and what it took if they were not known yet.
-    pub(crate) fn counts(&self, worker: &mut Worker) -> FormatResult<(&Counts, Option<Effort>)> {
+    pub(crate) fn counts(&self, worker: &mut Worker) -> Result<(&Counts, Option<Effort>)> {
         let mut effort = None;
         let counts = self.counts.get_or_init(|| {
             let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -80,11 +79,9 @@ impl Counting {
                 worker.run(task, |_, _| ());
             }
             effort = self.chunk.costs.first().map(Effort::of_column);
-            let failed = |error: ReadError| FormatError::damaged(0, error.message);
-            let column = self.chunk.take().map_err(failed)?.into_iter().next();
-            column
-                .and_then(counts_in)
-                .ok_or_else(|| FormatError::damaged(0, "the branch that counts it holds no counts"))
+            let column = self.chunk.take()?.into_iter().next();
+            let no_counts = || self.chunk.tree.contradiction("the branch that counts it holds no counts");
+            column.and_then(counts_in).ok_or_else(no_counts)
         });
         counts.as_ref().map(|counts| (counts, effort)).map_err(Clone::clone)
     }
@@ -124,5 +121,25 @@ fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ReadError, ReadErrorKind};
+    use crate::samples::events;
+
+    #[test]
+    fn what_fails_in_the_counting_branch_keeps_its_kind() {
+        let tree = events();
+        let (hits, entries) = (tree.find("hits").unwrap(), 0..tree.entries_count());
+        for kind in [ReadErrorKind::Internal, ReadErrorKind::Storage, ReadErrorKind::BadFile] {
+            let mut counters = Counters { room: Room::Free, known: HashMap::new(), baskets: Baskets::new() };
+            let counting = counters.counting(&tree, hits, entries.clone()).unwrap();
+            counting.chunk.put_error((0, 0), ReadError::new(kind, "file", "it failed"));
+            let error = counting.counts(&mut Worker::alone()).err().unwrap();
+            assert_eq!((error.kind, error.message.as_str()), (kind, "it failed"));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The limits that reading and recompressing are compared with: decompressing the same baskets and nothing else, or
 //! compressing them anew, too.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use branchline_storage::Access;
 
 use crate::basket_source::BasketSource;
 use crate::chunk::Chunk;
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{guarded, ReadError, Result};
 use crate::fetch::{fetch, needed_baskets, Room};
 use crate::file::File;
 use crate::page_decode::decompress_cluster;
@@ -64,9 +65,9 @@ pub fn decompress_all(
     let started = Instant::now();
     let threads = threads.max(1);
     let parts: Vec<Result<Decompressed>> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| decompress_part(&sources, &next, setting))).collect();
-        let ended = || ReadError::new(ReadErrorKind::Internal, "", "a decompressing thread ended early");
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(ended()))).collect()
+        let running: Vec<_> =
+            (0..threads).map(|_| scope.spawn(|| guarded("", || decompress_part(&sources, &next, setting)))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     let mut total = Decompressed { seconds: started.elapsed().as_secs_f64(), ..Decompressed::default() };
     for part in parts {

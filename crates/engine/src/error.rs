@@ -4,6 +4,7 @@ use std::fmt;
 
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_storage::{StorageError, StorageErrorKind};
+use branchline_trace::panics::{self, Panic};
 
 /// Result of reading.
 pub type Result<T> = std::result::Result<T, ReadError>;
@@ -44,8 +45,22 @@ pub enum ReadErrorKind {
     Stuck,
     /// An option has a value that means nothing.
     Option,
-    /// A mistake in the engine.
+    /// A fault of Branchline: neither the file nor its storage has to do with it, and no such file is ever skipped.
     Internal,
+    /// What this machine or the caller does not give: no more threads, or the work was stopped.
+    Refused,
+}
+
+/// What the reader can do about a fault of ours.
+const PLEASE_REPORT: &str = concat!(
+    "please report it with this message, version ",
+    env!("CARGO_PKG_VERSION"),
+    " of Branchline and, if you may share it, the file"
+);
+
+/// What `work` returns; its panic becomes a fault of ours about a file.
+pub fn guarded<T>(path: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    panics::guarded(work).unwrap_or_else(|panic| Err(ReadError::panicked(path, &panic)))
 }
 
 impl ReadError {
@@ -63,7 +78,25 @@ impl ReadError {
         self
     }
 
-    /// Wrong bytes in a file.
+    /// A fault of ours, with what is needed to report it.
+    pub fn internal(path: &str, message: impl fmt::Display) -> Self {
+        let message = format!("a fault of Branchline: {message}");
+        Self::new(ReadErrorKind::Internal, path, message).with_hint(PLEASE_REPORT)
+    }
+
+    /// A piece of work on a file panicked.
+    pub fn panicked(path: &str, panic: &Panic) -> Self {
+        Self::internal(path, panic)
+    }
+
+    /// The same of an object in the file.
+    #[must_use]
+    pub(crate) fn in_object(mut self, object: impl fmt::Display) -> Self {
+        self.message = format!("{object}: {}", self.message);
+        self
+    }
+
+    /// What a decoder found.
     pub fn from_format(path: &str, error: &FormatError) -> Self {
         let (kind, hint) = match error.kind {
             ErrorKind::Unsupported => {
@@ -73,6 +106,7 @@ impl ReadError {
             ErrorKind::Truncated | ErrorKind::Damaged => {
                 (ReadErrorKind::BadFile, "copy the file again, or leave it out with --skip-bad-files")
             }
+            ErrorKind::Internal => return Self::internal(path, error),
         };
         Self::new(kind, path, error.to_string()).with_hint(hint)
     }
@@ -83,6 +117,7 @@ impl ReadError {
             StorageErrorKind::NotFound => ReadErrorKind::Missing,
             StorageErrorKind::Truncated => ReadErrorKind::BadFile,
             StorageErrorKind::Option => ReadErrorKind::Option,
+            StorageErrorKind::Internal => return Self::internal(&error.path, &error.message),
             _ => ReadErrorKind::Storage,
         };
         let mut own = Self::new(kind, &error.path, error.message.clone());

@@ -15,7 +15,7 @@ use crate::ahead::{Ahead, Piece};
 use crate::basket_source::{BasketSource, Carried};
 use crate::budget::{Budget, Lease};
 use crate::chunk::Chunk;
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::limits;
 use crate::page_fetch::fetch_pages;
@@ -122,7 +122,7 @@ pub(crate) fn fetch_carrying(
     let known = |one: &Needed| before.get(chunk.columns[one.column], one.basket);
     let fresh: Vec<Needed> = needed.iter().filter(|one| known(one).is_none()).copied().collect();
     let mut fetched = fetch(chunk, &fresh, room)?.into_iter();
-    let missing = || ReadError::new(ReadErrorKind::Internal, chunk.tree.file().path(), "a basket was not fetched");
+    let missing = || ReadError::internal(chunk.tree.file().path(), "a basket was not fetched");
     let mut sources = Vec::with_capacity(needed.len());
     for one in needed {
         let (branch, index) = (chunk.columns[one.column], one.basket);
@@ -188,7 +188,7 @@ pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<
             sources[position] = Some(BasketSource::Record(bytes));
         }
     }
-    let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a basket was not fetched");
+    let missing = || ReadError::internal(file.path(), "a basket was not fetched");
     sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
 }
 
@@ -296,7 +296,7 @@ fn read_missing(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Resul
         .collect();
     // What could not be read ahead is asked for again, by whoever needs it.
     let mut again = read_together(file, &of(&|index| came[index].is_none()), room)?.into_iter();
-    let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a range was not fetched");
+    let missing = || ReadError::internal(file.path(), "a range was not fetched");
     came.into_iter().map(|bytes| bytes.or_else(|| again.next()).ok_or_else(missing)).collect()
 }
 

@@ -16,10 +16,9 @@ use crate::assemble::assemble;
 use crate::basket_source::Carried;
 use crate::budget::{Budget, Lease, Refusal};
 use crate::chunk::{Chunk, Reporter};
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::extents::BasketBytes;
 use crate::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
-use crate::guard::{guarded, MISTAKE};
 use crate::limits;
 use crate::memory_plan::{too_large, too_many_entries, MemoryPlan};
 use crate::opening::{Claim, FileRoom, Opened, Opening, Prepared, Slot};
@@ -88,12 +87,11 @@ impl Fetcher {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
-            let mistake = || ReadError::new(ReadErrorKind::Internal, source.path(), MISTAKE);
-            let done = guarded(|| {
+            let done = guarded(source.path(), || {
                 let ahead = self.opened_ahead(source_index, source, &mut next, &mut slots);
                 self.run_source(source_index, source, ahead)
             });
-            match done.unwrap_or_else(|| Err(mistake())) {
+            match done {
                 Ok(Ok(())) => {}
                 Ok(Err(Stopped)) => break,
                 Err(error) => {

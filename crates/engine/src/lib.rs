@@ -18,7 +18,6 @@ mod external;
 mod fetch;
 mod fetcher;
 pub mod file;
-mod guard;
 mod learned;
 pub mod limits;
 mod memory_plan;
@@ -35,6 +34,8 @@ mod prepare;
 mod read_buffers;
 pub mod read_now;
 pub mod records;
+#[cfg(test)]
+mod samples;
 mod scratch;
 pub mod slab;
 pub mod source;

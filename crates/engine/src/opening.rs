@@ -140,7 +140,7 @@ impl Opening {
                 (Err(Refusal::TooLarge), FileRoom::Ahead(..)) => NotOpened::NoRoom,
                 (Err(Refusal::Closed), _) => NotOpened::Closed,
             });
-            Err(ReadError::new(ReadErrorKind::Internal, path, "a file was not opened"))
+            Err(ReadError::new(ReadErrorKind::Refused, path, "a file was not opened"))
         };
         let opened = File::open_as(path, &self.options.access, &mut extent);
         drop(due);

@@ -13,7 +13,7 @@ use crate::tree::{Content, Tree};
 use crate::worker::{Task, Tools};
 
 fn mistaken() -> FormatError {
-    FormatError::unsupported("pages without a cluster")
+    FormatError::internal("pages without a cluster")
 }
 
 /// The field of a branch with the pages that were fetched.

@@ -16,7 +16,7 @@ use branchline_storage::ByteRange;
 
 use crate::basket_source::{BasketSource, Carried, ClusterPages};
 use crate::chunk::Chunk;
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, Result};
 use crate::fetch::{read_joined, Needed, Room};
 use crate::ntuple::Ntuple;
 
@@ -120,6 +120,6 @@ fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried, room: Room<
         found.push(bytes);
     }
     let mut read = read_joined(file, &wanted, room)?.into_iter();
-    let missing = || ReadError::new(ReadErrorKind::Internal, file.path(), "a page was not fetched");
+    let missing = || ReadError::internal(file.path(), "a page was not fetched");
     found.into_iter().map(|bytes| bytes.or_else(|| read.next()).ok_or_else(missing)).collect()
 }

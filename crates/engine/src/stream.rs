@@ -236,7 +236,7 @@ fn spawn(name: &str, seat: Arc<Seat>, work: impl FnOnce() + Send + 'static) -> R
         work();
     };
     std::thread::Builder::new().name(format!("branchline-{name}")).spawn(run).map_err(|error| {
-        ReadError::new(ReadErrorKind::Internal, "", format!("no thread could be started: {error}"))
+        ReadError::new(ReadErrorKind::Refused, "", format!("no thread could be started: {error}"))
             .with_hint("use fewer workers")
     })
 }

@@ -6,26 +6,20 @@ use std::sync::Arc;
 use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
 use branchline_format::compress::{Codec, Decompressor};
 use branchline_format::decode::{decode, Counts};
-use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::error::{ErrorKind, FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 use branchline_format::ntuple::cluster::Scratch;
 use branchline_trace::journal;
+use branchline_trace::panics::guarded;
 
 use crate::basket_source::{BasketSource, ScratchBytes};
 use crate::budget::TaskAtWork;
 use crate::chunk::{Chunk, Effort, Reporter, Target};
 use crate::clock::Clock;
-use crate::error::ReadError;
-use crate::guard::{guarded, MISTAKE};
+use crate::error::{ReadError, Result};
 use crate::page_decode::decode_cluster;
 use crate::scratch::SharedScratch;
 use crate::tree::Shape;
-
-fn basket_error(chunk: &Chunk, column: usize, error: &FormatError) -> ReadError {
-    let branch = chunk.tree.branch_path(chunk.columns[column]);
-    let named = error.clone().in_object(format!("tree {}, branch {branch}", chunk.tree.path()));
-    ReadError::from_format(chunk.tree.file().path(), &named)
-}
 
 /// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
 #[derive(Debug)]
@@ -54,6 +48,28 @@ impl Task {
     /// It is not to be run after all; its chunk is not to fail for that.
     pub(crate) fn cancel(self) {
         self.reporter.done();
+    }
+
+    /// The basket, as errors name it.
+    fn object(&self) -> String {
+        let (tree, branch) = (&self.chunk.tree, self.chunk.columns[self.column]);
+        let basket = tree.basket_name(branch, self.basket);
+        format!("tree {}, branch {}: {basket}", tree.path(), tree.branch_path(branch))
+    }
+
+    fn format_error(&self, error: FormatError) -> ReadError {
+        let path = self.chunk.tree.file().path();
+        match error.kind {
+            ErrorKind::Internal => self.internal_error(&error),
+            _ => ReadError::from_format(path, &error.in_object(self.object())),
+        }
+    }
+
+    /// A fault of ours while this basket is decoded.
+    fn internal_error(&self, what: &dyn std::fmt::Display) -> ReadError {
+        let entries = self.basket_start..self.basket_start + self.entries_count;
+        let message = format!("{}, entries {} to {}: {what}", self.object(), entries.start, entries.end);
+        ReadError::internal(self.chunk.tree.file().path(), message)
     }
 }
 
@@ -100,12 +116,21 @@ impl Worker {
 
     /// Decodes a basket and reports to its chunk. The times of decompressing and decoding are told to `spent` before
     /// the chunk may be finished by it.
-    pub(crate) fn run(&mut self, mut task: Task, spent: impl FnOnce(u64, u64)) {
+    pub(crate) fn run(&mut self, task: Task, spent: impl FnOnce(u64, u64)) {
+        self.run_by(Self::try_run, task, spent);
+    }
+
+    fn run_by(
+        &mut self,
+        decode: impl FnOnce(&mut Self, &mut Task) -> Result<Effort>,
+        mut task: Task,
+        spent: impl FnOnce(u64, u64),
+    ) {
         let order = (task.column, task.basket);
         if !task.chunk.failed_before(order) {
-            let tried = guarded(|| self.try_run(&mut task)).unwrap_or_else(|| {
+            let tried = guarded(|| decode(self, &mut task)).unwrap_or_else(|panic| {
                 (self.decompressor, self.own) = (Decompressor::new(), Scratch::default());
-                Err(FormatError::damaged(0, MISTAKE))
+                Err(task.internal_error(&panic))
             });
             match tried {
                 Ok(effort) => {
@@ -115,11 +140,7 @@ impl Worker {
                     }
                     task.chunk.costs[task.column].add(&effort);
                 }
-                Err(error) => {
-                    let basket = task.chunk.tree.basket_name(task.chunk.columns[task.column], task.basket);
-                    let named = error.in_object(basket);
-                    task.chunk.put_error(order, basket_error(&task.chunk, task.column, &named));
-                }
+                Err(error) => task.chunk.put_error(order, error),
             }
         }
         let Task { target, source, reporter, at_work, .. } = task;
@@ -128,7 +149,7 @@ impl Worker {
         drop(at_work);
     }
 
-    fn try_run(&mut self, task: &mut Task) -> FormatResult<Effort> {
+    fn try_run(&mut self, task: &mut Task) -> Result<Effort> {
         let mut counted = None;
         let mut counts = None;
         let counted_by = match &task.target {
@@ -136,7 +157,7 @@ impl Worker {
             _ => None,
         };
         if let Some(counted_by) = &counted_by {
-            let (known, effort) = counted_by.counts(self)?;
+            let (known, effort) = counted_by.counts(self).map_err(|error| error.in_object(task.object()))?;
             (counts, counted) = (Some(known), effort);
         }
         let (decompressor, clock) = (&mut self.decompressor, &mut self.clock);
@@ -169,13 +190,21 @@ fn tell_used(task: &Task, effort: &Effort) {
     });
 }
 
-fn decode_task(task: &mut Task, counts: Option<&Counts>, mut tools: Tools<'_>) -> FormatResult<Effort> {
+fn decode_task(task: &mut Task, counts: Option<&Counts>, tools: Tools<'_>) -> Result<Effort> {
     let tree = Arc::clone(&task.chunk.tree);
-    let shape = tree.shape(task.chunk.columns[task.column]);
-    let layout = match shape.map_err(|error| FormatError::unsupported(error.message))? {
-        Shape::Baskets(layout) => layout,
-        Shape::Clusters(_) => return decode_cluster(task, tools),
+    let decoded = match tree.shape(task.chunk.columns[task.column])? {
+        Shape::Baskets(layout) => decode_basket(task, layout, counts, tools),
+        Shape::Clusters(_) => decode_cluster(task, tools),
     };
+    decoded.map_err(|error| task.format_error(error))
+}
+
+fn decode_basket(
+    task: &mut Task,
+    layout: &Layout,
+    counts: Option<&Counts>,
+    mut tools: Tools<'_>,
+) -> FormatResult<Effort> {
     let entries = task.entries.clone();
     let chunk = &task.chunk;
     let (column, target) = (task.column, &mut task.target);
@@ -249,7 +278,7 @@ impl Tools<'_> {
 }
 
 fn wrong_target() -> FormatError {
-    FormatError::unsupported("a layout that is not made in place")
+    FormatError::internal("a layout that is not made in place is decoded in place")
 }
 
 fn decode_fixed(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, values: &mut [u8]) -> FormatResult<()> {
@@ -273,4 +302,52 @@ fn decode_run(
     let Layout::Run { scalar, dimensions, header, .. } = layout else { return Err(wrong_target()) };
     let offsets = bytemuck::try_cast_slice_mut(offsets).map_err(|_| wrong_target())?;
     decode_run_into(plain, *scalar, dimensions.iter().product(), *header, first_element, offsets, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ReadErrorKind;
+    use crate::read_now::read_anew;
+    use crate::samples::prepared;
+    use crate::slab::{OpenSlab, Pool};
+
+    /// What the reader of a chunk learns whose baskets are decoded so.
+    fn error_of(decode: impl Fn(&mut Worker, &mut Task) -> Result<Effort>) -> ReadError {
+        let (chunk, tasks) = prepared("energy");
+        let mut worker = Worker::alone();
+        for task in tasks {
+            worker.run_by(&decode, task, |_, _| ());
+        }
+        assert!(read_anew(&chunk, &Pool::new(0)).is_none(), "the bytes are not in doubt");
+        chunk.error().unwrap()
+    }
+
+    fn assert_is_reported_as_ours(error: &ReadError, what: &str) {
+        assert_eq!(error.kind, ReadErrorKind::Internal, "{error}");
+        assert!(error.message.starts_with("a fault of Branchline"), "{error}");
+        for part in ["tree events, branch energy: basket 0", "entries 0 to ", what] {
+            assert!(error.message.contains(part), "{part} is missing: {error}");
+        }
+        assert!(!error.retry_may_help);
+        let hint = error.hint.as_deref().unwrap();
+        assert!(hint.contains("please report it") && hint.contains(env!("CARGO_PKG_VERSION")), "{hint}");
+    }
+
+    #[test]
+    fn a_decoder_that_panics_is_a_fault_of_ours_and_not_of_the_file() {
+        let error = error_of(|_, task| panic!("basket {} of nobody", task.basket));
+        assert_is_reported_as_ours(&error, "of nobody");
+        assert!(error.message.contains("worker.rs:"), "{error}");
+    }
+
+    #[test]
+    fn a_basket_with_a_target_of_another_layout_is_a_fault_of_ours() {
+        let error = error_of(|worker, task| {
+            let part = || OpenSlab::new(0, &Pool::new(0)).parts().cut(0).unwrap();
+            task.target = Target::Run { first_element: 0, offsets: part(), values: part() };
+            worker.try_run(task)
+        });
+        assert_is_reported_as_ours(&error, "in place");
+    }
 }

@@ -29,6 +29,8 @@ pub enum ErrorKind {
     NotRoot,
     /// The format is known but this part of it is not read.
     Unsupported,
+    /// A fault of this program: the bytes have nothing to do with it.
+    Internal,
 }
 
 impl FormatError {
@@ -47,6 +49,11 @@ impl FormatError {
         Self::new(ErrorKind::Unsupported, 0, message)
     }
 
+    /// A fault of this program, which is to be reported.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, 0, message)
+    }
+
     /// Names the object; an outer object is put before an inner one.
     #[must_use]
     pub fn in_object(mut self, object: impl fmt::Display) -> Self {
@@ -63,7 +70,7 @@ impl fmt::Display for FormatError {
         write!(f, "{}", self.message)?;
         match self.kind {
             ErrorKind::Truncated | ErrorKind::Damaged => write!(f, " (offset {})", self.offset),
-            ErrorKind::NotRoot | ErrorKind::Unsupported => Ok(()),
+            ErrorKind::NotRoot | ErrorKind::Unsupported | ErrorKind::Internal => Ok(()),
         }
     }
 }

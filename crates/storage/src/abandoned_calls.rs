@@ -5,33 +5,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::Duration;
 
+use branchline_trace::panics::guarded;
+
 /// With so many abandoned threads, what they wait for is dead, and no more are started.
 const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
-/// The result of `work` if it returns in time, else `TimedOut`; its thread then goes on alone.
+/// The result of `work` if it returns in time, else `TimedOut`; its thread then goes on alone. A panic of `work` is an
+/// error with a `Panic` in it.
 pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     if ABANDONED.load(Ordering::Relaxed) >= ABANDONED_MAX {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let (done, answer) = channel();
     let run = move || {
-        if done.send(work()).is_err() {
+        if done.send(guarded(work)).is_err() {
             ABANDONED.fetch_sub(1, Ordering::Relaxed);
         }
     };
     std::thread::Builder::new().name("branchline-watched".to_owned()).spawn(run)?;
     match answer.recv_timeout(limit) {
-        Ok(answer) => Ok(answer),
-        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("a mistake in Branchline")),
+        Ok(answer) => answer.map_err(io::Error::other),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its thread ended without an answer")),
         Err(RecvTimeoutError::Timeout) => {
             ABANDONED.fetch_add(1, Ordering::Relaxed);
             // It may have returned just now, before it was counted.
             match answer.try_recv() {
                 Ok(answer) => {
                     ABANDONED.fetch_sub(1, Ordering::Relaxed);
-                    Ok(answer)
+                    answer.map_err(io::Error::other)
                 }
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
             }
@@ -51,5 +54,14 @@ mod tests {
         let error = within(Duration::from_millis(5), move || wait.recv().is_ok()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(go);
+    }
+
+    #[test]
+    fn a_panic_of_the_work_is_a_fault_of_ours() {
+        let error = within(Duration::from_secs(20), || -> usize { panic!("it is 7") }).unwrap_err();
+        let fault = crate::fault::Fault::io(&error);
+        assert_eq!(fault.kind, crate::StorageErrorKind::Internal);
+        assert!(fault.reason.contains("it is 7") && fault.reason.contains("abandoned_calls.rs:"), "{}", fault.reason);
+        assert!(!fault.retry_may_help);
     }
 }

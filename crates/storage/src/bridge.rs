@@ -140,7 +140,7 @@ fn within<T: Send + 'static>(
             // What hangs once hangs again, and each time a thread would stay with it.
             Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now())
         }
-        Err(error) => Err(Fault::new(StorageErrorKind::Io, error.to_string()).final_for_now()),
+        Err(error) => Err(Fault::io(&error).final_for_now()),
     }
 }
 

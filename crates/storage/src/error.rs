@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use branchline_trace::panics::Panic;
+
 use crate::secrets::without_secrets;
 use crate::ByteRange;
 
@@ -38,6 +40,8 @@ pub enum StorageErrorKind {
     Changed,
     /// An option for reading, or an environment variable, has a value that is not valid.
     Option,
+    /// A fault of this program: neither the file nor its storage has to do with it.
+    Internal,
 }
 
 /// A failure to open or to read.
@@ -123,6 +127,12 @@ impl StorageError {
             retry_may_help: false,
             is_counted: false,
         }
+    }
+
+    /// A piece of work panicked.
+    pub(crate) fn panicked(path: &str, panic: &Panic) -> Self {
+        let message = format!("{path}: {panic}");
+        Self::new(StorageErrorKind::Internal, path.to_owned(), None, message, false)
     }
 
     pub(crate) fn not_a_file(path: &str, what_it_is: &str) -> Self {

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use branchline_trace::panics::Panic;
+
 use crate::secrets::without_secrets;
 use crate::{ByteRange, StorageError, StorageErrorKind};
 
@@ -35,6 +37,19 @@ impl Fault {
     /// The server does not keep to its protocol.
     pub(crate) fn protocol(server: &str, what: &str) -> Self {
         Self::new(StorageErrorKind::Protocol, format!("{server} answered with {what}"))
+    }
+
+    /// A piece of work panicked: a fault of ours.
+    pub(crate) fn panicked(panic: &Panic) -> Self {
+        Self::new(StorageErrorKind::Internal, panic.to_string())
+    }
+
+    /// Input or output on this machine failed.
+    pub(crate) fn io(error: &io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Panic>()) {
+            Some(panic) => Self::panicked(panic),
+            None => Self::new(StorageErrorKind::Io, error.to_string()),
+        }
     }
 
     /// There is not enough memory for the bytes that are wanted.

@@ -81,7 +81,7 @@ fn not_answered(error: &std::io::Error, waited: Duration, who: &str) -> Fault {
         let reason = format!("{who} did not answer within {:.0} s; is its server away?", waited.as_secs_f64());
         return Fault::new(StorageErrorKind::Timeout, reason).final_for_now();
     }
-    Fault::new(StorageErrorKind::Io, error.to_string())
+    Fault::io(error)
 }
 
 /// A file on a mounted file system, whose reads are waited for in a thread of their own.

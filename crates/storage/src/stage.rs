@@ -7,12 +7,15 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
+
+use branchline_trace::panics::guarded;
 
 use crate::limits::{STAGE_LANES, STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES};
 use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageError, Store};
@@ -246,7 +249,8 @@ fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(),
 fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
     let next = AtomicU64::new(0);
     let lane = || {
-        let result = copy_lane(inner, part, size_bytes, &next);
+        let result = guarded(|| copy_lane(inner, part, size_bytes, &next))
+            .unwrap_or_else(|panic| Err(NoCopy::Read(StorageError::panicked(inner.path(), &panic))));
         if result.is_err() {
             next.store(size_bytes, Ordering::Relaxed);
         }
@@ -255,8 +259,7 @@ fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Res
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..STAGE_LANES).map(|_| scope.spawn(lane)).collect();
         let own = lane();
-        let died = |_| Err(NoCopy::Disk("a mistake in Branchline".to_owned()));
-        let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
+        let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.chain([own]).try_fold(ReadEffort::default(), |sum, lane| lane.map(|effort| sum + effort))
     })
 }

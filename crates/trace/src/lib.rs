@@ -8,6 +8,7 @@
 
 mod counters;
 pub mod journal;
+pub mod panics;
 mod stopwatch;
 
 pub use counters::{Counter, Counters, Snapshot, Unit};

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from branchline.errors import BranchlineError
+from branchline._core import __version__
+from branchline.errors import BranchlineError, InternalError
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
 
 STDERR = 2
@@ -59,8 +60,13 @@ def errors_printed(*, debug: bool) -> Iterator[None]:
     except BranchlineError as error:
         _print_error(f"error: {error}", debug=debug)
         raise SystemExit(EXIT_ERROR) from None
-    except Exception as error:  # noqa: BLE001 - the last place where an exception can become a message
+    except OSError as error:
         _print_error(f"error: {type(error).__name__}: {error} (--debug prints the traceback)", debug=debug)
+        raise SystemExit(EXIT_ERROR) from None
+    except Exception as error:  # noqa: BLE001 - any other exception is a fault of ours
+        what = f"a fault of Branchline: {type(error).__name__}: {error}"
+        hint = f"please report it with version {__version__}, the command and what it prints with --debug"
+        _print_error(f"error: {InternalError(what, hint=hint)}", debug=debug)
         raise SystemExit(EXIT_ERROR) from None
 
 

@@ -104,7 +104,7 @@ impl MergeOptions {
         }
         let told = || {
             let message = format!("it is not said of its {entries_count} entries which of them are to be kept");
-            ReadError::new(ReadErrorKind::Internal, path, message)
+            ReadError::new(ReadErrorKind::Refused, path, message)
         };
         found.map(|found| Some(Arc::clone(found))).ok_or_else(told)
     }
@@ -201,7 +201,7 @@ impl Merge {
     }
 
     fn told(&self, message: &str) -> ReadError {
-        ReadError::new(ReadErrorKind::Internal, &self.options.output.display().to_string(), message)
+        ReadError::new(ReadErrorKind::Refused, &self.options.output.display().to_string(), message)
     }
 
     /// Merges. The outputs have their names only when all of them are whole.
@@ -300,7 +300,8 @@ impl Merge {
 
     /// Whether the merge goes on without an input of which this is told.
     fn is_skipped(&self, error: &ReadError) -> bool {
-        self.options.skips_bad_files && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal)
+        self.options.skips_bad_files
+            && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal | ReadErrorKind::Refused)
     }
 
     /// Adds an input, of which it may be known where the baskets of its trees lie.

@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::thread::{self, JoinHandle};
 
 use branchline_format::write::BasketTools;
+use branchline_trace::panics::{guarded, Panic};
 use crossbeam_channel::{unbounded, Receiver, Sender};
-
-use crate::guard::guarded;
 
 /// As many threads as there are cores, which end with the pool.
 pub(crate) struct Pool<J, R> {
     jobs: Option<Sender<(u64, J)>>,
     queue: Receiver<(u64, J)>,
-    done: Receiver<(u64, Option<R>)>,
+    done: Receiver<(u64, Result<R, Panic>)>,
     threads: Vec<JoinHandle<()>>,
     /// Results that came before one that was handed over earlier.
-    early: BTreeMap<u64, Option<R>>,
+    early: BTreeMap<u64, Result<R, Panic>>,
     /// Handed over and not given back yet: their numbers, and what they take.
     handed_over: u64,
     given_back: u64,
@@ -35,7 +34,7 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
                 let mut tools = BasketTools::new();
                 for (number, job) in queue {
                     let result = guarded(|| work(&mut tools, job));
-                    if result.is_none() {
+                    if result.is_err() {
                         tools = BasketTools::new();
                     }
                     if results.send((number, result)).is_err() {
@@ -77,9 +76,8 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
         self.cost
     }
 
-    /// Waits for the result of what was handed over first; none if all were given back. Of work that panicked there is
-    /// no result.
-    pub(crate) fn next(&mut self) -> Option<Option<R>> {
+    /// Waits for the result of what was handed over first; none if all were given back.
+    pub(crate) fn next(&mut self) -> Option<Result<R, Panic>> {
         if self.given_back == self.handed_over {
             return None;
         }
@@ -89,7 +87,7 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
             }
             match self.done.recv() {
                 Ok((number, result)) => drop(self.early.insert(number, result)),
-                Err(_) => break None,
+                Err(_) => break Err(Panic::unseen()),
             }
         };
         self.given_back += 1;

@@ -401,7 +401,7 @@ impl<'a> FieldReader<'a> {
 }
 
 fn wrong_form() -> FormatError {
-    FormatError::unsupported("a field that is not made in place")
+    FormatError::internal("a field that is not made in place is decoded in place")
 }
 
 fn all_suppressed() -> FormatError {

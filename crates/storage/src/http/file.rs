@@ -2,10 +2,12 @@
 //! several connections at a time.
 
 use std::io::{self, Read};
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::vec::IntoIter;
 
 use branchline_trace::journal;
+use branchline_trace::panics::guarded;
 
 use super::checksums::checksums;
 use super::client::{client, Answer, Ask, Client};
@@ -365,14 +367,14 @@ impl Store for HttpFile {
         let since = journal::decided_at();
         let lane = || {
             let _decided = journal::decided(since);
-            self.run_lane(&queue)
+            guarded(|| self.run_lane(&queue))
+                .unwrap_or_else(|panic| Err(StorageError::panicked(&self.location.path, &panic)))
         };
         std::thread::scope(|scope| {
             // The calling thread is one of the lanes.
             let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
             let own = self.run_lane(&queue);
-            let died = |_| Err(self.lane_died());
-            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
+            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
             all.chain([own]).try_fold(of_first, |sum, lane| lane.map(|effort| sum + effort))
         })
     }
@@ -398,9 +400,5 @@ impl HttpFile {
                 }
             }
         }
-    }
-
-    fn lane_died(&self) -> StorageError {
-        Fault::new(StorageErrorKind::Io, "a mistake in Branchline").at(&self.location.path, None)
     }
 }

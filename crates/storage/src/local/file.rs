@@ -4,11 +4,13 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::IntoIter;
 
 use branchline_trace::journal;
+use branchline_trace::panics::guarded;
 use rustix::io::{pread, Errno};
 
 use super::advice::{expect_first, is_on_network, read_cached, Adviser};
@@ -183,13 +185,12 @@ impl LocalFile {
         let since = journal::decided_at();
         let lane = || {
             let _decided = journal::decided(since);
-            self.run_lane(&queue)
+            guarded(|| self.run_lane(&queue)).unwrap_or_else(|panic| Err(StorageError::panicked(&self.path, &panic)))
         };
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
             let own = self.run_lane(&queue);
-            let died = |_| Err(StorageError::not_opened(&self.path, &io::Error::other("a mistake in Branchline")));
-            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(died));
+            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
             all.chain([own]).try_fold(0, |sum, lane| lane.map(|calls| sum + calls))
         })
     }

@@ -157,7 +157,7 @@ impl Replicated {
             );
             Fault::new(StorageErrorKind::Timeout, reason)
         } else {
-            Fault::new(StorageErrorKind::Io, error.to_string())
+            Fault::io(error)
         };
         fault.at(&without_secrets(location), range)
     }

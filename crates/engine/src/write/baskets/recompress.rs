@@ -5,12 +5,12 @@ use branchline_format::error::Result as FormatResult;
 use branchline_format::write::BasketTools;
 use bytes::Bytes;
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, Result};
+use crate::limits;
 use crate::write::baskets::copy::{Copying, Places, Wanted};
 use crate::write::baskets::source::plain_bytes;
 use crate::write::output::Output;
 use crate::write::pool::Pool;
-use crate::{guard, limits};
 
 /// A record that is to be compressed anew.
 struct Job {
@@ -94,8 +94,7 @@ impl Recompressor {
         written: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<bool> {
         let Some(done) = self.pool.next() else { return Ok(false) };
-        let mistake = || ReadError::new(ReadErrorKind::Internal, tree.file.path(), guard::MISTAKE);
-        let (basket, record) = done.ok_or_else(mistake)?;
+        let (basket, record) = done.map_err(|panic| ReadError::panicked(tree.file.path(), &panic))?;
         let mut record = record.map_err(|error| tree.told(&basket, error))?;
         tree.place(&basket, &mut record, output.end(), places)?;
         output.write(&record)?;

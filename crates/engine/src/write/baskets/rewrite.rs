@@ -12,6 +12,7 @@ use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits;
 use crate::write::baskets::copy::digest_of;
 use crate::write::baskets::counting::Counting;
 use crate::write::baskets::source::{make, read, InputBranches, Job, Made, Slice, Source, Stored};
@@ -19,7 +20,6 @@ use crate::write::merge::Order;
 use crate::write::output::Output;
 use crate::write::pool::Pool;
 use crate::write::selection::Selection;
-use crate::{guard, limits};
 
 /// Sizes of baskets are multiples of this (TTree::OptimizeBaskets).
 const BASKET_STEP_BYTES: u64 = 512;
@@ -322,9 +322,10 @@ impl Rewriter {
     /// to, by their first entries; false if there is nothing to wait for.
     fn write_next(&mut self, output: &mut Output, written: Written<'_>) -> Result<bool> {
         let Some(made) = self.pool.next() else { return Ok(false) };
-        let mistake = || ReadError::new(ReadErrorKind::Internal, "", guard::MISTAKE);
-        let (branch, baskets) = made.ok_or_else(mistake)?;
-        let Some(flush) = self.flushes.front_mut() else { return Err(mistake()) };
+        let path = || output.path().display().to_string();
+        let (branch, baskets) = made.map_err(|panic| ReadError::panicked(&path(), &panic))?;
+        let no_flush = || ReadError::internal(&path(), "a basket is made that belongs to no cluster");
+        let flush = self.flushes.front_mut().ok_or_else(no_flush)?;
         flush.made.push((branch, baskets?));
         flush.jobs_left -= 1;
         if flush.jobs_left > 0 {

@@ -180,7 +180,7 @@ impl Filler<'_> {
     }
 
     fn short(&self, name: &str) -> ReadError {
-        ReadError::new(ReadErrorKind::Internal, self.path, format!("field {name} is given fewer values than entries"))
+        ReadError::internal(self.path, format!("field {name} is given fewer values than entries"))
     }
 }
 

@@ -154,7 +154,7 @@ impl ColumnsWriter for TreeWriter {
     fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
         if values.len() != self.fields_count {
             let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
-            return Err(ReadError::new(ReadErrorKind::Internal, &self.path(), message));
+            return Err(ReadError::internal(&self.path(), message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
         let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::guard::MISTAKE;
+use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::write::journal::{Journal, Merging};
 use crate::write::output::Written;
 
@@ -51,7 +51,8 @@ impl Noting {
             let noted = journal.and_then(|mut journal| journal.append(&records, waits).map(|()| journal));
             noted.map_err(|error| told(&output, &error))
         };
-        let begun = thread::Builder::new().name("branchline-noting".to_owned()).spawn(work);
+        let path = self.output.clone();
+        let begun = thread::Builder::new().name("branchline-noting".to_owned()).spawn(move || guarded(&path, work));
         self.busy = Some(begun.map_err(|error| told(&self.output, &error))?);
         Ok(())
     }
@@ -59,8 +60,7 @@ impl Noting {
     /// Waits until all is noted.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if let Some(busy) = self.busy.take() {
-            let mistake = |_| Err(ReadError::new(ReadErrorKind::Internal, &self.output, MISTAKE));
-            self.journal = Some(busy.join().unwrap_or_else(mistake)?);
+            self.journal = Some(busy.join().unwrap_or_else(|panic| resume_unwind(panic))?);
         }
         Ok(())
     }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::guard::{guarded, MISTAKE};
+use crate::error::{guarded, Result};
 use crate::limits;
 use crate::write::merge::input::Input;
 use crate::write::merge::MergeOptions;
@@ -77,14 +76,13 @@ impl<'a> Ahead<'a> {
     fn open_all(&self) {
         while let Some(index) = self.next() {
             let path = &self.options.inputs[index];
-            let mistake = || Err(ReadError::new(ReadErrorKind::Internal, path, MISTAKE));
             let MergeOptions { tree, branches, access, .. } = self.options;
             let open = || {
                 let mut input = Input::open(path, tree.as_deref(), (branches, &self.known), access)?;
                 input.identify();
                 Ok(input)
             };
-            let input = guarded(open).unwrap_or_else(mistake);
+            let input = guarded(path, open);
             let bytes = input.as_ref().map_or(0, Input::memory_bytes);
             let mut state = self.lock();
             state.opening_count -= 1;

@@ -12,7 +12,7 @@ use branchline_format::ntuple::write::page::{checked, unpacked};
 use branchline_format::ntuple::write::walk::Elements;
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{ReadError, Result};
 use crate::write::pages::input::{fixed_counts, Input};
 use crate::write::parallel::map_in_order;
 
@@ -39,6 +39,8 @@ pub(crate) struct Reading<'a> {
     is_whole: bool,
     decompressor: Decompressor,
     read_bytes: u64,
+    /// Why pages could not be read: decoders only return errors of the format.
+    pub(super) unread: Option<ReadError>,
 }
 
 impl<'a> Reading<'a> {
@@ -73,6 +75,7 @@ impl<'a> Reading<'a> {
             is_whole,
             decompressor: Decompressor::new(),
             read_bytes: 0,
+            unread: None,
         };
         own.plan(bundle_bytes);
         Ok(own)
@@ -182,7 +185,11 @@ impl<'a> Reading<'a> {
     /// Reads pages; where all will be wanted they are decoded on all cores.
     fn read(&mut self, bundle: &[PageId]) -> FormatResult<()> {
         let pages: Vec<Page> = bundle.iter().filter_map(|page| self.page(*page)).collect();
-        let stored = self.input.read_pages(&pages).map_err(|error| FormatError::damaged(0, error.message))?;
+        let stored = self.input.read_pages(&pages).map_err(|error| {
+            let marker = FormatError::internal(&error.message);
+            self.unread = Some(error);
+            marker
+        })?;
         self.read_bytes += stored.iter().map(|stored| stored.len() as u64).sum::<u64>();
         let both: Vec<(PageId, Bytes)> = bundle.iter().copied().zip(stored).collect();
         if !self.is_whole {

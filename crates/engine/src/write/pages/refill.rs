@@ -92,7 +92,7 @@ impl Refilling<'_> {
                 let start = kept.start;
                 let room = self.cluster_entries.map_or(portion, |most| most - filling.entries_count);
                 let end = (start + room.min(portion)).min(kept.end);
-                self.add(&mut reading, start..end, filling)?;
+                self.add(&mut reading, start..end, filling).map_err(|error| reading.unread.take().unwrap_or(error))?;
                 filling.entries_count += end - start;
                 next = end;
                 let is_full = match self.cluster_entries {

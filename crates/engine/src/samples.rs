@@ -1,0 +1,35 @@
+//! A small file for tests: one of those that ROOT and uproot wrote for the fuzzers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use branchline_storage::Access;
+
+use crate::chunk::Chunk;
+use crate::counts::Baskets;
+use crate::fetch::Room;
+use crate::file::File;
+use crate::prepare::prepare;
+use crate::tree::Tree;
+use crate::worker::Task;
+
+/// Its tree `events`.
+pub(crate) fn events() -> Arc<Tree> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/file");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let open = |path: std::path::PathBuf| {
+        File::open(path.to_str()?, &Access::default())
+            .ok()?
+            .tree(Some("events"))
+            .ok()
+            .filter(|tree| tree.find("hits").is_ok())
+    };
+    paths.filter_map(open).next().unwrap()
+}
+
+/// One column of it with all its baskets, none of which is decoded yet.
+pub(crate) fn prepared(branch: &str) -> (Arc<Chunk>, Vec<Task>) {
+    let tree = events();
+    let column = tree.find(branch).unwrap();
+    prepare(&tree, vec![column], 0..tree.entries_count(), &mut Baskets::new(), Room::Free).unwrap()
+}
