@@ -1,6 +1,6 @@
 //! The records of a stream as plain Python numbers.
 
-use branchline_engine::records::{BranchCost, FileRecord, Records};
+use branchline_engine::read::records::{BranchCost, FileRecord, Records};
 use branchline_trace::{Counter, Unit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use branchline_engine::chunk;
-use branchline_engine::decompress_limit;
-use branchline_engine::read_now::read_now;
-use branchline_engine::source::{Options, Selection, Source, SourceTree};
-use branchline_engine::stream::{self, Next};
-use branchline_engine::{records, slab};
+use branchline_engine::read::chunk;
+use branchline_engine::read::decompress_limit;
+use branchline_engine::read::read_now::read_now;
+use branchline_engine::read::source::{Options, Selection, Source, SourceTree};
+use branchline_engine::read::stream::{self, Next};
+use branchline_engine::read::{records, slab};
 use branchline_format::compress::{NoSetting, Setting};
 use branchline_trace::Counter;
 use pyo3::exceptions::PyValueError;

@@ -20,13 +20,13 @@ use branchline_storage::{
 };
 use branchline_trace::{Counter, Counters, Stopwatch};
 
-use crate::anew::Anew;
-use crate::budget::Lease;
+use crate::cache_learning::Learned;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::learned::Learned;
 use crate::limits;
+use crate::read::budget::Lease;
+use crate::read::watch::{watched, Doing, Watched};
 use crate::read_buffers;
-use crate::watch::{watched, Doing, Watched};
+use crate::reread::Anew;
 
 /// A file whose header and keys were read.
 pub struct File {

@@ -1,47 +1,19 @@
-//! Joins format and storage: branches x entry range -> arrays.
+//! Joins format and storage: branches x entry range -> arrays, and arrays and baskets -> files.
 
-pub mod about;
-mod ahead;
-mod anew;
-mod asking;
-mod assemble;
-mod basket_source;
-mod budget;
-pub mod chunk;
-mod clock;
-mod counts;
-pub mod decompress_limit;
-mod ends;
+mod basket_ranges;
+pub mod branch_info;
+mod cache_learning;
 pub mod error;
-mod extents;
+pub mod extents;
 mod external;
-mod fetch;
-mod fetcher;
 pub mod file;
-mod learned;
 pub mod limits;
-mod memory_plan;
 mod names;
 mod ntuple;
 pub mod object;
 mod open_tree;
-mod opening;
-mod order;
-mod page_decode;
-mod page_fetch;
-pub mod places;
-mod prepare;
+pub mod read;
 mod read_buffers;
-pub mod read_now;
-pub mod records;
-#[cfg(test)]
-mod samples;
-mod scratch;
-pub mod slab;
-pub mod source;
-pub mod stream;
+mod reread;
 pub mod tree;
-mod upcoming;
-mod watch;
-mod worker;
 pub mod write;

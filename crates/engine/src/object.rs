@@ -5,10 +5,10 @@ use branchline_format::error::FormatError;
 use branchline_format::file::{read_object, TKey};
 use branchline_format::objects::Program;
 
-use crate::chunk::Values;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
-use crate::slab::Buffer;
+use crate::read::chunk::Values;
+use crate::read::slab::Buffer;
 
 impl File {
     /// Reads the object with this path (`name;cycle` for an older cycle): a column of one entry, whose members are

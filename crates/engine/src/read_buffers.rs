@@ -7,8 +7,8 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{ByteRange, RangeRead};
 use bytes::Bytes;
 
-use crate::budget::Lease;
 use crate::limits;
+use crate::read::budget::Lease;
 
 /// Buffers that wait for the next read, of any file.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());

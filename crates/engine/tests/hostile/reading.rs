@@ -6,11 +6,11 @@ use std::hash::{DefaultHasher, Hasher};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 
-use branchline_engine::chunk::Values;
 use branchline_engine::error::{ReadError, ReadErrorKind};
 use branchline_engine::file::File;
-use branchline_engine::read_now::read_now;
-use branchline_engine::slab::{Buffer, Pool};
+use branchline_engine::read::chunk::Values;
+use branchline_engine::read::read_now::read_now;
+use branchline_engine::read::slab::{Buffer, Pool};
 use branchline_storage::Access;
 
 use crate::anatomy::Touched;

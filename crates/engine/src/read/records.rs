@@ -9,8 +9,8 @@ use branchline_format::compress::Codec;
 use branchline_storage::Remarks;
 use branchline_trace::Counters;
 
-use crate::chunk::Chunk;
 use crate::file::File;
+use crate::read::chunk::Chunk;
 
 /// Time that the decoding threads have spent so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -188,7 +188,7 @@ impl Records {
 
     /// A late read: the consumer itself did the work.
     pub fn add_late_read(&self, chunk: &Chunk, waited: Duration) {
-        let sum = |of: fn(&crate::chunk::ColumnCost) -> &AtomicU64| -> f64 {
+        let sum = |of: fn(&crate::read::chunk::ColumnCost) -> &AtomicU64| -> f64 {
             chunk.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed) as f64 * 1e-9).sum()
         };
         let whole_s = waited.as_secs_f64();

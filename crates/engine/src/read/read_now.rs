@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use branchline_storage::note_wrong_bytes;
 
-use crate::chunk::Chunk;
 use crate::error::{ReadErrorKind, Result};
-use crate::prepare::read_once;
-use crate::slab::Pool;
+use crate::read::chunk::Chunk;
+use crate::read::prepare::read_once;
+use crate::read::slab::Pool;
 use crate::tree::Tree;
 
 /// Reads these branches for these entries and answers with the finished chunk.

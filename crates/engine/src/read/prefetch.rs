@@ -13,12 +13,12 @@ use branchline_storage::{coalesce, ByteRange, Choice, RangeRead};
 use branchline_trace::panics::guarded;
 use branchline_trace::{journal, Counter};
 
-use crate::budget::{Budget, Lease, Verdict};
 use crate::file::File;
 use crate::limits;
-use crate::order::Order;
+use crate::read::budget::{Budget, Lease, Verdict};
+use crate::read::file_order::Order;
+use crate::read::watch::{end_by, watched, Doing};
 use crate::read_buffers::{buffer_bytes, read_of, share};
-use crate::watch::{end_by, watched, Doing};
 
 /// A range that was asked for.
 pub(crate) struct Piece {

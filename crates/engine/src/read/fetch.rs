@@ -11,14 +11,14 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, AccessMode, ByteRange, Placement, Plan, RangeRead};
 use branchline_trace::Counter;
 
-use crate::ahead::{Ahead, Piece};
-use crate::basket_source::{BasketSource, Carried};
-use crate::budget::{Budget, Lease};
-use crate::chunk::Chunk;
 use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::limits;
-use crate::page_fetch::fetch_pages;
+use crate::read::basket_source::{BasketSource, Carried};
+use crate::read::budget::{Budget, Lease};
+use crate::read::chunk::Chunk;
+use crate::read::page_fetch::fetch_pages;
+use crate::read::prefetch::{Ahead, Piece};
 use crate::read_buffers::{buffer_bytes, read_of, share};
 use crate::tree::Content;
 

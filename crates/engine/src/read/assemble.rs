@@ -7,15 +7,15 @@ use branchline_format::basket::BasketRecord;
 use branchline_format::layout::Layout;
 use branchline_trace::journal;
 
-use crate::basket_source::BasketSource;
-use crate::chunk::{Chunk, Making, Reporter, Target};
-use crate::counts::Counters;
 use crate::error::{ReadError, Result};
-use crate::fetch::{Needed, Room};
 use crate::limits;
-use crate::slab::OpenSlab;
+use crate::read::basket_source::BasketSource;
+use crate::read::chunk::{Chunk, Making, Reporter, Target};
+use crate::read::counts::Counters;
+use crate::read::fetch::{Needed, Room};
+use crate::read::slab::OpenSlab;
+use crate::read::worker::Task;
 use crate::tree::{Content, Shape};
-use crate::worker::Task;
 
 /// A basket with its bytes, and which of its entries the chunk wants.
 struct Fetched {

@@ -11,21 +11,21 @@ use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 
 use branchline_trace::journal;
 
-use crate::ahead::Ahead;
-use crate::budget::Budget;
-use crate::chunk::Chunk;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::fetcher::{ChunkLease, Fetcher, Item};
 use crate::limits;
-use crate::memory_plan::MemoryLimit;
-use crate::opening::Opening;
+use crate::read::budget::Budget;
+use crate::read::chunk::Chunk;
+use crate::read::fetcher::{ChunkLease, Fetcher, Item};
+use crate::read::memory_plan::MemoryLimit;
+use crate::read::opening::Opening;
+use crate::read::prefetch::Ahead;
+use crate::read::read_now::read_anew;
+use crate::read::records::{Busy, Records};
+use crate::read::slab::Pool;
+use crate::read::source::{Options, Source};
+use crate::read::watch::{end_by, watched, Doing, Named, Seat, Watch};
+use crate::read::worker::{Task, Worker};
 use crate::read_buffers;
-use crate::read_now::read_anew;
-use crate::records::{Busy, Records};
-use crate::slab::Pool;
-use crate::source::{Options, Source};
-use crate::watch::{end_by, watched, Doing, Named, Seat, Watch};
-use crate::worker::{Task, Worker};
 
 /// What comes next in a stream.
 #[derive(Debug)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use branchline_storage::Access;
 
-use crate::chunk::Chunk;
-use crate::counts::Baskets;
-use crate::fetch::Room;
 use crate::file::File;
-use crate::prepare::prepare;
+use crate::read::chunk::Chunk;
+use crate::read::counts::Baskets;
+use crate::read::fetch::Room;
+use crate::read::prepare::prepare;
+use crate::read::worker::Task;
 use crate::tree::Tree;
-use crate::worker::Task;
 
 /// Its tree `events`.
 pub(crate) fn events() -> Arc<Tree> {

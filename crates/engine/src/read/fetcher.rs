@@ -10,26 +10,26 @@ use crossbeam_channel::Sender;
 
 use branchline_storage::{link_expected, link_to, AccessMode, Choice};
 
-use crate::ahead::Ahead;
-use crate::asking::{Asking, Upcoming};
-use crate::assemble::assemble;
-use crate::basket_source::Carried;
-use crate::budget::{Budget, Lease, Refusal};
-use crate::chunk::{Chunk, Reporter};
+use crate::basket_ranges::BasketBytes;
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
-use crate::extents::BasketBytes;
-use crate::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
 use crate::limits;
-use crate::memory_plan::{too_large, too_many_entries, MemoryPlan};
-use crate::opening::{Claim, FileRoom, Opened, Opening, Prepared, Slot};
-use crate::order::Turn;
+use crate::read::assemble::assemble;
+use crate::read::basket_source::Carried;
+use crate::read::budget::{Budget, Lease, Refusal};
+use crate::read::chunk::{Chunk, Reporter};
+use crate::read::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
+use crate::read::file_order::Turn;
+use crate::read::memory_plan::{too_large, too_many_entries, MemoryPlan};
+use crate::read::opening::{Claim, FileRoom, Opened, Opening, Prepared, Slot};
+use crate::read::prefetch::Ahead;
+use crate::read::records::Records;
+use crate::read::scheduler::{Asking, Upcoming};
+use crate::read::slab::Pool;
+use crate::read::source::{Options, Source, SourceTree};
+use crate::read::watch::{watched, Doing};
+use crate::read::worker::Task;
 use crate::read_buffers::buffer_bytes;
-use crate::records::Records;
-use crate::slab::Pool;
-use crate::source::{Options, Source, SourceTree};
 use crate::tree::Tree;
-use crate::watch::{watched, Doing};
-use crate::worker::Task;
 
 /// What the fetcher tells the consumer, in the order of the sources.
 #[derive(Debug)]

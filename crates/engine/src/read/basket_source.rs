@@ -12,7 +12,7 @@ use branchline_format::file::parse_key_sizes;
 use branchline_format::ntuple::cluster::{FieldCluster, Stored};
 use branchline_format::tree::embedded::EmbeddedBasket;
 
-use crate::budget::{Budget, Lease};
+use crate::read::budget::{Budget, Lease};
 use crate::tree::{Content, Tree};
 
 /// Where the bytes of a basket are in memory.

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::LOOK_AGAIN;
-use crate::scratch::SharedScratch;
+use crate::read::scratch::SharedScratch;
 
 /// What is leased of a number of bytes.
 #[derive(Debug)]

@@ -8,15 +8,15 @@ use std::time::Duration;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{link_to, AccessMode, Choice};
 
-use crate::ahead::{Ahead, Piece};
-use crate::budget::{Budget, Lease, Refusal};
-use crate::ends::Ends;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
 use crate::limits::{self, TAIL_BYTES};
-use crate::memory_plan::{MemoryLimit, MemoryPlan, Shares};
-use crate::order::Turn;
-use crate::source::{Options, Selection, Source, SourceTree};
+use crate::read::budget::{Budget, Lease, Refusal};
+use crate::read::file_order::Turn;
+use crate::read::memory_plan::{MemoryLimit, MemoryPlan, Shares};
+use crate::read::prefetch::{Ahead, Piece};
+use crate::read::source::{Options, Selection, Source, SourceTree};
+use crate::read::tail_size::Ends;
 use crate::tree::Tree;
 
 /// A source whose tree is open.

@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::assemble::assemble;
-use crate::chunk::{Chunk, Reporter};
-use crate::counts::Baskets;
 use crate::error::Result;
-use crate::fetch::{fetch, needed_baskets, Needed, Room};
-use crate::slab::Pool;
+use crate::read::assemble::assemble;
+use crate::read::chunk::{Chunk, Reporter};
+use crate::read::counts::Baskets;
+use crate::read::fetch::{fetch, needed_baskets, Needed, Room};
+use crate::read::slab::Pool;
+use crate::read::worker::{Task, Worker};
 use crate::tree::Tree;
-use crate::worker::{Task, Worker};
 
 /// Reads these branches for these entries and answers with the finished chunk, whatever the bytes are like.
 pub(crate) fn read_once(

@@ -1,7 +1,7 @@
 //! What reading some branches of a tree takes in memory, and how much of it goes to chunks, baskets and scratch.
 
+use crate::basket_ranges::BasketBytes;
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::extents::BasketBytes;
 use crate::limits;
 use crate::tree::Tree;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::ahead::Ahead;
-use crate::budget::Verdict;
+use crate::read::budget::Verdict;
+use crate::read::prefetch::Ahead;
 
 #[derive(Debug, Default)]
 struct State {

@@ -9,9 +9,9 @@ use branchline_format::column::Column;
 use branchline_format::compress::Codec;
 use branchline_trace::Counter;
 
-use crate::counts::Counting;
 use crate::error::{guarded, ReadError, Result};
-use crate::slab::{Buffer, OpenSlab, Part, Pool};
+use crate::read::counts::Counting;
+use crate::read::slab::{Buffer, OpenSlab, Part, Pool};
 use crate::tree::{Shape, Tree};
 
 /// A finished column.

@@ -9,14 +9,14 @@ use branchline_format::column::Column;
 use branchline_format::decode::{whole_numbers, Counts};
 use branchline_format::layout::{Kind, Layout};
 
-use crate::basket_source::BasketSource;
-use crate::chunk::{Chunk, Effort};
 use crate::error::Result;
-use crate::fetch::{Needed, Room};
-use crate::prepare::prepare;
-use crate::slab::Buffer;
+use crate::read::basket_source::BasketSource;
+use crate::read::chunk::{Chunk, Effort};
+use crate::read::fetch::{Needed, Room};
+use crate::read::prepare::prepare;
+use crate::read::slab::Buffer;
+use crate::read::worker::{Task, Worker};
 use crate::tree::Tree;
-use crate::worker::{Task, Worker};
 
 /// Baskets that are in memory, by their branch and their index in it.
 pub(crate) type Baskets = HashMap<(usize, usize), BasketSource>;
@@ -128,7 +128,7 @@ fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
 mod tests {
     use super::*;
     use crate::error::{ReadError, ReadErrorKind};
-    use crate::samples::events;
+    use crate::read::samples::events;
 
     #[test]
     fn what_fails_in_the_counting_branch_keeps_its_kind() {

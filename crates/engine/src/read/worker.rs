@@ -12,13 +12,13 @@ use branchline_format::ntuple::cluster::Scratch;
 use branchline_trace::journal;
 use branchline_trace::panics::guarded;
 
-use crate::basket_source::{BasketSource, ScratchBytes};
-use crate::budget::TaskAtWork;
-use crate::chunk::{Chunk, Effort, Reporter, Target};
-use crate::clock::Clock;
 use crate::error::{ReadError, Result};
-use crate::page_decode::decode_cluster;
-use crate::scratch::SharedScratch;
+use crate::read::basket_source::{BasketSource, ScratchBytes};
+use crate::read::budget::TaskAtWork;
+use crate::read::chunk::{Chunk, Effort, Reporter, Target};
+use crate::read::clock::Clock;
+use crate::read::page_decode::decode_cluster;
+use crate::read::scratch::SharedScratch;
 use crate::tree::Shape;
 
 /// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
@@ -308,9 +308,9 @@ fn decode_run(
 mod tests {
     use super::*;
     use crate::error::ReadErrorKind;
-    use crate::read_now::read_anew;
-    use crate::samples::prepared;
-    use crate::slab::{OpenSlab, Pool};
+    use crate::read::read_now::read_anew;
+    use crate::read::samples::prepared;
+    use crate::read::slab::{OpenSlab, Pool};
 
     /// What the reader of a chunk learns whose baskets are decoded so.
     fn error_of(decode: impl Fn(&mut Worker, &mut Task) -> Result<Effort>) -> ReadError {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::ahead::{Ahead, Piece, Portion};
-use crate::budget::{Lease, Verdict};
 use crate::limits;
+use crate::read::budget::{Lease, Verdict};
+use crate::read::prefetch::{Ahead, Piece, Portion};
 use crate::tree::Tree;
 use branchline_trace::panics::guarded;
 

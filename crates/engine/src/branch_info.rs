@@ -4,7 +4,7 @@ use branchline_format::layout::Kind;
 use branchline_format::tree::{ElementBranch, TBranch};
 use branchline_format::type_name::type_name;
 
-use crate::extents::stored_bytes;
+use crate::basket_ranges::stored_bytes;
 use crate::ntuple::Ntuple;
 use crate::tree::{Content, Tree};
 

@@ -12,13 +12,13 @@ use branchline_format::error::FormatError;
 use branchline_format::ntuple::cluster::Scratch;
 use branchline_storage::Access;
 
-use crate::basket_source::BasketSource;
-use crate::chunk::Chunk;
 use crate::error::{guarded, ReadError, Result};
-use crate::fetch::{fetch, needed_baskets, Room};
 use crate::file::File;
-use crate::page_decode::decompress_cluster;
-use crate::slab::Pool;
+use crate::read::basket_source::BasketSource;
+use crate::read::chunk::Chunk;
+use crate::read::fetch::{fetch, needed_baskets, Room};
+use crate::read::page_decode::decompress_cluster;
+use crate::read::slab::Pool;
 use crate::tree::Tree;
 
 /// What was decompressed, and in which time.

@@ -6,11 +6,11 @@ use branchline_format::ntuple::cluster::{FieldReader, Scratch, Unpacker};
 use branchline_format::ntuple::envelope::Locator;
 use branchline_trace::journal;
 
-use crate::basket_source::{BasketSource, ClusterPages};
-use crate::chunk::{Effort, Target};
-use crate::clock::Clock;
+use crate::read::basket_source::{BasketSource, ClusterPages};
+use crate::read::chunk::{Effort, Target};
+use crate::read::clock::Clock;
+use crate::read::worker::{Task, Tools};
 use crate::tree::{Content, Tree};
-use crate::worker::{Task, Tools};
 
 fn mistaken() -> FormatError {
     FormatError::internal("pages without a cluster")

@@ -14,11 +14,11 @@ use branchline_format::error::FormatError;
 use branchline_format::ntuple::cluster::{FieldReader, Scratch, Stored, Unpacker};
 use branchline_storage::ByteRange;
 
-use crate::basket_source::{BasketSource, Carried, ClusterPages};
-use crate::chunk::Chunk;
 use crate::error::{ReadError, Result};
-use crate::fetch::{read_joined, Needed, Room};
 use crate::ntuple::Ntuple;
+use crate::read::basket_source::{BasketSource, Carried, ClusterPages};
+use crate::read::chunk::Chunk;
+use crate::read::fetch::{read_joined, Needed, Room};
 
 /// A range of the file: offset and bytes.
 type Extent = (u64, u64);
