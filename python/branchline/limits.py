@@ -91,6 +91,10 @@ RECORDS_S = 0.5
 # some of its axes, are good for anything.
 DENSE_CELLS_MAX = 30_000_000
 
+# Trees that an open file keeps, so that `file["tree"]` in a loop parses nothing again: more than an analysis reads of
+# one file, and with 1500 branches each some 10 MB.
+TREES_KEPT = 16
+
 # What the kernel reads of a disk and keeps of it at a time, on most machines.
 DISK_PAGE_BYTES = 4096
 

@@ -13,17 +13,19 @@ from branchline.errors import DatasetError
 
 #: Between several replicas of a file, which are named in the place of one path.
 BETWEEN_REPLICAS = " | "
-# A tree behind a file whose name ends as those of ROOT files do, or behind any other.
 # What stands between two links of a chain of fsspec, and not in the address of a host in brackets.
 BETWEEN_LINKS = re.compile(r"::(?![0-9A-Fa-f:.%]*\])")
 # Schemes of which no chain begins: our own, whose URLs may have `::` in the name of a tree.
 NOT_CHAINED = ("file", "root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3", "hdfs")
+# A file URL without the slashes before a host.
+FILE_WITHOUT_HOST = re.compile(r"file:(?!//)(.+)", re.IGNORECASE | re.DOTALL)
+# A file whose name ends as those of ROOT files do, and what is behind its colon.
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def text_of(location: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
     """A location as text. Raises DatasetError for the name of a file that is not UTF-8: the engine takes no other."""
-    text = os.fsdecode(location)
+    text = with_slashes(os.fsdecode(location))
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -33,11 +35,22 @@ def text_of(location: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> st
     return text
 
 
+def with_slashes(location: str) -> str:
+    """``file:/data/f.root`` and ``file:f.root`` as ``file:///...``, the one form that the engine takes; anything else
+    as it is. Both are right too: RFC 8089 has the first, uproot takes the second.
+    """
+    found = FILE_WITHOUT_HOST.fullmatch(location)
+    if found is None or os.path.exists(location):
+        return location
+    return f"file://{os.path.abspath(found[1])}"
+
+
 def split_location(location: str) -> tuple[str, str | None]:
     """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it.
 
     The port of a URL and what is in its query are no trees.
     """
+    location = with_slashes(location)
     if os.path.exists(location):
         return location, None
     if BETWEEN_REPLICAS in location:

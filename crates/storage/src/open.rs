@@ -185,6 +185,9 @@ fn split_scheme(path: &str) -> Option<(&str, &str)> {
 }
 
 /// The path in `file://<rest>`, where the host must be absent or `localhost`.
+///
+/// The path is taken as it is written, as ROOT and uproot take it. Where there is no such file, `%XX` stands for a byte,
+/// as RFC 8089 has it.
 fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {
@@ -193,7 +196,9 @@ fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
         );
         return Err(StorageError::unsupported_scheme(url, message));
     }
-    Ok(PathBuf::from(OsString::from_vec(percent_decoded(path))))
+    let written = PathBuf::from(path);
+    let is_there = written.symlink_metadata().is_ok();
+    Ok(if is_there { written } else { PathBuf::from(OsString::from_vec(percent_decoded(path))) })
 }
 
 /// `%20` and its like become the bytes they stand for; any other `%` stays as it is.

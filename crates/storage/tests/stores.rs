@@ -188,6 +188,17 @@ fn a_file_url_reads_the_file() {
 }
 
 #[test]
+fn a_file_url_means_the_path_that_is_written_if_there_is_such_a_file() {
+    let scratch = Scratch::new();
+    let path = scratch.write("b%2Ebin", b"as written");
+    scratch.write("b.bin", b"decoded");
+    let store = open(&format!("file://{path}"), &Access::default()).unwrap();
+    assert_eq!(read_range(&*store, ByteRange::new(0, 10)).unwrap(), b"as written");
+    let store = open(&format!("file://{}", path.replace("%2E", "%2e")), &Access::default()).unwrap();
+    assert_eq!(read_range(&*store, ByteRange::new(0, 7)).unwrap(), b"decoded");
+}
+
+#[test]
 fn a_local_file_names_its_host() {
     let scratch = Scratch::new();
     let store = open(&scratch.write("f.bin", b""), &Access::default()).unwrap();

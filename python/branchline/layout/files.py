@@ -144,7 +144,7 @@ def _with_values(tree: Tree) -> list[Branch]:
 
 def _places(tree: Tree, branches: Sequence[Branch]) -> Places:
     columns = tree.core.extents([branch.number for branch in branches])
-    places = Places(*(np.frombuffer(column, "i8") for column in columns))
+    places = Places(*(np.frombuffer(memoryview(column), "i8") for column in columns))
     # Fields of an RNTuple may share pages: each is there once.
     _, first = np.unique(places.offset, return_index=True)
     return places.rows(np.sort(first))

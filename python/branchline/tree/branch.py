@@ -18,6 +18,7 @@ from branchline.tree.stream import check_entries
 
 if TYPE_CHECKING:
     from branchline.tree.file import File
+    from branchline.tree.outline import BranchFacts
     from branchline.tree.tree import Tree
 
 _CODECS = {1: "zlib", 2: "lzma", 3: "old CS", 4: "lz4", 5: "zstd"}
@@ -37,20 +38,20 @@ class Compression:
 class Branch(Branches):
     """A column of a tree, or a group of columns. As a mapping it holds the branches below it."""
 
-    def __init__(self, tree: Tree, number: int, about: dict[str, Any]) -> None:
+    def __init__(self, tree: Tree, number: int, facts: BranchFacts) -> None:
         self._tree = tree
         self._number = number
-        self._about = about
-        self.path: str = about["path"]
-        self.name: str = about["name"]
-        self.title: str = about["title"]
-        self.typename: str = about["typename"]
-        self.entries_count: int = about["entries_count"]
-        self.baskets_count: int = about["baskets_count"]
-        self.compressed_bytes: int = about["compressed_bytes"]
-        self.plain_bytes: int = about["plain_bytes"]
-        self.reason: str | None = about["reason"]
-        self.is_part: bool = about["is_part"]  # whether its bytes are among those of the branch that it belongs to
+        self._facts = facts
+        self.path = facts.path
+        self.name = facts.name
+        self.title = facts.title
+        self.typename = facts.typename
+        self.entries_count = facts.entries_count
+        self.baskets_count = facts.baskets_count
+        self.compressed_bytes = facts.compressed_bytes
+        self.plain_bytes = facts.plain_bytes
+        self.reason = facts.reason
+        self.is_part = facts.is_part  # whether its bytes are among those of the branch that it belongs to
 
     def __repr__(self) -> str:
         return f"<Branch {self.path} {self.typename!r} of {self._tree.name}>"
@@ -124,17 +125,17 @@ class Branch(Branches):
     @property
     def readable(self) -> bool:
         """Whether its values can be read; ``reason`` says why not."""
-        return bool(self._about["kind"] == "data")
+        return self._facts.kind == "data"
 
     @property
     def is_group(self) -> bool:
         """Whether it only groups the branches below it."""
-        return bool(self._about["kind"] == "group")
+        return self._facts.kind == "group"
 
     @property
     def codec(self) -> str | None:
         """The codec that it was set to be written with; None if it uses that of the file."""
-        setting = self._about["compress"]
+        setting = self._facts.compress
         if setting < 0:
             return None
         if setting % 100 == 0:
@@ -145,8 +146,8 @@ class Branch(Branches):
     @property
     def compression(self) -> Compression | None:
         """The setting that it was written with, as uproot tells it; None for no compression."""
-        algorithm, level = divmod(self._about["compress"], 100)
-        if self._about["compress"] <= 0 or level == 0 or algorithm == 0:
+        algorithm, level = divmod(self._facts.compress, 100)
+        if self._facts.compress <= 0 or level == 0 or algorithm == 0:
             return None
         return Compression(_CODECS.get(algorithm, "zlib").upper().removesuffix(" CS"), level)
 

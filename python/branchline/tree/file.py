@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from branchline import _core
 from branchline.access import Access, access_of
 from branchline.errors import OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
+from branchline.limits import TREES_KEPT
 from branchline.locations import split_location, text_of
 from branchline.tree.directory import Directory
 from branchline.tree.entries import Entries, Entry
 from branchline.tree.names import with_near_names
 from branchline.tree.options import check_opening_options
+from branchline.tree.shape import Shape
 from branchline.tree.tree import Tree
 
 
@@ -52,7 +55,10 @@ class File(Directory):
 
     def __init__(self, path: str | bytes | os.PathLike[str], access: Access | str | None = None) -> None:
         self.access = access_of(access)
-        self._core = _core.File(text_of(path), self.access)
+        core = _core.File(text_of(path), self.access)
+        self._core = core
+        # It refers to the engine's file alone: with this object in it, both would live until Python looks for circles.
+        self._shape_of = lru_cache(maxsize=TREES_KEPT)(lambda name: Shape(core.tree(name)))
         self._path = ""
         self.entries = Entries(self._core)
         self._is_closed = False
@@ -70,6 +76,7 @@ class File(Directory):
     def close(self) -> None:
         """Lets go of the file; trees that are open still read."""
         self._is_closed = True
+        self._shape_of.cache_clear()
 
     @property
     def closed(self) -> bool:
@@ -115,7 +122,7 @@ class File(Directory):
 
             return made(self.record_of(entry))
         with _other_objects_still_read():
-            return Tree(self._core.tree(f"{entry.path};{entry.cycle}"), self, entry.cycle)
+            return Tree(self._shape_of(f"{entry.path};{entry.cycle}"), self, entry.cycle)
 
     def record_of(self, entry: Entry) -> Any:
         """The object of a key as its members. Raises UnsupportedBranchError for a tree or a directory, and for what is
@@ -137,8 +144,11 @@ class File(Directory):
 
     def tree(self, name: str | None = None) -> Tree:
         """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""
+        entry = self._found(name) if name else None
         with with_near_names(name or "", self.trees):
-            return Tree(self._core.tree(name), self)
+            if entry is not None and entry.is_tree:
+                return Tree(self._shape_of(f"{entry.path};{entry.cycle}"), self, entry.cycle)
+            return Tree(self._shape_of(name), self)
 
 
 @contextmanager

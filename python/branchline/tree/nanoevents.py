@@ -18,6 +18,7 @@ from branchline.tree.stream import check_entries
 from branchline.tree.tree import Tree
 
 if TYPE_CHECKING:
+    from branchline.tree.outline import BranchFacts
     from branchline.tree.shape import Shape
 
 # Signs with which coffea writes down how a column is made of others.
@@ -99,8 +100,8 @@ class NanoEventsMaker:
         forms = forms_of(shape, records)
         key = (tuple(forms.items()), tuple(facts.items()))
         if self._known[0] != key:
-            typenames = {path: container or typename for path, (_, typename, container) in facts.items()}
-            branches = {path: _Interpreted(facts[path][0], typenames[path], form) for path, form in forms.items()}
+            typenames = {path: one.container_class or one.typename for path, one in facts.items()}
+            branches = {path: _Interpreted(facts[path].title, typenames[path], form) for path, form in forms.items()}
             base_form = UprootSourceMapping._extract_base_form(_Interpretable(shape.title, branches))
             base_form["typenames"] = typenames
             try:
@@ -113,7 +114,7 @@ class NanoEventsMaker:
         return self._known[1]
 
 
-def records_of(shape: Shape, facts: Mapping[str, tuple[str, str, str]]) -> dict[str, Group]:
+def records_of(shape: Shape, facts: Mapping[str, BranchFacts]) -> dict[str, Group]:
     """The branches that coffea looks at as records of those below them, if all of these can be read: objects, and
     containers but for a TClonesArray, of which it sees the number of elements.
     """
@@ -125,7 +126,7 @@ def records_of(shape: Shape, facts: Mapping[str, tuple[str, str, str]]) -> dict[
     records: dict[str, Group] = {}
     for index in reversed(range(len(outline.paths))):
         path, children = outline.paths[index], outline.children(index)
-        is_record = outline.kinds[index] == "group" or facts[path][2] not in ("", "TClonesArray")
+        is_record = outline.kinds[index] == "group" or facts[path].container_class not in ("", "TClonesArray")
         below = {outline.names[child]: outline.paths[child] for child in children}
         if below and is_record and all(one in records or one in whole for one in below.values()):
             records[path] = Group({name: records.get(one, one) for name, one in below.items()})

@@ -3,7 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from branchline import _core
+
+
+@dataclass(frozen=True)
+class BranchFacts:
+    """What the file says of one branch, as the engine gives it.
+
+    ``kind`` is ``data``, ``group`` (it only groups others) or ``unsupported``, for which ``reason`` says why.
+    ``compress`` is ROOT's setting, 100 times the codec plus the level. ``is_part`` says that its bytes are counted with
+    the branch that it belongs to.
+    """
+
+    path: str
+    name: str
+    title: str
+    class_name: str
+    kind: str
+    reason: str | None
+    typename: str
+    container_class: str
+    is_part: bool
+    entries_count: int
+    baskets_count: int
+    compressed_bytes: int
+    plain_bytes: int
+    compress: int
 
 
 class Outline:
@@ -14,11 +43,11 @@ class Outline:
     stands between the names of a path. Where the tree ``nests``, a branch holds all that those below it hold.
     """
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: _core.Tree) -> None:
         self.paths: list[str] = core.paths()
         self.separator: str = core.separator
         self.nests: bool = core.nests
-        rows: list[tuple[str, int | None, str, int | None]] = core.outline()
+        rows = core.outline()
         self.names = [name for name, _, _, _ in rows]
         self.parents = [parent for _, parent, _, _ in rows]
         self.kinds = [kind for _, _, kind, _ in rows]

@@ -24,7 +24,7 @@ class Relatives:
 
     @cached_property
     def _record(self) -> Any:
-        return self._tree.file.members_of_tree(self._tree) if self._tree.core.has_relatives else None
+        return self._tree.file.members_of_tree(self._tree)
 
     def _objects(self, member: str) -> list[Any]:
         found = self._record.raw(member) if self._record is not None and member in self._record else None

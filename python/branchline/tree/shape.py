@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import awkward as ak
 
 from branchline.tree.arrays import layout_of
 from branchline.tree.nesting import Group, groups_of
-from branchline.tree.outline import Outline
+from branchline.tree.outline import BranchFacts, Outline
+
+if TYPE_CHECKING:
+    from branchline import _core
 
 
 class Shape:
-    """Facts about a tree that are looked up once for all its chunks, and only when they are wanted."""
+    """Facts about a tree that are looked up once for all its chunks, and only when they are wanted.
 
-    def __init__(self, core: Any) -> None:
-        self._core = core
+    ``core`` is the engine's handle on the tree.
+    """
+
+    def __init__(self, core: _core.Tree) -> None:
+        self.core = core
+        self._facts: dict[int, BranchFacts] = {}
         self._empty: dict[str, ak.contents.Content] = {}
 
     @cached_property
     def outline(self) -> Outline:
         """Which branches there are, and which are below which."""
-        return Outline(self._core)
+        return Outline(self.core)
 
     @cached_property
     def readable(self) -> list[str]:
         """Paths of the branches that can be read."""
-        paths: list[str] = self._core.readable()
-        return paths
+        return self.core.readable()
 
     @cached_property
     def readable_set(self) -> frozenset[str]:
@@ -50,27 +56,30 @@ class Shape:
 
     def find(self, name: str) -> str:
         """The path of the branch that a name means. Raises NoSuchKeyError."""
-        path: str = self._core.branch(self._core.find(name))["path"]
-        return path
+        return self.facts_of(self.core.find(name)).path
 
     @property
     def title(self) -> str:
         """The title of the tree."""
-        title: str = self._core.title
-        return title
+        return self.core.title
 
-    def facts(self) -> dict[str, tuple[str, str, str]]:
-        """Titles, C++ types and classes of containers (empty for what is none) of all branches by their paths."""
-        rows = {path: self._core.branch(index) for path, index in self.outline.index_by_path.items()}
-        return {path: (row["title"], row["typename"], row["container_class"]) for path, row in rows.items()}
+    def facts_of(self, index: int) -> BranchFacts:
+        """What the file says of a branch, by its number."""
+        if index not in self._facts:
+            self._facts[index] = BranchFacts(**self.core.branch(index))
+        return self._facts[index]
+
+    def facts(self) -> dict[str, BranchFacts]:
+        """What the file says of all branches, by their paths."""
+        return {path: self.facts_of(index) for path, index in self.outline.index_by_path.items()}
 
     def empty(self, path: str) -> ak.contents.Content:
         """The layout of a branch without entries, which has its type."""
         if path not in self._empty:
-            self._empty[path] = layout_of(self._core.empty_columns([path])[0])
+            self._empty[path] = layout_of(self.core.empty_columns([path])[0])
         return self._empty[path]
 
     def learn_types(self, paths: list[str]) -> None:
         """Looks up the types of many branches at once."""
         unknown = [path for path in paths if path not in self._empty]
-        self._empty |= dict(zip(unknown, map(layout_of, self._core.empty_columns(unknown)), strict=True))
+        self._empty |= dict(zip(unknown, map(layout_of, self.core.empty_columns(unknown)), strict=True))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from branchline.errors import NoSuchKeyError
 from branchline.tree.branch import Branch
@@ -25,8 +27,9 @@ class Tree(Branches):
     ``core`` is the engine's handle.
     """
 
-    def __init__(self, core: Any, file: File, cycle: int | None = None) -> None:
-        self.core = core
+    def __init__(self, shape: Shape, file: File, cycle: int | None = None) -> None:
+        self.shape = shape
+        self.core = core = shape.core
         self.file = file
         self.file_path: str = file.path
         self.path: str = core.path
@@ -35,9 +38,8 @@ class Tree(Branches):
         self.entries_count: int = core.entries_count
         self.told_unreadable: set[str] = set()
         self._cycle = cycle
-        self.shape = Shape(core)
-        self._relatives = Relatives(self)
-        self._branches: dict[int, Branch] = {}
+        # A branch refers to its tree: a reference back would keep both, and the file, until Python looks for circles.
+        self._branches: WeakValueDictionary[int, Branch] = WeakValueDictionary()
 
     def __repr__(self) -> str:
         count = len(self.outline.paths)
@@ -87,22 +89,27 @@ class Tree(Branches):
         """A text that no other tree of any file has."""
         return f"{self.file_path}:{self.object_path}"
 
+    @cached_property
+    def _relatives(self) -> Relatives | None:
+        """None for most trees, which have none."""
+        return Relatives(self) if self.core.has_relatives else None
+
     @property
     def aliases(self) -> dict[str, str]:
         """Formulas that the file has names for (TTree::SetAlias), as ROOT writes them; expressions may use these."""
-        return self._relatives.aliases
+        return self._relatives.aliases if self._relatives else {}
 
     @property
     def friends(self) -> dict[str, Friend]:
         """Trees that are read beside it (TTree::AddFriend), by the names under which expressions find their branches:
         ``tree.arrays(["pt", "friend.weight"])``.
         """
-        return self._relatives.friends
+        return self._relatives.friends if self._relatives else {}
 
     @property
     def index(self) -> Index | None:
         """The index by which it is read as a friend (TTree::BuildIndex); None if it has none."""
-        return self._relatives.index
+        return self._relatives.index if self._relatives else None
 
     @property
     def compressed_bytes(self) -> int:
@@ -122,9 +129,10 @@ class Tree(Branches):
 
     def branch(self, index: int) -> Branch:
         """A branch by its number, a parent before its children."""
-        if index not in self._branches:
-            self._branches[index] = Branch(self, index, self.core.branch(index))
-        return self._branches[index]
+        branch = self._branches.get(index)
+        if branch is None:
+            branch = self._branches[index] = Branch(self, index, self.shape.facts_of(index))
+        return branch
 
     def index_of(self, name: str) -> int | None:
         """The number of the branch that a name means, which may begin with that of the tree as in ROOT; None if there

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from tests.unit.tree.conftest import Sample
 import branchline
 from branchline.dataset import Dataset
 from branchline.errors import DatasetError
+from branchline.limits import TREES_KEPT
 from branchline.tree import ChunkStream, File, Source, Tree
 
 
@@ -36,6 +39,33 @@ def test_a_file_is_opened_by_path_and_by_url(sample: Sample, location) -> None:
     assert isinstance(file, File)
     assert file.size_bytes == sample.path.stat().st_size
     assert file["events"].entries_count == 100
+
+
+@pytest.mark.parametrize("prefix", ["file:", "FILE:", "file://", "file://localhost"])
+@pytest.mark.parametrize("name", ["plain.root", "b%2Eroot", "50%.root", "a b.root"])
+def test_a_file_url_names_the_path_that_is_written(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, name: str
+) -> None:
+    path = shutil.copy(sample.path, tmp_path / name)
+    assert branchline.open(f"{prefix}{path}")["events"].entries_count == 100
+    assert branchline.open(f"{prefix}{path}:events").entries_count == 100
+    assert [len(step) for step in branchline.iterate(f"{prefix}{path}:events")] == [100]
+    assert len(Dataset.of(f"{prefix}{path}").files) == 1
+    assert [one.tree for one in Dataset.of([f"{prefix}{path}:events"]).files] == ["events"]
+    assert not Dataset.of({"all": [f"{prefix}{path}"]}).missing
+    assert not Dataset.of(f"{prefix}{path}").missing
+    monkeypatch.chdir(tmp_path)
+    assert branchline.open(f"file:{name}")["events"].entries_count == 100
+    # RFC 8089: where nothing is called as it is written, %XX stands for a letter.
+    assert branchline.open(Path(path).as_uri())["events"].entries_count == 100
+
+
+def test_a_file_whose_name_begins_like_a_url_is_a_file(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(sample.path, tmp_path / "file:x.root")
+    monkeypatch.chdir(tmp_path)
+    assert branchline.open("file:x.root")["events"].entries_count == 100
 
 
 @pytest.mark.parametrize("prefix", ["", "file://"])
@@ -173,3 +203,42 @@ def test_a_tree_reads_after_its_file_was_closed(sample: Sample) -> None:
 def test_a_place_that_is_not_readable_yet_is_told(scheme: str) -> None:
     with pytest.raises(branchline.BranchlineError, match=f"{scheme}://"):
         branchline.open(f"{scheme}://host//data/f.root")
+
+
+def test_a_tree_that_is_asked_for_again_is_not_parsed_again(folders: Path) -> None:
+    file = branchline.open(folders)
+    first = file["run/events"]
+    assert first.shape is file["run/events;2"].shape is file.tree("run/events").shape
+    assert file["run/events;1"].shape is not first.shape
+    assert file["run/events"].keys() == first.keys()
+    assert file["run/events;1"].entries_count == 3
+    shape = weakref.ref(first.shape)
+    del first
+    assert shape() is not None
+    file.close()
+    assert shape() is None, "a closed file keeps no trees"
+    assert file["run/events"].entries_count == 6
+
+
+def test_a_file_is_released_with_its_last_reference(folders: Path) -> None:
+    file = branchline.open(folders)
+    file["run/events"].arrays()
+    gone, shape = weakref.ref(file), weakref.ref(file["run/events"].shape)
+    gc.disable()
+    try:
+        del file
+        assert gone() is None
+        assert shape() is None
+    finally:
+        gc.enable()
+
+
+def test_only_so_many_trees_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "many.root"
+    with uproot.recreate(path) as written:
+        for number in range(TREES_KEPT + 3):
+            written.mktree(f"tree{number}", {"x": "int32"}).extend({"x": np.arange(number + 1, dtype="i4")})
+    file = branchline.open(path)
+    shapes = [weakref.ref(file[f"tree{number}"].shape) for number in range(TREES_KEPT + 3)]
+    assert sum(shape() is not None for shape in shapes) == TREES_KEPT
+    assert [file[f"tree{number}"].entries_count for number in range(TREES_KEPT + 3)] == list(range(1, TREES_KEPT + 4))
