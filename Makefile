@@ -1,63 +1,63 @@
-# Every command of a developer and of CI. `make` alone lists them.
+# All commands of developers and of CI. `make` lists them.
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-# A version of Python for the environment: make build PYTHON=python3.12
+# The Python of the environment; another one: make build PYTHON=python3.12
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
-# Settings of the demo: how many files, how many processes, where.
+# The demo: number of files, number of processes, folders of data and results.
 DEMO_FILES ?= 24
 DEMO_WORKERS ?= $(shell nproc)
 DEMO_DATA ?= demo-data
 DEMO_OUT ?= demo-out
 
-# In CI the locked Rust dependencies are taken as they are, or the build fails.
+# CI takes the locked Rust dependencies as they are, or fails.
 CARGO_FLAGS := --release $(if $(CI),--locked)
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
-# As Cargo.toml asks for: an older cargo would fail with a message about something else.
+# The oldest Rust that Cargo.toml allows. It is checked here, as an older cargo fails with a misleading message.
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
-# For how long each fuzz target runs.
+# Seconds for each fuzz target.
 SECONDS ?= 60
 
 # On Linux zig compiles and links against the glibc of manylinux2014, so that the wheel runs wherever pip takes it.
 WHEEL_FLAGS := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014) $(if $(CI),--locked)
 
 export PATH := $(abspath $(BIN)):$(PATH)
-# What maturin tells pyo3 about Python, once the extension is built. Clippy says the same, or each would make the other
-# build pyo3 again. Set in the recipe alone: a target's own variables reach what it depends on, too.
+# The settings that maturin gives to pyo3. Clippy uses the same, or each of them would make the other build pyo3 again.
+# They are set in the recipe, because variables of a target also reach its prerequisites.
 PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo data test test-rust test-python test-storage bench fuzz miri check check-rust check-python docs \
 	docs-recipes wheel try-wheel peers peer-packages format lock clean
-# Two cargo commands at once would only wait for each other's lock.
+# Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
-help: ## list the commands
+help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-build: $(STAMPS)/extension ## build into .venv: .venv/bin/branchline, .venv/bin/python
+build: $(STAMPS)/extension ## build .venv/bin/branchline and .venv/bin/python
 
-demo: build data ## make simulated collisions, run the demo train over them, say where to look
+demo: build data ## simulate collisions, run the demo train over them, print where to look
 	$(BIN)/branchline run python/branchline/demo/wagons.py $(DEMO_DATA)/collisions.txt -o $(DEMO_OUT) --force --workers $(DEMO_WORKERS)
 
-data: build $(STAMPS)/demo ## make the demo's data only (kept for the next time)
+data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are kept
 	$(BIN)/branchline demo-data $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
 
-test: check test-rust test-python ## the checks and all the tests that this machine can run
+test: check test-rust test-python ## run the checks, and all tests that this machine can run
 
-test-rust: $(STAMPS)/extension ## the tests in Rust
+test-rust: $(STAMPS)/extension ## run the tests in Rust
 	cargo test $(CARGO_FLAGS) --workspace --exclude branchline-bindings
 
-test-python: build peer-packages ## the tests in Python; TESTS=tests/unit chooses
+test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
 	$(BIN)/python -m pytest -n auto $(TESTS)
 
-test-storage: build peer-packages ## read from heavier servers: Ceph, HDFS, mounts; installs what it may, skips the rest
+test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh
 	$(BIN)/python -m pytest --durations=8 tests/storage
 
@@ -74,22 +74,22 @@ docs: build $(STAMPS)/docs ## build the site of documentation: docs/_build/index
 docs-recipes: build peer-packages ## follow the pages under docs/extending in a copy of the sources; minutes
 	$(BIN)/python -m tests.docs.recipes
 
-bench: build peer-packages ## compare with ROOT, uproot and the limit; writes benches/results
+bench: build peer-packages ## measure beside ROOT and uproot; writes benches/results
 	$(BIN)/python -m benches
 
-fuzz: ## feed wrong bytes to every decoder, each for SECONDS=60; needs a nightly Rust, and installs it
+fuzz: ## feed wrong bytes to every decoder, SECONDS=60 each; installs a nightly Rust
 	fuzz/run $(SECONDS)
 
-miri: ## run the tests of the code that is not safe Rust under Miri, on a nightly Rust
+miri: ## run the tests of unsafe Rust under Miri; installs a nightly Rust
 	fuzz/miri
 
-check: check-rust check-python ## formatting, lints and types
+check: check-rust check-python ## check formatting, lints and types
 
 check-rust: $(STAMPS)/extension
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	$(PYO3_AS_MATURIN) cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
-	# The fuzz targets are a workspace of their own, which needs a C++ compiler.
+	# The fuzz targets are a workspace of their own and need a C++ compiler.
 	$(if $(CI),cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --quiet)
 
 check-python: build peer-packages
@@ -103,15 +103,15 @@ format: peer-packages ## format the sources in place
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-peers: build peer-packages ## read random trees that ROOT writes; CASES=200, SEED=... repeats
+peers: build peer-packages ## compare random trees that ROOT writes; CASES=200, SEED=... repeats them
 	$(BIN)/python -m tests.peers.generator
 
-peer-packages: $(STAMPS)/peers ## install ROOT, uproot and what else the tests need into .venv
+peer-packages: $(STAMPS)/peers ## install ROOT, uproot and all else that tests need into .venv
 
-lock: peer-packages ## resolve requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for new versions)
+lock: peer-packages ## write requirements/*.txt from pyproject.toml; UPGRADE=--upgrade takes new versions
 	requirements/lock.sh $(BIN)/uv $(UPGRADE)
 
-clean: ## remove what was built; the demo's data stays
+clean: ## remove what was built; the data of the demo stay
 	rm -rf $(VENV) target fuzz/target dist docs/_build docs/*/generated $(DEMO_OUT) python/branchline/_core*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -124,7 +124,7 @@ $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/wheel $(STAMPS)/peers: $
 	$(PIP) install --require-hashes --only-binary :all: -r $<
 	@touch $@
 
-# maturin builds the release profile in ./target, which cargo test --release and clippy share.
+# maturin builds in ./target with the release profile, as cargo test --release and clippy do.
 $(STAMPS)/extension: $(STAMPS)/build $(RUST_SOURCES) pyproject.toml
 	@cargo --version | awk '{ split($$2, v, "."); exit v[2] < $(RUST_MINOR) }' \
 	    || { echo "Branchline needs Rust 1.$(RUST_MINOR) or later; this is $$(cargo --version)" >&2; exit 1; }
