@@ -33,18 +33,18 @@ Codec = Annotated[
         group=_LAYOUT,
     ),
 ]
+TreeToMerge = Annotated[
+    str | None, Option("--tree", metavar="NAME", help="Merge only this tree (default: everything).")
+]
 
 
 @dataclass(frozen=True)
-class MergedFiles:
+class FilesToMerge:
     """The inputs and the output of every command that merges."""
 
     inputs: Annotated[list[str], Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")]
     output: Annotated[Path, Option("--output", "-o", metavar="OUT", help="The file to write.")]
     force: Annotated[bool, Option("--force", help="Replace OUT if it exists.")] = False
-    tree: Annotated[
-        str | None, Option("--tree", metavar="NAME", help="Merge only this tree (default: everything).")
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,11 @@ class MergeLimits:
 
 
 def merge(
-    files: MergedFiles,
+    files: FilesToMerge,
     baskets: NewBaskets,
     limits: MergeLimits,
     reading: Reading,
+    tree: TreeToMerge = None,
     order: Order = "entry",
     codec: Codec = None,
 ) -> int:
@@ -127,18 +128,17 @@ def merge(
             branchline merge data/*.root -o all.root --codec zstd:5 --resume
 
     """
-    return run_merge(merge_files, files, reading, limits, order=order, codec=codec, **vars(baskets))
+    return run_merge(merge_files, files, reading, limits, tree=tree, order=order, codec=codec, **vars(baskets))
 
 
 def run_merge(
-    make: Callable[..., MergeResult], files: MergedFiles, reading: Reading, limits: MergeLimits, **options: Any
+    make: Callable[..., MergeResult], files: FilesToMerge, reading: Reading, limits: MergeLimits, **options: Any
 ) -> int:
     """Merges with a function that takes the arguments of `branchline.layout.merge`; prints the result."""
     with requests_recorded(reading.trace_to), _progress() as progress:
         merged = make(
             files.inputs,
             files.output,
-            tree=files.tree,
             force=files.force,
             access=reading.access,
             progress=progress,

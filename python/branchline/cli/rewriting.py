@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from branchline.cli.merging import Codec, MergedFiles, MergeLimits, NewBaskets, Order, run_merge
+from branchline.cli.merging import Codec, FilesToMerge, MergeLimits, NewBaskets, Order, TreeToMerge, run_merge
 from branchline.cli.parameters import Option
 from branchline.cli.reading import Reading
 from branchline.errors import OptionError
@@ -14,9 +14,22 @@ if TYPE_CHECKING:
     from branchline.access import Access
     from branchline.layout.skimming import SelectChunk
 
+TreeToChange = Annotated[
+    str | None,
+    Option("--tree", metavar="NAME", help="The tree (default: the only one with such branches)."),
+]
+OnlyTree = Annotated[
+    bool, Option("--only-tree", help="Leave out all other trees and objects (default: keep them whole).")
+]
+
 
 def reorder(
-    files: MergedFiles, limits: MergeLimits, reading: Reading, order: Order = "entry", codec: Codec = None
+    files: FilesToMerge,
+    limits: MergeLimits,
+    reading: Reading,
+    tree: TreeToMerge = None,
+    order: Order = "entry",
+    codec: Codec = None,
 ) -> int:
     """Writes the baskets of trees in another order.
 
@@ -27,17 +40,18 @@ def reorder(
             branchline reorder in.root -o out.root --order branch
 
     """
-    return run_merge(merge_files, files, reading, limits, order=order, codec=codec)
+    return run_merge(merge_files, files, reading, limits, tree=tree, order=order, codec=codec)
 
 
 def recompress(
-    files: MergedFiles,
+    files: FilesToMerge,
     codec: Annotated[
         str,
         Option("--codec", metavar="CODEC", help="zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT, as 505."),
     ],
     limits: MergeLimits,
     reading: Reading,
+    tree: TreeToMerge = None,
     order: Order = "entry",
 ) -> int:
     """Compresses the baskets of trees again, on all cores.
@@ -47,11 +61,11 @@ def recompress(
             branchline recompress in.root -o out.root --codec zstd:5
 
     """
-    return run_merge(merge_files, files, reading, limits, order=order, codec=codec)
+    return run_merge(merge_files, files, reading, limits, tree=tree, order=order, codec=codec)
 
 
 def slim(
-    files: MergedFiles,
+    files: FilesToMerge,
     baskets: NewBaskets,
     limits: MergeLimits,
     reading: Reading,
@@ -62,10 +76,14 @@ def slim(
     drop: Annotated[
         str | None, Option("--drop", metavar="NAMES", help="Branches to leave out, written as --branches.")
     ] = None,
+    tree: TreeToChange = None,
+    only_tree: OnlyTree = False,
     order: Order = "entry",
     codec: Codec = None,
 ) -> int:
     """Keeps some branches of a tree, and the branches that count their elements.
+
+    All other trees and objects are kept whole.
 
     Examples:
         Keep muons and the missing energy:
@@ -77,12 +95,12 @@ def slim(
     # Imported here since it imports numpy.
     from branchline.layout.skimming import slim as slim_files
 
-    kept = {"branches": _names(branches), "drop": _names(drop)}
+    kept = {"branches": _names(branches), "drop": _names(drop), "tree": tree, "only_tree": only_tree}
     return run_merge(slim_files, files, reading, limits, order=order, codec=codec, **kept, **vars(baskets))
 
 
 def skim(
-    files: MergedFiles,
+    files: FilesToMerge,
     baskets: NewBaskets,
     limits: MergeLimits,
     reading: Reading,
@@ -96,10 +114,14 @@ def skim(
             "--wagon", metavar="FILE.py:NAME", help="Keep entries that this wagon's select(events), or process, wants."
         ),
     ] = None,
+    tree: TreeToChange = None,
+    only_tree: OnlyTree = False,
     order: Order = "entry",
     codec: Codec = None,
 ) -> int:
     """Keeps some entries of a tree, chosen by an expression or by a wagon.
+
+    All other trees and objects are kept whole, such as the sums of weights in the tree Runs of NanoAOD.
 
     Examples:
         Keep events with two muons:
@@ -113,7 +135,7 @@ def skim(
     if (where is None) == (wagon is None):
         raise OptionError("skim needs either --where or --wagon")
     selection = None if wagon is None else _selection_of(wagon, reading.access)
-    selected = {"where": where, "select_chunk": selection}
+    selected = {"where": where, "select_chunk": selection, "tree": tree, "only_tree": only_tree}
     return run_merge(skim_files, files, reading, limits, **selected, order=order, codec=codec, **vars(baskets))
 
 

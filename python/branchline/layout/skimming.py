@@ -1,9 +1,10 @@
-"""Trees with less in them: some of their branches (slim), or those of their entries that are wanted (skim)."""
+"""Trees with less in them: some of their branches (slim), or some of their entries (skim)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
-from branchline.errors import DatasetError, ExpressionError, NoSuchKeyError, OptionError
+from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout.merging import Kept, MergeResult, merge
 from branchline.layout.targets import check_root_name
+from branchline.report.quantities import count, counted
 from branchline.tree import Chunk, ChunkStream, File, Tree
 from branchline.tree.lazy import lazy_array
 
@@ -36,28 +38,37 @@ def slim(
     branches: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     tree: str | None = None,
+    only_tree: bool = False,
     access: Access | None = None,
     **options: Any,
 ) -> MergeResult:
     """Merges files as `merge` does, with only some branches of a tree: ``branches``, or all but those to ``drop``.
 
     Names may be patterns. A branch is kept with those below it, those that it belongs to and those that count its
-    elements. The tree is the only one of the first file, whose other objects are merged too, or the one that is named,
-    and then nothing else. ``options`` are those of `merge`. Raises what `merge` raises, and `NoSuchKeyError` for names
-    that no branch has.
+    elements. ``tree`` names the tree; without it, it is the only one of the first file that has such branches. All
+    other trees and objects are kept whole; with ``only_tree`` they are left out. ``options`` are those of `merge`.
+    Raises what `merge` raises, `NoSuchKeyError` for names that no branch has, and `DatasetError` if several trees fit.
+
+    ``slim("in.root", "out.root", drop=["HLT_*"])``
     """
     if (branches is None) == (drop is None):
-        raise OptionError("either the branches that are kept are named, or those to drop")
-    first = next(iter(Dataset.of(inputs)))
-    with _opened(first, access) as file:
-        found = file.tree(first.tree if first.tree is not None else tree)
-        named = _with_those_below(found, branches if branches is not None else drop or ())
+        raise OptionError("a slim needs either the branches to keep or those to drop")
+    names = list(branches if branches is not None else drop or ())
+    files, tree = _files(inputs, tree)
+    others = Others()
+    with _opened(files[0], access) as file:
+        found = _chosen_tree(file, tree, lambda one: _with_those_below(one, names))
+        named = _with_those_below(found, names)
         every = set(found.outline.paths)
         path = found.path
+        others.add(file, path)
     kept = named if branches is not None else every - named
     if not kept:
         raise OptionError(f"no branch of the tree {path} would be left")
-    return merge(inputs, output, tree=tree, access=access, kept=Kept(branches={path: kept}), **options)
+    wanted = Kept(branches={path: kept})
+    made = merge(files, output, tree=path if only_tree else None, access=access, kept=wanted, **options)
+    note = f"tree {path}: {count(len(kept))} of {counted(len(every), 'branch', 'branches')} are kept"
+    return others.described(made, note, only_tree=only_tree)
 
 
 def skim(
@@ -67,31 +78,87 @@ def skim(
     where: str | Select | None = None,
     select_chunk: SelectChunk | None = None,
     tree: str | None = None,
+    only_tree: bool = False,
     access: Access | None = None,
     **options: Any,
 ) -> MergeResult:
     """Merges files as `merge` does, with those entries of a tree that are selected.
 
     ``where`` is an expression with one value for each entry, as ``arrays`` takes them, or a function that gets a record
-    array of events, of which it reads what it touches, and returns one truth value for each: ``lambda events:
-    events.nMuon > 1``. Branches that belong together are records too: ``events.Muon.pt`` is ``events.Muon_pt``.
-    ``select_chunk`` in its place gets chunks. Entries come to new baskets; ``options`` are those of `merge`. The tree
-    is the only one of the files, whose other objects are merged too, or the one that is named, and then nothing else.
-    Raises what `merge` raises, and `ExpressionError` for an expression that does not fit.
+    array of events, of which it reads what it touches, and returns one truth value for each. Branches that belong
+    together are records too: ``events.Muon.pt`` is ``events.Muon_pt``. ``select_chunk`` in its place gets chunks.
+    Entries come to new baskets. ``tree`` names the tree; without it, it is the only one of the first file that has the
+    branches of the expression. All other trees and objects are kept whole; with ``only_tree`` they are left out.
+    ``options`` are those of `merge`. Raises what `merge` raises, `ExpressionError` for an expression that does not fit,
+    and `DatasetError` if several trees fit.
+
+    ``skim("in.root", "out.root", where="(nMuon > 1) & (MET_pt > 30)")``
     """
     check_root_name(output)
     if (where is None) == (select_chunk is None):
         raise OptionError("a skim needs either an expression or function, or a function of chunks")
     select = select_chunk if where is None or isinstance(where, str) else _on_chunks(where)
-    selections = {}
-    path = tree
-    for one in Dataset.of(inputs):
+    files, path = _files(inputs, tree)
+    others, selections = Others(), {}
+    kept_count = entries_count = 0
+    for one in files:
         with _opened(one, access) as file:
-            found = file.tree(one.tree if one.tree is not None else tree)
+            found = _chosen_tree(file, path, lambda one: one.selection([where]) if isinstance(where, str) else None)
             path = found.path
             mask = _mask_of_expression(found, str(where)) if select is None else _mask_of_chunks(found, one, select)
             selections[one.path] = (np.packbits(mask).tobytes(), found.num_entries)
-    return merge(inputs, output, tree=tree, access=access, kept=Kept(entries=selections, selected=path), **options)
+            kept_count, entries_count = kept_count + int(mask.sum()), entries_count + len(mask)
+            others.add(file, path)
+    wanted = Kept(entries=selections, selected=path)
+    made = merge(files, output, tree=path if only_tree else None, access=access, kept=wanted, **options)
+    note = f"tree {path}: {count(kept_count)} of {counted(entries_count, 'entry', 'entries')} are kept"
+    return others.described(made, note, only_tree=only_tree)
+
+
+@dataclass
+class Others:
+    """The trees and other objects of files that a skim or slim does not change."""
+
+    trees: dict[str, None] = field(default_factory=dict)
+    objects: set[str] = field(default_factory=set)
+
+    def add(self, file: File, tree: str) -> None:
+        """Adds those of a file with this tree."""
+        classes = file.classnames(cycle=False)
+        trees = file.trees()
+        self.trees |= dict.fromkeys(name for name in trees if name != tree)
+        self.objects |= {
+            name
+            for name, classname in classes.items()
+            if name not in trees and not classname.startswith("TDirectory") and classname != "TProcessID"
+        }
+
+    def described(self, made: MergeResult, note: str, *, only_tree: bool) -> MergeResult:
+        """The result with notes on the tree and on what became of all else."""
+        names = ["trees " if len(self.trees) > 1 else "tree ", ", ".join(self.trees)] if self.trees else []
+        parts = ["".join(names)] if names else []
+        if self.objects:
+            parts.append(counted(len(self.objects), f"{'other ' if parts else ''}object"))
+        left_out, notes = made.left_out, (*made.notes, note)
+        if parts and only_tree:
+            left_out += (" and ".join(parts),)
+        elif parts:
+            notes += (f"kept whole: {' and '.join(parts)}",)
+        return replace(made, left_out=left_out, notes=notes)
+
+
+def _files(inputs: Any, tree: str | None) -> tuple[list[DataFile], str | None]:
+    """The files without the names of trees, and the one tree that is named. Raises DatasetError if there are several.
+
+    A tree that is named with a file (``file.root:tree``) is the one to change; merging keeps all others.
+    """
+    files = list(Dataset.of(inputs))
+    if not files:
+        raise DatasetError("there is nothing to merge")
+    trees = {one.tree if one.tree is not None else tree for one in files}
+    if len(trees) > 1:
+        raise DatasetError(f"several trees are named: {', '.join(sorted(str(name) for name in trees))}")
+    return [replace(one, tree=None) for one in files], trees.pop()
 
 
 def _opened(file: DataFile, access: Access | None) -> File:
@@ -100,7 +167,32 @@ def _opened(file: DataFile, access: Access | None) -> File:
     return File(file.opens, access=access)
 
 
-def _with_those_below(tree: Tree, names: Sequence[str]) -> set[str]:
+def _chosen_tree(file: File, name: str | None, check: Callable[[Tree], Any]) -> Tree:
+    """The tree with a name; without one the only tree that ``check`` does not raise for. Raises DatasetError."""
+    trees = file.trees()
+    if name is not None or len(trees) < 2:
+        return file.tree(name)
+    fitting, errors = [], []
+    for one in trees:
+        try:
+            tree = file.tree(one)
+            check(tree)
+            fitting.append(tree)
+        except BranchlineError as error:
+            errors.append(error)
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise errors[0]
+    names = ", ".join(tree.path for tree in fitting)
+    raise DatasetError(
+        f"the file has several trees that may be meant: {names}",
+        path=file.path,
+        hint="name one of them: --tree NAME, tree=NAME; the others are kept whole",
+    )
+
+
+def _with_those_below(tree: Tree, names: Iterable[str]) -> set[str]:
     """The paths of the branches that these names mean, and of all below them."""
     outline = tree.outline
     found: set[str] = set()

@@ -166,7 +166,7 @@ def test_a_skim_keeps_what_is_beside_its_only_tree(tmp_path: Path) -> None:
     with uproot.open(tmp_path / "all.root") as file:
         assert file["events/x"].array().tolist() == [8, 9, 8, 9]
         assert file["folder/sums"].values().tolist() == [0, 2, 2]
-    skim(inputs, tmp_path / "tree.root", where="x > 7", tree="events")
+    skim(inputs, tmp_path / "tree.root", where="x > 7", only_tree=True)
     assert uproot.open(tmp_path / "tree.root").keys() == ["events;1"]
 
 

@@ -13,6 +13,7 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.layout import skim
+from branchline.report.quantities import count
 
 EVENTS = 2500
 WAGONS = """
@@ -49,7 +50,7 @@ def nano(path: Path, seed: int = 1, hlt: tuple[str, ...] = ("HLT_IsoMu24",)) -> 
     with uproot.recreate(path) as file:
         write_tree(file, "Events", content)
         write_tree(file, "Runs", {"run": np.array([seed], "u4"), "genEventSumw": np.array([100.0 * seed])})
-        file["counts"] = np.histogram(np.asarray(content["MET_pt"]), bins=10)
+        file["counts"] = np.histogram(np.asarray(content["MET_pt"]), bins=10, range=(0, 1000))
     return content
 
 
@@ -95,3 +96,65 @@ def test_a_function_selects_by_flat_names_and_by_records(tmp_path: Path) -> None
         output = tmp_path / f"{number}.root"
         skim(tmp_path / "in.root", output, where=where, tree="Events")
         assert branchline.open(f"{output}:Events").num_entries == ak.sum(wanted(content))
+
+
+def test_a_skim_keeps_all_other_trees_whole_and_says_so(tmp_path: Path) -> None:
+    inputs = [tmp_path / f"{seed}.root" for seed in (1, 2)]
+    expected = sum(int(ak.sum(nano(path, seed)["MET_pt"] > 50)) for seed, path in enumerate(inputs, 1))
+    output = tmp_path / "out.root"
+    done = run_command(["skim", *inputs, "-o", output, "--where", "MET_pt > 50", "--verify"])
+    assert done.exit_code == 0, done.output
+    with uproot.open(output) as file:
+        assert file["Events"].num_entries == expected
+        assert file["Runs/genEventSumw"].array().tolist() == [100.0, 200.0]
+        assert file["Runs/run"].array().tolist() == [1, 2]
+        assert file["counts"].values().sum() == 2 * EVENTS
+    assert f"tree Events: {count(expected)} of {count(2 * EVENTS)} entries are kept" in done.stderr
+    assert "kept whole: tree Runs and 1 other object" in done.stderr
+
+
+def test_only_the_tree_is_kept_if_that_is_asked_for(tmp_path: Path) -> None:
+    nano(tmp_path / "in.root")
+    for number, command in enumerate((["skim", "--where", "MET_pt > 50"], ["slim", "--drop", "HLT_*"])):
+        output = tmp_path / f"{number}.root"
+        done = run_command([*command, tmp_path / "in.root", "-o", output, "--only-tree"])
+        assert done.exit_code == 0, done.output
+        assert uproot.open(output).keys(cycle=False) == ["Events"]
+        assert "left out: tree Runs and 1 other object" in done.stderr
+
+
+def test_a_slim_keeps_all_other_trees_whole_and_says_so(tmp_path: Path) -> None:
+    nano(tmp_path / "in.root")
+    output = tmp_path / "out.root"
+    done = run_command(["slim", tmp_path / "in.root", "-o", output, "--branches", "MET_*"])
+    assert done.exit_code == 0, done.output
+    with uproot.open(output) as file:
+        assert file["Events"].keys() == ["MET_pt"]
+        assert file["Runs"].keys() == ["run", "genEventSumw"]
+        assert "counts" in file
+    assert "kept whole: tree Runs and 1 other object" in done.stderr
+
+
+def test_of_several_trees_that_fit_one_has_to_be_named(tmp_path: Path) -> None:
+    with uproot.recreate(tmp_path / "in.root") as file:
+        for name in ("one", "two"):
+            write_tree(file, name, {"x": np.arange(10)})
+    done = run_command(["skim", tmp_path / "in.root", "-o", tmp_path / "o.root", "--where", "x > 7"])
+    assert done.exit_code == 1
+    assert "one, two" in done.stderr
+    assert "--tree" in done.stderr
+    for named in (["--tree", "two", tmp_path / "in.root"], [f"{tmp_path / 'in.root'}:two"]):
+        done = run_command(["skim", "-o", tmp_path / "o.root", "--force", "--where", "x > 7", *named])
+        assert done.exit_code == 0, done.output
+        with uproot.open(tmp_path / "o.root") as file:
+            assert (file["one"].num_entries, file["two"].num_entries) == (10, 2)
+
+
+def test_a_name_that_no_tree_has_is_refused_with_the_near_ones(tmp_path: Path) -> None:
+    nano(tmp_path / "in.root")
+    done = run_command(["skim", tmp_path / "in.root", "-o", tmp_path / "o.root", "--where", "MET_ptt > 5"])
+    assert done.exit_code == 1
+    assert "MET_ptt" in done.stderr
+    done = run_command(["slim", tmp_path / "in.root", "-o", tmp_path / "o.root", "--branches", "none*"])
+    assert done.exit_code == 1
+    assert "none*" in done.stderr
