@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from docs.generate.docstrings import with_examples
+from sphinx.application import Sphinx
+
 from branchline import __version__
 
 project = "Branchline"
@@ -35,3 +38,12 @@ smartquotes = False
 highlight_language = "text"
 pygments_style = "tango"
 pygments_dark_style = "monokai"
+
+
+def setup(app: Sphinx) -> None:
+    """Connects what is done to docstrings before they are read."""
+
+    def process(_app: object, _what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
+        lines[:] = with_examples(lines)
+
+    app.connect("autodoc-process-docstring", process)
