@@ -2,25 +2,26 @@
 
 use branchline_format::layout::{Layout, RunHeader};
 use branchline_format::range::FloatRange;
+use branchline_format::number::Number;
 use branchline_format::scalar::Scalar;
 
 use crate::input::Input;
 
 const SCALARS: [Scalar; 16] = [
-    Scalar::Bool,
-    Scalar::I8,
-    Scalar::U8,
-    Scalar::I16,
-    Scalar::U16,
-    Scalar::I32,
-    Scalar::U32,
-    Scalar::I64,
-    Scalar::U64,
-    Scalar::F32,
-    Scalar::F64,
-    Scalar::F32AsF64,
-    Scalar::Double32(FloatRange::Scaled { xmin: -1.0, factor: 256.0 }),
-    Scalar::Double32(FloatRange::Mantissa { bits: 14 }),
+    Scalar::Plain(Number::Bool),
+    Scalar::Plain(Number::I8),
+    Scalar::Plain(Number::U8),
+    Scalar::Plain(Number::I16),
+    Scalar::Plain(Number::U16),
+    Scalar::Plain(Number::I32),
+    Scalar::Plain(Number::U32),
+    Scalar::Plain(Number::I64),
+    Scalar::Plain(Number::U64),
+    Scalar::Plain(Number::F32),
+    Scalar::Plain(Number::F64),
+    Scalar::Double32(None),
+    Scalar::Double32(Some(FloatRange::Scaled { xmin: -1.0, factor: 256.0 })),
+    Scalar::Double32(Some(FloatRange::Mantissa { bits: 14 })),
     Scalar::Float16(FloatRange::Scaled { xmin: 0.0, factor: 1e9 }),
     Scalar::Float16(FloatRange::Mantissa { bits: 12 }),
 ];

@@ -251,6 +251,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::number::Number;
     use crate::tree::embedded::EmbeddedBasket;
 
     #[test]
@@ -259,7 +260,7 @@ mod tests {
         let data = Arc::new(vec![1, 0, 7, 0, 8, 0]);
         let basket = EmbeddedBasket { has_data: true, entries_count: 2, data, ..EmbeddedBasket::default() };
         let header = RunHeader::Pointer;
-        let layout = Layout::Run { scalar: Scalar::I16, dimensions: vec![2], header, count: Some(0) };
+        let layout = Layout::Run { scalar: Scalar::Plain(Number::I16), dimensions: vec![2], header, count: Some(0) };
         let counts = Counts::Entries(vec![1, 3]);
         let column = decode(&layout, &Plain::embedded(&basket), 0..2, Some(&counts)).unwrap();
         let values = Column::Flat { dtype: "i2", values: [7i16, 8].map(i16::to_ne_bytes).concat() };

@@ -5,12 +5,12 @@
 pub mod anchor;
 pub mod cluster;
 mod column_read;
+mod convert;
 pub mod encoding;
 pub mod envelope;
 pub mod footer;
 pub mod form;
 pub mod names;
-pub mod number;
 pub mod page_list;
 mod reader;
 pub mod schema;

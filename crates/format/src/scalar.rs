@@ -2,27 +2,17 @@
 
 use pulp::Arch;
 
+use crate::number::Number;
 use crate::range::FloatRange;
+use crate::type_code;
 
-/// How one number is stored, and what comes out.
+/// How a number is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[allow(missing_docs)]
 pub enum Scalar {
-    Bool,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    U64,
-    F32,
-    F64,
-    /// A Double32_t without range: stored as a float, read as a double.
-    F32AsF64,
-    /// A Double32_t with range or bits.
-    Double32(FloatRange),
+    /// As it is in memory, but big-endian.
+    Plain(Number),
+    /// A Double32_t: a float, or packed with range or bits.
+    Double32(Option<FloatRange>),
     /// A Float16_t.
     Float16(FloatRange),
 }
@@ -30,30 +20,31 @@ pub enum Scalar {
 /// Mantissa bits of a Float16_t that declares none (TBufferFile::ReadFloat16).
 const FLOAT16_BITS: u32 = 12;
 
+impl From<Number> for Scalar {
+    fn from(number: Number) -> Self {
+        Self::Plain(number)
+    }
+}
+
 impl Scalar {
     /// The number behind a basic type code (TVirtualStreamerInfo::EReadWrite) with the range of its member.
     pub fn of_type_code(code: i32, range: Option<FloatRange>) -> Option<Self> {
-        Some(match code {
-            1 | 10 => Self::I8,
-            2 => Self::I16,
-            3 => Self::I32,
-            6 | 13 | 15 => Self::U32, // 6 is a counter, which is never negative
-            4 | 16 => Self::I64,
-            5 => Self::F32,
-            8 => Self::F64,
-            9 => Self::double32(range),
-            11 => Self::U8,
-            12 => Self::U16,
-            14 | 17 => Self::U64,
-            18 => Self::Bool,
-            19 => Self::float16(range),
+        Some(Self::Plain(match code {
+            type_code::CHAR | type_code::LEGACY_CHAR => Number::I8,
+            type_code::SHORT => Number::I16,
+            type_code::INT | type_code::COUNTER => Number::I32,
+            type_code::LONG | type_code::LONG64 => Number::I64,
+            type_code::FLOAT => Number::F32,
+            type_code::DOUBLE => Number::F64,
+            type_code::UNSIGNED_CHAR => Number::U8,
+            type_code::UNSIGNED_SHORT => Number::U16,
+            type_code::UNSIGNED_INT | type_code::BITS => Number::U32,
+            type_code::UNSIGNED_LONG | type_code::UNSIGNED_LONG64 => Number::U64,
+            type_code::BOOL => Number::Bool,
+            type_code::DOUBLE32 => return Some(Self::Double32(range)),
+            type_code::FLOAT16 => return Some(Self::float16(range)),
             _ => return None,
-        })
-    }
-
-    /// A Double32_t with this range.
-    pub fn double32(range: Option<FloatRange>) -> Self {
-        range.map_or(Self::F32AsF64, Self::Double32)
+        }))
     }
 
     /// A Float16_t with this range.
@@ -61,77 +52,48 @@ impl Scalar {
         Self::Float16(range.unwrap_or(FloatRange::Mantissa { bits: FLOAT16_BITS }))
     }
 
-    /// The number that a C++ type name stands for, as it is stored in a container.
+    /// The number that a C++ type name stands for, as it is stored in a container, which knows of no ranges.
     pub fn of_type_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "bool" | "Bool_t" => Self::Bool,
-            "char" | "Char_t" | "signed char" | "int8_t" => Self::I8,
-            "unsigned char" | "UChar_t" | "uint8_t" => Self::U8,
-            "short" | "Short_t" | "short int" | "int16_t" => Self::I16,
-            "unsigned short" | "UShort_t" | "unsigned short int" | "uint16_t" => Self::U16,
-            "int" | "Int_t" | "int32_t" => Self::I32,
-            "unsigned int" | "UInt_t" | "unsigned" | "uint32_t" => Self::U32,
-            "long" | "Long_t" | "long int" | "long long" | "Long64_t" | "int64_t" => Self::I64,
-            "unsigned long" | "ULong_t" | "unsigned long int" | "unsigned long long" | "ULong64_t" | "uint64_t"
-            | "size_t" => Self::U64,
-            "float" | "Float_t" => Self::F32,
-            "double" | "Double_t" => Self::F64,
-            _ => return None,
-        })
+        match name {
+            "Double32_t" => Some(Self::Double32(None)),
+            "Float16_t" => Some(Self::float16(None)),
+            name => Number::of_type_name(name).map(Self::Plain),
+        }
+    }
+
+    /// What it is in memory.
+    pub const fn number(self) -> Number {
+        match self {
+            Self::Plain(number) => number,
+            Self::Double32(_) => Number::F64,
+            Self::Float16(_) => Number::F32,
+        }
     }
 
     /// Bytes of one stored value.
     pub fn stored_size(self) -> usize {
         match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
-            Self::I32 | Self::U32 | Self::F32 | Self::F32AsF64 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-            Self::Double32(range) | Self::Float16(range) => range.stored_size(),
+            Self::Plain(number) => number.size(),
+            Self::Double32(None) => size_of::<f32>(),
+            Self::Double32(Some(range)) | Self::Float16(range) => range.stored_size(),
         }
     }
 
     /// Bytes of one decoded value.
     pub fn size(self) -> usize {
-        match self {
-            Self::F32AsF64 | Self::Double32(_) => 8,
-            Self::Float16(_) => 4,
-            other => other.stored_size(),
-        }
+        self.number().size()
     }
 
     /// NumPy's name of the decoded type: kind and bytes.
     pub fn dtype(self) -> &'static str {
-        match self {
-            Self::Bool => "b1",
-            Self::I8 => "i1",
-            Self::U8 => "u1",
-            Self::I16 => "i2",
-            Self::U16 => "u2",
-            Self::I32 => "i4",
-            Self::U32 => "u4",
-            Self::I64 => "i8",
-            Self::U64 => "u8",
-            Self::F32 | Self::Float16(_) => "f4",
-            Self::F64 | Self::F32AsF64 | Self::Double32(_) => "f8",
-        }
+        self.number().dtype()
     }
 
     /// C++'s name of the type.
     pub fn type_name(self) -> &'static str {
         match self {
-            Self::Bool => "bool",
-            Self::I8 => "int8_t",
-            Self::U8 => "uint8_t",
-            Self::I16 => "int16_t",
-            Self::U16 => "uint16_t",
-            Self::I32 => "int32_t",
-            Self::U32 => "uint32_t",
-            Self::I64 => "int64_t",
-            Self::U64 => "uint64_t",
-            Self::F32 => "float",
-            Self::F64 => "double",
-            Self::F32AsF64 | Self::Double32(_) => "Double32_t",
+            Self::Plain(number) => number.type_name(),
+            Self::Double32(_) => "Double32_t",
             Self::Float16(_) => "Float16_t",
         }
     }
@@ -140,19 +102,19 @@ impl Scalar {
     pub fn decode(self, stored: &[u8], out: &mut [u8]) {
         debug_assert_eq!(stored.len() / self.stored_size() * self.size(), out.len());
         match self {
-            Self::Bool => {
+            Self::Plain(Number::Bool) => {
                 // Any byte but 0 is true in C++; NumPy's bool must be 0 or 1.
                 stored.iter().zip(out).for_each(|(from, to)| *to = u8::from(*from != 0));
             }
-            Self::I8 | Self::U8 => out.copy_from_slice(stored),
-            Self::I16 | Self::U16 => swap::<2>(stored, out),
-            Self::I32 | Self::U32 | Self::F32 => swap::<4>(stored, out),
-            Self::I64 | Self::U64 | Self::F64 => swap::<8>(stored, out),
-            Self::F32AsF64 => widen(stored, out),
-            Self::Double32(FloatRange::Scaled { xmin, factor }) => {
+            Self::Plain(Number::I8 | Number::U8) => out.copy_from_slice(stored),
+            Self::Plain(Number::I16 | Number::U16 | Number::F16) => swap::<2>(stored, out),
+            Self::Plain(Number::I32 | Number::U32 | Number::F32) => swap::<4>(stored, out),
+            Self::Plain(Number::I64 | Number::U64 | Number::F64) => swap::<8>(stored, out),
+            Self::Double32(None) => widen(stored, out),
+            Self::Double32(Some(FloatRange::Scaled { xmin, factor })) => {
                 convert::<4, 8>(stored, out, |raw| (f64::from(u32::from_be_bytes(raw)) / factor + xmin).to_ne_bytes());
             }
-            Self::Double32(FloatRange::Mantissa { bits }) => {
+            Self::Double32(Some(FloatRange::Mantissa { bits })) => {
                 convert::<3, 8>(stored, out, |raw| f64::from(from_mantissa(raw, bits)).to_ne_bytes());
             }
             Self::Float16(FloatRange::Scaled { xmin, factor }) => {
@@ -220,15 +182,22 @@ mod tests {
     #[test]
     fn big_endian_floats_become_native() {
         let mut out = [0; 8];
-        Scalar::F32.decode(&[0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0], &mut out);
+        Scalar::Plain(Number::F32).decode(&[0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0], &mut out);
         assert_eq!(out[..4], 1.0f32.to_ne_bytes());
         assert_eq!(out[4..], (-2.0f32).to_ne_bytes());
     }
 
     #[test]
+    fn counters_are_ints() {
+        let number = |code| Scalar::of_type_code(code, None).map(Scalar::number);
+        assert_eq!(number(type_code::COUNTER), Some(Number::I32));
+        assert_eq!(number(type_code::UNSIGNED_INT), Some(Number::U32));
+    }
+
+    #[test]
     fn any_byte_but_zero_is_true() {
         let mut out = [9; 3];
-        Scalar::Bool.decode(&[0, 1, 255], &mut out);
+        Scalar::Plain(Number::Bool).decode(&[0, 1, 255], &mut out);
         assert_eq!(out, [0, 1, 1]);
     }
 

@@ -1,6 +1,5 @@
 //! TTree and its branches, leaves and baskets (ROOT's "TTree" format description).
 
-mod basic;
 pub(crate) mod builtin;
 pub mod embedded;
 mod late;
@@ -11,6 +10,5 @@ mod program;
 pub(crate) mod read;
 mod walk;
 
-pub use basic::Basic;
 pub use model::{Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
 pub use read::read_tree;

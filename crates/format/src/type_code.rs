@@ -1,18 +1,26 @@
-//! Type codes of members, as streamer infos and branches have them (TVirtualStreamerInfo::EReadWrite), and the names of
-//! classes that stand for numbers.
-
-use crate::scalar::Scalar;
+//! Type codes of members, as streamer infos and branches have them (TVirtualStreamerInfo::EReadWrite).
 
 /// A base class.
 pub(crate) const BASE: i32 = 0;
+pub(crate) const CHAR: i32 = 1;
+pub(crate) const SHORT: i32 = 2;
 pub(crate) const INT: i32 = 3;
+pub(crate) const LONG: i32 = 4;
+pub(crate) const FLOAT: i32 = 5;
+/// An int that counts an array; ROOT makes any number with a sign and a smaller code one.
+pub(crate) const COUNTER: i32 = 6;
 pub(crate) const CHAR_STAR: i32 = 7;
 pub(crate) const DOUBLE: i32 = 8;
 pub(crate) const DOUBLE32: i32 = 9;
+pub(crate) const LEGACY_CHAR: i32 = 10;
 pub(crate) const UNSIGNED_CHAR: i32 = 11;
+pub(crate) const UNSIGNED_SHORT: i32 = 12;
 pub(crate) const UNSIGNED_INT: i32 = 13;
+pub(crate) const UNSIGNED_LONG: i32 = 14;
 /// TObject::fBits.
 pub(crate) const BITS: i32 = 15;
+pub(crate) const LONG64: i32 = 16;
+pub(crate) const UNSIGNED_LONG64: i32 = 17;
 pub(crate) const BOOL: i32 = 18;
 pub(crate) const FLOAT16: i32 = 19;
 /// Numbers have codes below this; the same plus it are fixed arrays, plus twice it variable ones.
@@ -35,16 +43,3 @@ pub(crate) const STREAMER: i32 = 500;
 pub(crate) const STREAM_LOOP: i32 = 501;
 /// Members from here on are made in memory and not stored.
 pub(crate) const ARTIFICIAL: i32 = 600;
-
-/// The numbers in a TArray class.
-pub(crate) fn tarray(class_name: &str) -> Option<Scalar> {
-    Some(match class_name {
-        "TArrayC" => Scalar::I8,
-        "TArrayS" => Scalar::I16,
-        "TArrayI" => Scalar::I32,
-        "TArrayL" | "TArrayL64" => Scalar::I64,
-        "TArrayF" => Scalar::F32,
-        "TArrayD" => Scalar::F64,
-        _ => return None,
-    })
-}

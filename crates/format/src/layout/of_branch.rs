@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
+use crate::leaf_class::LeafClass;
 use crate::marks::ENTRY_BYTES_MAX;
+use crate::number::Number;
 use crate::objects::compile::compiler::Compiler;
 use crate::objects::compile::cpp_type::CppType;
 use crate::objects::compile::members::{container_type, dimensions, with_numbers, Members};
 use crate::objects::compile::piece::Piece;
 use crate::objects::{Classes, Program};
+use crate::range::FloatRange;
 use crate::scalar::Scalar;
 use crate::streamer::Element;
 use crate::tree::{ElementBranch, TBranch, TLeaf};
-use crate::type_code::{self, tarray};
+use crate::type_code;
 
 use super::model::{array_size, Kind, Layout, RunHeader};
 
@@ -121,24 +124,11 @@ fn kind_of_leaf(leaf: &TLeaf) -> Kind {
 }
 
 fn scalar_of_leaf(leaf: &TLeaf) -> Option<Scalar> {
-    use crate::range::FloatRange;
-    let signed = !leaf.is_unsigned;
-    Some(match leaf.class_name.as_str() {
-        "TLeafO" => Scalar::Bool,
-        "TLeafB" if signed => Scalar::I8,
-        "TLeafB" => Scalar::U8,
-        "TLeafS" if signed => Scalar::I16,
-        "TLeafS" => Scalar::U16,
-        "TLeafI" if signed => Scalar::I32,
-        "TLeafI" => Scalar::U32,
-        "TLeafL" | "TLeafG" if signed => Scalar::I64,
-        "TLeafL" | "TLeafG" => Scalar::U64,
-        "TLeafF" => Scalar::F32,
-        "TLeafD" => Scalar::F64,
-        "TLeafF16" => Scalar::float16(FloatRange::parse(&leaf.title)),
-        "TLeafD32" => Scalar::double32(FloatRange::parse(&leaf.title)),
-        _ => return None,
-    })
+    match leaf.class_name.as_str() {
+        "TLeafF16" => Some(Scalar::float16(FloatRange::parse(&leaf.title))),
+        "TLeafD32" => Some(Scalar::Double32(FloatRange::parse(&leaf.title))),
+        class_name => LeafClass::of_class(class_name, leaf.is_unsigned).map(|leaf| Scalar::Plain(leaf.number)),
+    }
 }
 
 /// The fixed extents in a leaf's title, such as `x[n][2][3]`, if they agree with its length.
@@ -161,7 +151,9 @@ fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Clas
     let info = infos.find(&element.class_name, element.class_version, element.checksum);
     let member = info.and_then(|info| member_of(branch, element, &info.elements));
     match element.branch_type {
-        CLONES | COLLECTION => Ok(Kind::Data(Layout::Fixed { scalar: Scalar::I32, dimensions: Vec::new() })),
+        CLONES | COLLECTION => {
+            Ok(Kind::Data(Layout::Fixed { scalar: Scalar::Plain(Number::I32), dimensions: Vec::new() }))
+        }
         branch_type if element.id < 0 => kind_of_whole(&element.class_name, branch_type, element, classes),
         branch_type => {
             let made;
@@ -275,7 +267,7 @@ fn kind_of_member(
         false => Layout::Fixed { scalar, dimensions },
     };
     let many = |scalar, header, count| Layout::Run { scalar, dimensions: Vec::new(), header, count };
-    let layout = match (member.type_code, tarray(&member.type_name)) {
+    let layout = match (member.type_code, Number::of_array_class(&member.type_name)) {
         (type_code::CHAR_STAR | type_code::BITS, _) => None,
         (1..=19, _) => scalar(member.type_code).map(|scalar| fixed(scalar, Vec::new())),
         (21..=39, _) => scalar(member.type_code - type_code::ARRAY_STEP).map(|scalar| fixed(scalar, extents())),
@@ -284,7 +276,7 @@ fn kind_of_member(
             (Some(scalar), true) => Some(Layout::Arrays { scalar, count: counter_of(element)? }),
             (None, _) => None,
         },
-        (type_code::ANY, Some(scalar)) if !is_collected => Some(many(scalar, RunHeader::Count, None)),
+        (type_code::ANY, Some(number)) if !is_collected => Some(many(number.into(), RunHeader::Count, None)),
         (type_code::STL | type_code::STREAMER, _) if !is_collected && length == 1 => {
             return container(container_type(member)?, 1, classes);
         }

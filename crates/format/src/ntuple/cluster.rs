@@ -15,9 +15,9 @@ use super::column_read::ColumnReader;
 pub use super::column_read::{Decompress, Scratch, Stored, Unpacker};
 use super::envelope::Locator;
 use super::form::{optional, Form};
-use super::number::Number;
 use super::page_list::{Cluster, ColumnPages, Page};
 use super::schema::Schema;
+use crate::number::Number;
 
 /// What a field needs of one cluster.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use crate::held::Need;
 
 use super::encoding::Encoding;
 use super::envelope::{blob, Locator};
-use super::number::Number;
 use super::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
+use crate::number::Number;
 
 /// No codec of ROOT's shrinks data by more than this.
 const COMPRESSION_FACTOR_MAX: u64 = 40_000;

@@ -7,7 +7,8 @@ use pulp::Arch;
 
 use crate::error::{FormatError, Result};
 
-use super::number::{convert, Number};
+use super::convert::convert;
+use crate::number::Number;
 
 /// How elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq)]

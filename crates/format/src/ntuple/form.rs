@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::column::Column;
 use crate::error::FormatError;
+use crate::number::Number;
 use crate::objects::{Classes, Program};
 
-use super::number::Number;
+use super::convert::{becomes, number_of_type};
 use super::schema::{Role, Schema};
 
 /// Fields within fields deeper than this do not exist in C++ code that compiles.
@@ -230,13 +231,13 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
     let natural = |column: &usize| schema.columns[*column].encoding.as_ref().ok().and_then(|one| one.natural());
     let stored: Option<Vec<Number>> = columns.iter().map(natural).collect();
     let stored = stored.ok_or_else(|| unknown_structure(schema, number))?;
-    let wanted = match Number::of_type_name(&field.type_name) {
+    let wanted = match number_of_type(&field.type_name) {
         // Nothing is lost by half precision where nothing else is stored.
         Some(Number::F32) if stored.iter().all(|one| *one == Number::F16) => Number::F16,
         Some(wanted) => wanted,
         None => stored[0],
     };
-    if stored.iter().all(|one| one.becomes(wanted)) {
+    if stored.iter().all(|one| becomes(*one, wanted)) {
         Ok(Form::Number { columns, number: wanted })
     } else {
         Err(unknown_structure(schema, number))

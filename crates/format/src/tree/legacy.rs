@@ -1,9 +1,9 @@
 //! TTree up to version 4 and TBranch from version 6 to 9, which were streamed by hand before streamer infos.
 
 use crate::error::{FormatError, Result};
+use crate::number::Number;
 
-use super::basic::Basic;
-use super::members::{Members, Number, NumberArray, Numbers, Pointers, Text};
+use super::members::{ArrayField, Members, NumberField, Numbers, PointersField, TextField};
 use super::walk::Walker;
 
 impl<'b> Walker<'b, '_> {
@@ -19,10 +19,10 @@ impl<'b> Walker<'b, '_> {
         let total_bytes = cursor.f64()?;
         let zip_bytes = cursor.f64()?;
         cursor.skip(8)?; // fAutoSave, fEstimate
-        into.set_number(Number::Entries, entries as i64);
-        into.set_number(Number::TotBytes, total_bytes as i64);
-        into.set_number(Number::ZipBytes, zip_bytes as i64);
-        self.pointers(Pointers::Branches, into)
+        into.set_number(NumberField::Entries, entries as i64);
+        into.set_number(NumberField::TotBytes, total_bytes as i64);
+        into.set_number(NumberField::ZipBytes, zip_bytes as i64);
+        self.pointers(PointersField::Branches, into)
     }
 
     /// TBranch::Streamer for versions 6 to 9 (ROOT 2.26 to 4.00); older ones were not met.
@@ -48,25 +48,25 @@ impl<'b> Walker<'b, '_> {
         let entries = cursor.f64()?;
         let total_bytes = cursor.f64()?;
         let zip_bytes = cursor.f64()?;
-        into.set_number(Number::Compress, i64::from(compress));
-        into.set_number(Number::WriteBasket, i64::from(write_basket));
-        into.set_number(Number::LastEntry, i64::from(entry_number));
-        into.set_number(Number::Entries, entries as i64);
-        into.set_number(Number::TotBytes, total_bytes as i64);
-        into.set_number(Number::ZipBytes, zip_bytes as i64);
-        self.pointers(Pointers::Branches, into)?;
-        self.pointers(Pointers::Leaves, into)?;
-        self.pointers(Pointers::Baskets, into)?;
+        into.set_number(NumberField::Compress, i64::from(compress));
+        into.set_number(NumberField::WriteBasket, i64::from(write_basket));
+        into.set_number(NumberField::LastEntry, i64::from(entry_number));
+        into.set_number(NumberField::Entries, entries as i64);
+        into.set_number(NumberField::TotBytes, total_bytes as i64);
+        into.set_number(NumberField::ZipBytes, zip_bytes as i64);
+        self.pointers(PointersField::Branches, into)?;
+        self.pointers(PointersField::Leaves, into)?;
+        self.pointers(PointersField::Baskets, into)?;
         let cursor = &mut self.buffer.cursor;
         let count = cursor.checked_count(i64::from(max_baskets), 12)?;
-        into.set_number(Number::MaxBaskets, count as i64);
+        into.set_number(NumberField::MaxBaskets, count as i64);
         cursor.skip(1)?;
-        into.set_array(NumberArray::Sizes, Numbers::new(cursor.take(4 * count)?, Basic::I32));
+        into.set_array(ArrayField::Sizes, Numbers::new(cursor.take(4 * count)?, Number::I32));
         cursor.skip(1)?;
-        into.set_array(NumberArray::FirstEntries, Numbers::new(cursor.take(4 * count)?, Basic::I32));
-        let seek = if cursor.u8()? == 2 { Basic::I64 } else { Basic::I32 };
-        into.set_array(NumberArray::Seeks, Numbers::new(cursor.take(seek.size() * count)?, seek));
-        into.set_text(Text::FileName, cursor.string_bytes()?);
+        into.set_array(ArrayField::FirstEntries, Numbers::new(cursor.take(4 * count)?, Number::I32));
+        let seek = if cursor.u8()? == 2 { Number::I64 } else { Number::I32 };
+        into.set_array(ArrayField::Seeks, Numbers::new(cursor.take(seek.size() * count)?, seek));
+        into.set_text(TextField::FileName, cursor.string_bytes()?);
         Ok(())
     }
 }

@@ -3,14 +3,13 @@
 use std::rc::Rc;
 
 use crate::cursor::{text_of, Cursor};
-
-use super::basic::Basic;
+use crate::number::Number;
 
 /// Whole numbers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
-pub enum Number {
+pub enum NumberField {
     Entries,
     FirstEntry,
     TotBytes,
@@ -30,25 +29,25 @@ pub enum Number {
     IsUnsigned,
 }
 
-const NUMBERS_COUNT: usize = Number::IsUnsigned as usize + 1;
+const NUMBERS_COUNT: usize = NumberField::IsUnsigned as usize + 1;
 
 /// Variable arrays of whole numbers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
-pub enum NumberArray {
+pub enum ArrayField {
     Sizes,
     FirstEntries,
     Seeks,
 }
 
-const ARRAYS_COUNT: usize = NumberArray::Seeks as usize + 1;
+const ARRAYS_COUNT: usize = ArrayField::Seeks as usize + 1;
 
 /// Strings that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
-pub enum Text {
+pub enum TextField {
     Name,
     Title,
     FileName,
@@ -57,25 +56,25 @@ pub enum Text {
     ParentName,
 }
 
-const TEXTS_COUNT: usize = Text::ParentName as usize + 1;
+const TEXTS_COUNT: usize = TextField::ParentName as usize + 1;
 
 /// Arrays of pointers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
-pub enum Pointers {
+pub enum PointersField {
     Branches,
     Leaves,
     Baskets,
 }
 
-const POINTER_ARRAYS_COUNT: usize = Pointers::Baskets as usize + 1;
+const POINTER_ARRAYS_COUNT: usize = PointersField::Baskets as usize + 1;
 
 /// Single pointers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
-pub enum Link {
+pub enum LinkField {
     LeafCount,
     BranchCount,
     BranchCount2,
@@ -84,62 +83,62 @@ pub enum Link {
     Friends,
 }
 
-const LINKS_COUNT: usize = Link::Friends as usize + 1;
+const LINKS_COUNT: usize = LinkField::Friends as usize + 1;
 
 /// Where a wanted member goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// A whole number (or a double that holds one).
-    Number(Number),
+    Number(NumberField),
     /// A variable array.
-    Array(NumberArray),
+    Array(ArrayField),
     /// A string.
-    Text(Text),
+    Text(TextField),
     /// A TObjArray.
-    Pointers(Pointers),
+    Pointers(PointersField),
     /// A pointer.
-    Link(Link),
+    Link(LinkField),
 }
 
 /// What is wanted of a member with this name; names are ROOT's own.
 pub fn wanted(name: &str) -> Option<Wanted> {
     use Wanted::{Array, Link as L, Number as N, Pointers as P, Text as T};
     Some(match name {
-        "fName" => T(Text::Name),
-        "fTitle" => T(Text::Title),
-        "fFileName" => T(Text::FileName),
-        "fClassName" => T(Text::ClassName),
-        "fClonesName" => T(Text::ClonesName),
-        "fParentName" => T(Text::ParentName),
-        "fEntries" => N(Number::Entries),
-        "fFirstEntry" => N(Number::FirstEntry),
-        "fTotBytes" => N(Number::TotBytes),
-        "fZipBytes" => N(Number::ZipBytes),
-        "fNClusterRange" => N(Number::ClusterRangesCount),
-        "fCompress" => N(Number::Compress),
-        "fWriteBasket" => N(Number::WriteBasket),
-        "fEntryNumber" => N(Number::LastEntry),
-        "fMaxBaskets" => N(Number::MaxBaskets),
-        "fIOBits" => N(Number::IoBits),
-        "fCheckSum" => N(Number::CheckSum),
-        "fClassVersion" => N(Number::ClassVersion),
-        "fID" => N(Number::Id),
-        "fType" => N(Number::Type),
-        "fStreamerType" => N(Number::StreamerType),
-        "fLen" => N(Number::Len),
-        "fIsUnsigned" => N(Number::IsUnsigned),
-        "fBasketBytes" => Array(NumberArray::Sizes),
-        "fBasketEntry" => Array(NumberArray::FirstEntries),
-        "fBasketSeek" => Array(NumberArray::Seeks),
-        "fBranches" => P(Pointers::Branches),
-        "fLeaves" => P(Pointers::Leaves),
-        "fBaskets" => P(Pointers::Baskets),
-        "fLeafCount" => L(Link::LeafCount),
-        "fBranchCount" => L(Link::BranchCount),
-        "fBranchCount2" => L(Link::BranchCount2),
-        "fAliases" => L(Link::Aliases),
-        "fTreeIndex" => L(Link::TreeIndex),
-        "fFriends" => L(Link::Friends),
+        "fName" => T(TextField::Name),
+        "fTitle" => T(TextField::Title),
+        "fFileName" => T(TextField::FileName),
+        "fClassName" => T(TextField::ClassName),
+        "fClonesName" => T(TextField::ClonesName),
+        "fParentName" => T(TextField::ParentName),
+        "fEntries" => N(NumberField::Entries),
+        "fFirstEntry" => N(NumberField::FirstEntry),
+        "fTotBytes" => N(NumberField::TotBytes),
+        "fZipBytes" => N(NumberField::ZipBytes),
+        "fNClusterRange" => N(NumberField::ClusterRangesCount),
+        "fCompress" => N(NumberField::Compress),
+        "fWriteBasket" => N(NumberField::WriteBasket),
+        "fEntryNumber" => N(NumberField::LastEntry),
+        "fMaxBaskets" => N(NumberField::MaxBaskets),
+        "fIOBits" => N(NumberField::IoBits),
+        "fCheckSum" => N(NumberField::CheckSum),
+        "fClassVersion" => N(NumberField::ClassVersion),
+        "fID" => N(NumberField::Id),
+        "fType" => N(NumberField::Type),
+        "fStreamerType" => N(NumberField::StreamerType),
+        "fLen" => N(NumberField::Len),
+        "fIsUnsigned" => N(NumberField::IsUnsigned),
+        "fBasketBytes" => Array(ArrayField::Sizes),
+        "fBasketEntry" => Array(ArrayField::FirstEntries),
+        "fBasketSeek" => Array(ArrayField::Seeks),
+        "fBranches" => P(PointersField::Branches),
+        "fLeaves" => P(PointersField::Leaves),
+        "fBaskets" => P(PointersField::Baskets),
+        "fLeafCount" => L(LinkField::LeafCount),
+        "fBranchCount" => L(LinkField::BranchCount),
+        "fBranchCount2" => L(LinkField::BranchCount2),
+        "fAliases" => L(LinkField::Aliases),
+        "fTreeIndex" => L(LinkField::TreeIndex),
+        "fFriends" => L(LinkField::Friends),
         _ => return None,
     })
 }
@@ -148,25 +147,25 @@ pub fn wanted(name: &str) -> Option<Wanted> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Numbers<'a> {
     stored: &'a [u8],
-    basic: Basic,
+    number: Number,
 }
 
 impl<'a> Numbers<'a> {
     /// The numbers in these bytes.
-    pub fn new(stored: &'a [u8], basic: Basic) -> Self {
-        Self { stored, basic }
+    pub fn new(stored: &'a [u8], number: Number) -> Self {
+        Self { stored, number }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.stored.len() / self.basic.size()
+        self.stored.len() / self.number.size()
     }
 
     /// One of them; none behind the last.
     pub fn get(&self, index: usize) -> Option<i64> {
-        let size = self.basic.size();
+        let size = self.number.size();
         let raw = self.stored.get(index.checked_mul(size)?..)?;
-        self.basic.read(&mut Cursor::new(raw)).ok()
+        self.number.read(&mut Cursor::new(raw)).ok()
     }
 }
 
@@ -191,57 +190,57 @@ impl<'a> Members<'a> {
     }
 
     /// A whole number; 0 when the class had no such member.
-    pub fn number(&self, which: Number) -> i64 {
+    pub fn number(&self, which: NumberField) -> i64 {
         self.numbers[which as usize]
     }
 
     /// An array.
-    pub fn array(&self, which: NumberArray) -> Numbers<'a> {
+    pub fn array(&self, which: ArrayField) -> Numbers<'a> {
         self.arrays[which as usize]
     }
 
     /// A string; bytes that are not UTF-8 are replaced.
-    pub fn text(&self, which: Text) -> String {
+    pub fn text(&self, which: TextField) -> String {
         text_of(self.texts[which as usize])
     }
 
     /// Object numbers that an array of pointers holds.
-    pub fn pointers(&self, which: Pointers) -> &[u64] {
+    pub fn pointers(&self, which: PointersField) -> &[u64] {
         &self.pointers[which as usize]
     }
 
     /// Takes the object numbers of an array of pointers out.
-    pub fn take_pointers(&mut self, which: Pointers) -> Vec<u64> {
+    pub fn take_pointers(&mut self, which: PointersField) -> Vec<u64> {
         std::mem::take(&mut self.pointers[which as usize])
     }
 
     /// Object number that a pointer holds; 0 for null.
-    pub fn link(&self, which: Link) -> u64 {
+    pub fn link(&self, which: LinkField) -> u64 {
         self.links[which as usize]
     }
 
     /// Sets a number.
-    pub fn set_number(&mut self, which: Number, value: i64) {
+    pub fn set_number(&mut self, which: NumberField, value: i64) {
         self.numbers[which as usize] = value;
     }
 
     /// Sets an array.
-    pub fn set_array(&mut self, which: NumberArray, value: Numbers<'a>) {
+    pub fn set_array(&mut self, which: ArrayField, value: Numbers<'a>) {
         self.arrays[which as usize] = value;
     }
 
     /// Sets a string.
-    pub fn set_text(&mut self, which: Text, value: &'a [u8]) {
+    pub fn set_text(&mut self, which: TextField, value: &'a [u8]) {
         self.texts[which as usize] = value;
     }
 
     /// Sets an array of pointers.
-    pub fn set_pointers(&mut self, which: Pointers, value: Vec<u64>) {
+    pub fn set_pointers(&mut self, which: PointersField, value: Vec<u64>) {
         self.pointers[which as usize] = value;
     }
 
     /// Sets a pointer.
-    pub fn set_link(&mut self, which: Link, value: u64) {
+    pub fn set_link(&mut self, which: LinkField, value: u64) {
         self.links[which as usize] = value;
     }
 }

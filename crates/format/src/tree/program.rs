@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::error::{FormatError, Result};
+use crate::number::Number;
+use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, ClassInfos, Element};
-use crate::type_code::tarray;
+use crate::type_code::{self, ARRAY_STEP};
 
-use super::basic::Basic;
 use super::builtin;
-use super::members::{wanted, Number, Wanted};
+use super::members::{wanted, NumberField, Wanted};
 
 /// One step of reading an object.
 #[derive(Debug, Clone)]
@@ -25,17 +26,17 @@ pub enum Step {
     /// A pointer whose object nobody wants.
     SkipPointer,
     /// A variable array that nobody wants: bytes of an element, and its count.
-    SkipArray(usize, Number),
+    SkipArray(usize, NumberField),
     /// A TObject.
     TObject,
     /// A base class or member object with a version header of its own.
     Base(ClassId),
     /// A basic value of this type code.
-    Value(Wanted, Basic),
+    Value(Wanted, Number),
     /// A string.
     Text(Wanted),
     /// A variable array of this basic type with its count.
-    Array(Wanted, Basic, Number),
+    Array(Wanted, Number, NumberField),
     /// A TObjArray.
     Pointers(Wanted),
     /// A pointer.
@@ -157,11 +158,13 @@ impl<'a> Programs<'a> {
 
     fn step(&mut self, element: &Element) -> Result<Step> {
         match element.type_code {
-            0 if element.name == "TObject" => Ok(Step::TObject),
-            66 => Ok(Step::TObject),
-            0 => Ok(Step::Base(self.class(&element.name))),
-            67 => Ok(Step::Base(self.class("TNamed"))),
-            61 | 62 if element.type_name == IO_FEATURES => Ok(Step::Base(self.class(IO_FEATURES))),
+            type_code::BASE if element.name == "TObject" => Ok(Step::TObject),
+            type_code::TOBJECT => Ok(Step::TObject),
+            type_code::BASE => Ok(Step::Base(self.class(&element.name))),
+            type_code::TNAMED => Ok(Step::Base(self.class("TNamed"))),
+            type_code::OBJECT | type_code::ANY if element.type_name == IO_FEATURES => {
+                Ok(Step::Base(self.class(IO_FEATURES)))
+            }
             _ => member_step(element),
         }
     }
@@ -171,50 +174,54 @@ impl<'a> Programs<'a> {
 const IO_FEATURES: &str = "ROOT::TIOFeatures";
 
 fn member_step(element: &Element) -> Result<Step> {
-    const POINTER_ARRAY: i32 = 40;
-    const FIXED_ARRAY: i32 = 20;
     let keep = wanted(&element.name);
     let code = element.type_code;
+    let number_of = |code| Scalar::of_type_code(code, element.float_range());
     let unknown = || FormatError::unsupported(format!("member {} of type code {code}", element.name));
     Ok(match code {
         1..=19 => {
-            let basic = Basic::of_type_code(code).ok_or_else(unknown)?;
-            match keep {
-                Some(Wanted::Number(_)) => Step::Value(keep.ok_or_else(unknown)?, basic),
-                _ => Step::Skip(basic.size()),
+            let scalar = number_of(code).ok_or_else(unknown)?;
+            match (keep, scalar) {
+                (Some(Wanted::Number(_)), Scalar::Plain(number)) => Step::Value(keep.ok_or_else(unknown)?, number),
+                _ => Step::Skip(scalar.stored_size()),
             }
         }
         21..=39 => {
-            let basic = Basic::of_type_code(code - FIXED_ARRAY).ok_or_else(unknown)?;
-            Step::Skip(basic.size().saturating_mul(element.array_length))
+            let scalar = number_of(code - ARRAY_STEP).ok_or_else(unknown)?;
+            Step::Skip(scalar.stored_size().saturating_mul(element.array_length))
         }
         41..=59 => {
-            let basic = Basic::of_type_code(code - POINTER_ARRAY).ok_or_else(unknown)?;
+            let scalar = number_of(code - 2 * ARRAY_STEP).ok_or_else(unknown)?;
             let count = match wanted(&element.count_name) {
                 Some(Wanted::Number(number)) => number,
                 _ => return Err(unknown()),
             };
-            match keep {
-                Some(Wanted::Array(_)) => Step::Array(keep.ok_or_else(unknown)?, basic, count),
-                _ => Step::SkipArray(basic.size(), count),
+            match (keep, scalar) {
+                (Some(Wanted::Array(_)), Scalar::Plain(number)) => {
+                    Step::Array(keep.ok_or_else(unknown)?, number, count)
+                }
+                _ => Step::SkipArray(scalar.stored_size(), count),
             }
         }
-        65 => match keep {
+        type_code::TSTRING => match keep {
             Some(Wanted::Text(_)) => Step::Text(keep.ok_or_else(unknown)?),
             _ => Step::SkipString,
         },
-        61 | 62 => match keep {
+        type_code::OBJECT | type_code::ANY => match keep {
             Some(Wanted::Pointers(_)) => Step::Pointers(keep.ok_or_else(unknown)?),
-            _ => match tarray(&element.type_name) {
-                Some(scalar) => Step::SkipNumbers(scalar.stored_size()),
+            _ => match Number::of_array_class(&element.type_name) {
+                Some(number) => Step::SkipNumbers(number.size()),
                 None => Step::SkipObject,
             },
         },
-        63 | 64 | 69 | 70 => match keep {
+        type_code::OBJECT_INLINE
+        | type_code::OBJECT_POINTER
+        | type_code::ANY_POINTER
+        | type_code::ANY_POINTER_PLAIN => match keep {
             Some(Wanted::Link(_)) => Step::Link(keep.ok_or_else(unknown)?),
             _ => Step::SkipPointer,
         },
-        300 | 365 | 500 => Step::SkipObject,
+        type_code::STL | type_code::STL_STRING | type_code::STREAMER => Step::SkipObject,
         _ => return Err(unknown()),
     })
 }

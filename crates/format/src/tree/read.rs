@@ -8,7 +8,7 @@ use crate::streamer::ClassInfos;
 
 use super::embedded::EmbeddedBasket;
 use super::late;
-use super::members::{Link, Members, Number, NumberArray, Pointers, Text};
+use super::members::{ArrayField, LinkField, Members, NumberField, PointersField, TextField};
 use super::model::{Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
 use super::walk::{walk_tree, Objects};
 
@@ -26,17 +26,19 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         branch_of: vec![None; objects.count()],
         paths_room: bytes.len().saturating_mul(PATHS_FACTOR_MAX),
     };
-    for id in tree.pointers(Pointers::Branches) {
+    for id in tree.pointers(PointersField::Branches) {
         builder.add(*id, None, &mut objects, 0)?;
     }
     builder.link(&mut objects);
     late::complete(&mut builder.branches)?;
     number_repeated_paths(&mut builder.branches);
     Ok(TTree {
-        name: tree.text(Text::Name),
-        title: tree.text(Text::Title),
-        entries_count: u64::try_from(tree.number(Number::Entries)).unwrap_or(0),
-        has_relatives: [Link::Aliases, Link::TreeIndex, Link::Friends].iter().any(|which| tree.link(*which) != 0),
+        name: tree.text(TextField::Name),
+        title: tree.text(TextField::Title),
+        entries_count: u64::try_from(tree.number(NumberField::Entries)).unwrap_or(0),
+        has_relatives: [LinkField::Aliases, LinkField::TreeIndex, LinkField::Friends]
+            .iter()
+            .any(|which| tree.link(*which) != 0),
         branches: builder.branches,
     })
 }
@@ -60,8 +62,8 @@ impl Builder {
             return Err(FormatError::damaged(0, "a branch belongs to itself"));
         }
         let members = objects.at(object);
-        let children = members.take_pointers(Pointers::Branches);
-        let leaf_ids = members.take_pointers(Pointers::Leaves);
+        let children = members.take_pointers(PointersField::Branches);
+        let leaf_ids = members.take_pointers(PointersField::Leaves);
         let mut branch = new_branch(members)?;
         branch.object_id = id;
         branch.parent = parent;
@@ -88,14 +90,14 @@ impl Builder {
     fn link(&mut self, objects: &mut Objects<'_>) {
         for (branch, (object, leaves)) in self.branches.iter_mut().zip(&self.objects_of) {
             let members = objects.at(*object);
-            let counts = [Link::BranchCount, Link::BranchCount2].map(|which| members.link(which));
+            let counts = [LinkField::BranchCount, LinkField::BranchCount2].map(|which| members.link(which));
             if let Some(element) = &mut branch.element {
                 [element.count, element.count2] = counts.map(|id| self.branch_of[objects.find(id)?]);
             }
             for (leaf, object) in branch.leaves.iter_mut().zip(leaves) {
-                let count_id = objects.at(*object).link(Link::LeafCount);
+                let count_id = objects.at(*object).link(LinkField::LeafCount);
                 let Some(counter) = objects.find(count_id) else { continue };
-                leaf.count_name = Some(objects.at(counter).text(Text::Name));
+                leaf.count_name = Some(objects.at(counter).text(TextField::Name));
                 leaf.count_branch = self.branch_of[counter];
             }
         }
@@ -119,11 +121,11 @@ fn number_repeated_paths(branches: &mut [TBranch]) {
 
 fn new_leaf(members: &Members<'_>) -> TLeaf {
     TLeaf {
-        name: members.text(Text::Name),
-        title: members.text(Text::Title),
+        name: members.text(TextField::Name),
+        title: members.text(TextField::Title),
         class_name: members.class_name.to_string(),
-        length: members.number(Number::Len),
-        is_unsigned: members.number(Number::IsUnsigned) != 0,
+        length: members.number(NumberField::Len),
+        is_unsigned: members.number(NumberField::IsUnsigned) != 0,
         count_name: None,
         count_branch: None,
     }
@@ -132,27 +134,27 @@ fn new_leaf(members: &Members<'_>) -> TLeaf {
 fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
     let has_class = matches!(&*members.class_name, "TBranchElement" | "TBranchObject" | "TBranchSTL");
     let element = has_class.then(|| ElementBranch {
-        class_name: members.text(Text::ClassName),
-        clones_name: members.text(Text::ClonesName),
-        checksum: members.number(Number::CheckSum) as u32,
-        class_version: members.number(Number::ClassVersion) as i32,
-        id: members.number(Number::Id) as i32,
-        branch_type: members.number(Number::Type) as i32,
-        streamer_type: members.number(Number::StreamerType) as i32,
+        class_name: members.text(TextField::ClassName),
+        clones_name: members.text(TextField::ClonesName),
+        checksum: members.number(NumberField::CheckSum) as u32,
+        class_version: members.number(NumberField::ClassVersion) as i32,
+        id: members.number(NumberField::Id) as i32,
+        branch_type: members.number(NumberField::Type) as i32,
+        streamer_type: members.number(NumberField::StreamerType) as i32,
         count: None,
         count2: None,
     });
     let about = BranchAbout {
         object_id: 0,
         path: String::new(),
-        name: members.text(Text::Name),
-        title: members.text(Text::Title),
+        name: members.text(TextField::Name),
+        title: members.text(TextField::Title),
         class_name: members.class_name.to_string(),
         parent: None,
         has_children: false,
         leaves: Vec::new(),
-        compress: members.number(Number::Compress),
-        file_name: members.text(Text::FileName),
+        compress: members.number(NumberField::Compress),
+        file_name: members.text(TextField::FileName),
         element,
     };
     let mut branch =
@@ -164,23 +166,23 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
 /// Notes what was filled into a branch, and where it lies.
 pub(crate) fn fill(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
     let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
-    branch.entries_count = size(Number::Entries);
-    branch.plain_bytes = size(Number::TotBytes);
-    branch.compressed_bytes = size(Number::ZipBytes);
+    branch.entries_count = size(NumberField::Entries);
+    branch.plain_bytes = size(NumberField::TotBytes);
+    branch.compressed_bytes = size(NumberField::ZipBytes);
     branch.baskets = new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
     Ok(())
 }
 
 /// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.
 fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
-    let first_entries = members.array(NumberArray::FirstEntries);
-    let seeks = members.array(NumberArray::Seeks);
-    let sizes = members.array(NumberArray::Sizes);
+    let first_entries = members.array(ArrayField::FirstEntries);
+    let seeks = members.array(ArrayField::Seeks);
+    let sizes = members.array(ArrayField::Sizes);
     let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
-    let first = members.number(Number::FirstEntry);
-    let entries_count = members.number(Number::Entries);
-    let last_entry = members.number(Number::LastEntry).max(first.saturating_add(entries_count));
-    let written = usize::try_from(members.number(Number::WriteBasket)).unwrap_or(0);
+    let first = members.number(NumberField::FirstEntry);
+    let entries_count = members.number(NumberField::Entries);
+    let last_entry = members.number(NumberField::LastEntry).max(first.saturating_add(entries_count));
+    let written = usize::try_from(members.number(NumberField::WriteBasket)).unwrap_or(0);
     let mut baskets = Vec::new();
     let mut stop_before = 0;
     let known = embedded.keys().copied().max().unwrap_or(0).max(seeks.len());

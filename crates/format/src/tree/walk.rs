@@ -6,11 +6,11 @@ use std::rc::Rc;
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
+use crate::number::Number;
 use crate::streamer::ClassInfos;
 
-use super::basic::Basic;
 use super::embedded::{read_embedded, EmbeddedBasket};
-use super::members::{Link, Members, Numbers, Pointers, Text, Wanted};
+use super::members::{LinkField, Members, Numbers, PointersField, TextField, Wanted};
 use super::program::{ClassId, Programs, Step};
 
 /// Branches within branches, and classes within classes, deeper than this are taken for a loop.
@@ -191,18 +191,18 @@ impl<'b> Walker<'b, '_> {
         self.buffer.cursor.checked_count(count, element_size).map(Some)
     }
 
-    fn array(&mut self, count: i64, basic: Basic) -> Result<Numbers<'b>> {
-        let Some(count) = self.array_count(count, basic.size())? else { return Ok(Numbers::default()) };
-        Ok(Numbers::new(self.buffer.cursor.take(count * basic.size())?, basic))
+    fn array(&mut self, count: i64, number: Number) -> Result<Numbers<'b>> {
+        let Some(count) = self.array_count(count, number.size())? else { return Ok(Numbers::default()) };
+        Ok(Numbers::new(self.buffer.cursor.take(count * number.size())?, number))
     }
 
     /// Reads a TObjArray of branches, leaves or baskets.
-    pub(super) fn pointers(&mut self, which: Pointers, into: &mut Members<'b>) -> Result<()> {
+    pub(super) fn pointers(&mut self, which: PointersField, into: &mut Members<'b>) -> Result<()> {
         let (header, count) = self.buffer.tobjarray()?;
         let mut ids = Vec::new();
         for index in 0..count {
             let Some(id) = self.pointer()? else { continue };
-            if which == Pointers::Baskets {
+            if which == PointersField::Baskets {
                 if let Some(basket) = self.objects.baskets.remove(&id) {
                     into.embedded.push((index, basket));
                 }
@@ -215,7 +215,7 @@ impl<'b> Walker<'b, '_> {
     }
 
     /// Reads one wanted pointer.
-    pub(super) fn link(&mut self, which: Link, into: &mut Members<'b>) -> Result<()> {
+    pub(super) fn link(&mut self, which: LinkField, into: &mut Members<'b>) -> Result<()> {
         let id = self.pointer()?;
         into.set_link(which, id.unwrap_or(0));
         Ok(())
@@ -235,7 +235,7 @@ impl<'b> Walker<'b, '_> {
             let index = self.objects.announce(id)?;
             let mut members = Members::of_class(Rc::clone(&class_name));
             self.read_class(&class_name, &mut members).map_err(|error| {
-                let name = members.text(Text::Name);
+                let name = members.text(TextField::Name);
                 error.in_object(format!("{class_name} {name}"))
             })?;
             *self.objects.at(index) = members;

@@ -2,10 +2,11 @@
 //! mostly do: one of them is taken apart, and the others are compared with it, piece by piece.
 
 use crate::error::Result;
+use crate::number::Number;
 use crate::streamer::ClassInfos;
-use crate::tree::members::{Members, Number, NumberArray, Numbers};
+use crate::tree::members::{ArrayField, Members, NumberField, Numbers};
 use crate::tree::read::fill;
-use crate::tree::{Basic, Basket, Place, TBranch, TTree};
+use crate::tree::{Basket, Place, TBranch, TTree};
 
 use super::pieces::{Found, Pieces};
 use super::recording::Recording;
@@ -24,8 +25,8 @@ pub struct TreeForm {
 /// Which of the numbers and arrays were filled into a branch.
 #[derive(Debug)]
 struct BranchSpots {
-    numbers: Vec<(Number, usize)>,
-    arrays: Vec<(NumberArray, usize, Basic)>,
+    numbers: Vec<(NumberField, usize)>,
+    arrays: Vec<(ArrayField, usize, Number)>,
 }
 
 /// What the record of another tree says that is like the first.
@@ -36,18 +37,18 @@ pub struct Alike {
     numbers: Vec<i64>,
 }
 
-const NUMBERS: [(&str, Number); 6] = [
-    ("fEntries", Number::Entries),
-    ("fFirstEntry", Number::FirstEntry),
-    ("fTotBytes", Number::TotBytes),
-    ("fZipBytes", Number::ZipBytes),
-    ("fEntryNumber", Number::LastEntry),
-    ("fWriteBasket", Number::WriteBasket),
+const NUMBERS: [(&str, NumberField); 6] = [
+    ("fEntries", NumberField::Entries),
+    ("fFirstEntry", NumberField::FirstEntry),
+    ("fTotBytes", NumberField::TotBytes),
+    ("fZipBytes", NumberField::ZipBytes),
+    ("fEntryNumber", NumberField::LastEntry),
+    ("fWriteBasket", NumberField::WriteBasket),
 ];
-const ARRAYS: [(&str, NumberArray); 3] = [
-    ("fBasketBytes", NumberArray::Sizes),
-    ("fBasketEntry", NumberArray::FirstEntries),
-    ("fBasketSeek", NumberArray::Seeks),
+const ARRAYS: [(&str, ArrayField); 3] = [
+    ("fBasketBytes", ArrayField::Sizes),
+    ("fBasketEntry", ArrayField::FirstEntries),
+    ("fBasketSeek", ArrayField::Seeks),
 ];
 /// The tree among the objects of its record.
 const TREE: usize = 0;

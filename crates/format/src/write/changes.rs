@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::{FormatError, Result};
 use crate::marks::byte_count;
-use crate::tree::Basic;
+use crate::number::Number;
 
 use super::axis::Label;
 use super::recording::Recording;
@@ -29,9 +29,9 @@ impl Changes {
     /// Replaces a number. A member that a class of this version does not have is left out.
     pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, value: i64) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
-        let KeptKind::Number(basic) = kept.kind else { return Err(mismatch(name)) };
+        let KeptKind::Number(number) = kept.kind else { return Err(mismatch(name)) };
         let mut bytes = Vec::new();
-        push_number(&mut bytes, basic, value).ok_or_else(|| too_large(name, value))?;
+        number.write(value, &mut bytes).ok_or_else(|| too_large(name, value))?;
         self.bytes.insert(index, bytes);
         Ok(())
     }
@@ -39,15 +39,17 @@ impl Changes {
     /// Replaces a variable array; its counter is another member.
     pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, values: &[i64]) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
-        let (basic, flag) = match kept.kind {
-            KeptKind::Array(basic) => (basic, u8::from(!values.is_empty())),
-            KeptKind::Seeks(Basic::I32) if values.iter().all(|value| i32::try_from(*value).is_ok()) => (Basic::I32, 1),
-            KeptKind::Seeks(_) => (Basic::I64, 2),
+        let (number, flag) = match kept.kind {
+            KeptKind::Array(number) => (number, u8::from(!values.is_empty())),
+            KeptKind::Seeks(Number::I32) if values.iter().all(|value| i32::try_from(*value).is_ok()) => {
+                (Number::I32, 1)
+            }
+            KeptKind::Seeks(_) => (Number::I64, 2),
             _ => return Err(mismatch(name)),
         };
         let mut bytes = vec![flag];
         for value in values {
-            push_number(&mut bytes, basic, *value).ok_or_else(|| too_large(name, *value))?;
+            number.write(*value, &mut bytes).ok_or_else(|| too_large(name, *value))?;
         }
         self.bytes.insert(index, bytes);
         Ok(())
@@ -134,19 +136,4 @@ fn mismatch(name: &str) -> FormatError {
 
 fn too_large(name: &str, value: i64) -> FormatError {
     FormatError::unsupported(format!("member {name} has no room for {value}"))
-}
-
-fn push_number(bytes: &mut Vec<u8>, basic: Basic, value: i64) -> Option<()> {
-    match basic {
-        Basic::I8 => bytes.extend(i8::try_from(value).ok()?.to_be_bytes()),
-        Basic::U8 => bytes.extend(u8::try_from(value).ok()?.to_be_bytes()),
-        Basic::I16 => bytes.extend(i16::try_from(value).ok()?.to_be_bytes()),
-        Basic::U16 => bytes.extend(u16::try_from(value).ok()?.to_be_bytes()),
-        Basic::I32 => bytes.extend(i32::try_from(value).ok()?.to_be_bytes()),
-        Basic::U32 => bytes.extend(u32::try_from(value).ok()?.to_be_bytes()),
-        Basic::I64 => bytes.extend(value.to_be_bytes()),
-        Basic::F32 => bytes.extend((value as f32).to_be_bytes()),
-        Basic::F64 => bytes.extend((value as f64).to_be_bytes()),
-    }
-    Some(())
 }

@@ -5,9 +5,7 @@ use std::ops::Range;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::marks::{BYTE_COUNT_MASK, CONTAINER_VERSION};
-use crate::scalar::Scalar;
-use crate::tree::Basic;
-use crate::type_code::tarray;
+use crate::number::Number;
 
 use super::token::KeptKind;
 
@@ -19,38 +17,38 @@ pub(super) enum Numbers {
     /// With a fraction, of half the size.
     F32(Vec<f32>),
     /// Whole ones, and how they are stored.
-    Whole(Basic, Vec<i64>),
+    Whole(Number, Vec<i64>),
 }
 
 impl Numbers {
     /// Those of a member; none of one that has others.
     pub(super) fn of(stored: &[u8], kind: &KeptKind) -> Result<Option<Self>> {
         let mut cursor = Cursor::new(stored);
-        let basic = match *kind {
-            KeptKind::Number(basic) => basic,
-            KeptKind::Array(basic) => {
+        let number = match *kind {
+            KeptKind::Number(number) => number,
+            KeptKind::Array(number) => {
                 if cursor.remaining() > 0 {
                     cursor.skip(1)?; // whether there are any
                 }
-                basic
+                number
             }
-            KeptKind::Counted(basic) => {
+            KeptKind::Counted(number) => {
                 if cursor.remaining() > 0 {
                     cursor.skip(4)?; // how many
                 }
-                basic
+                number
             }
-            KeptKind::Vector(basic) => {
+            KeptKind::Vector(number) => {
                 cursor.skip(2 + 4)?; // a version, and how many
-                basic
+                number
             }
             KeptKind::Seeks(_) | KeptKind::Other | KeptKind::Pointers | KeptKind::Link => return Ok(None),
         };
-        let count = cursor.remaining() / basic.size();
-        Ok(Some(match basic {
-            Basic::F64 => Self::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
-            Basic::F32 => Self::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
-            basic => Self::Whole(basic, (0..count).map(|_| basic.read(&mut cursor)).collect::<Result<_>>()?),
+        let count = cursor.remaining() / number.size();
+        Ok(Some(match number {
+            Number::F64 => Self::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
+            Number::F32 => Self::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
+            number => Self::Whole(number, (0..count).map(|_| number.read(&mut cursor)).collect::<Result<_>>()?),
         }))
     }
 
@@ -117,8 +115,8 @@ impl Numbers {
             (Self::F32(values), Self::F32(others)) => {
                 values.iter_mut().zip(others).for_each(|(value, other)| *value += other);
             }
-            (Self::Whole(basic, values), Self::Whole(_, others)) => {
-                let most = largest(*basic);
+            (Self::Whole(number, values), Self::Whole(_, others)) => {
+                let most = largest(*number);
                 for (value, other) in values.iter_mut().zip(others) {
                     *value = value.saturating_add(*other).clamp(-most, most);
                 }
@@ -132,8 +130,8 @@ impl Numbers {
         match self {
             Self::F64(values) => values.get_mut(place).into_iter().for_each(|number| *number += value),
             Self::F32(values) => values.get_mut(place).into_iter().for_each(|number| *number += value as f32),
-            Self::Whole(basic, values) => {
-                let most = largest(*basic);
+            Self::Whole(number, values) => {
+                let most = largest(*number);
                 let add = |number: i64| number.saturating_add(value as i64).clamp(-most, most);
                 values.get_mut(place).into_iter().for_each(|number| *number = add(*number));
             }
@@ -168,10 +166,10 @@ impl Numbers {
         match self {
             Self::F64(values) => Self::F64(all(values, places, count, |one, two| one + two)),
             Self::F32(values) => Self::F32(all(values, places, count, |one, two| one + two)),
-            Self::Whole(basic, values) => {
-                let most = largest(*basic);
+            Self::Whole(number, values) => {
+                let most = largest(*number);
                 let add = |one: i64, two: i64| one.saturating_add(two).clamp(-most, most);
-                Self::Whole(*basic, all(values, places, count, add))
+                Self::Whole(*number, all(values, places, count, add))
             }
         }
     }
@@ -186,7 +184,7 @@ impl Numbers {
         match self {
             Self::F64(values) => Self::F64(padded(values, range, count)),
             Self::F32(values) => Self::F32(padded(values, range, count)),
-            Self::Whole(basic, values) => Self::Whole(*basic, padded(values, range, count)),
+            Self::Whole(number, values) => Self::Whole(*number, padded(values, range, count)),
         }
     }
 
@@ -223,8 +221,8 @@ impl Numbers {
         let mut bytes = match kind {
             KeptKind::Array(_) => vec![u8::from(self.len() > 0)],
             KeptKind::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
-            KeptKind::Vector(basic) => {
-                let size = (2 + 4 + self.len() * basic.size()) as u32 | BYTE_COUNT_MASK;
+            KeptKind::Vector(number) => {
+                let size = (2 + 4 + self.len() * number.size()) as u32 | BYTE_COUNT_MASK;
                 let head =
                     [&size.to_be_bytes()[..], &CONTAINER_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];
                 head.concat()
@@ -234,8 +232,8 @@ impl Numbers {
         match self {
             Self::F64(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
             Self::F32(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
-            Self::Whole(basic, values) => {
-                let skipped = 8 - basic.size();
+            Self::Whole(number, values) => {
+                let skipped = 8 - number.size();
                 values.iter().for_each(|value| bytes.extend(&value.to_be_bytes()[skipped..]));
             }
         }
@@ -244,27 +242,15 @@ impl Numbers {
 }
 
 /// The largest number that has room; the smallest is minus it.
-fn largest(basic: Basic) -> i64 {
-    match basic {
-        Basic::I8 => i64::from(i8::MAX),
-        Basic::I16 => i64::from(i16::MAX),
-        Basic::I32 => i64::from(i32::MAX),
-        Basic::U8 => i64::from(u8::MAX),
-        Basic::U16 => i64::from(u16::MAX),
-        Basic::U32 => i64::from(u32::MAX),
-        Basic::I64 | Basic::F32 | Basic::F64 => i64::MAX,
+fn largest(number: Number) -> i64 {
+    match number {
+        Number::Bool => 1,
+        Number::I8 => i64::from(i8::MAX),
+        Number::I16 => i64::from(i16::MAX),
+        Number::I32 => i64::from(i32::MAX),
+        Number::U8 => i64::from(u8::MAX),
+        Number::U16 => i64::from(u16::MAX),
+        Number::U32 => i64::from(u32::MAX),
+        Number::I64 | Number::U64 | Number::F16 | Number::F32 | Number::F64 => i64::MAX,
     }
-}
-
-/// What a TArray holds.
-pub(super) fn array_of(class_name: &str) -> Option<Basic> {
-    Some(match tarray(class_name)? {
-        Scalar::I8 => Basic::I8,
-        Scalar::I16 => Basic::I16,
-        Scalar::I32 => Basic::I32,
-        Scalar::I64 => Basic::I64,
-        Scalar::F32 => Basic::F32,
-        Scalar::F64 => Basic::F64,
-        _ => return None,
-    })
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::cursor::Cursor;
 use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
+use crate::number::Number;
 use crate::streamer::ClassInfos;
-use crate::tree::Basic;
 
 use super::recording::Recording;
 use super::token::{Kept, KeptKind, Token};
@@ -49,7 +49,7 @@ pub(super) struct Pieces {
     /// Whose the numbers are, and their names: sorted, with their own number.
     numbers: Vec<(Member, usize)>,
     /// The same of arrays.
-    arrays: Vec<(Member, (usize, Basic))>,
+    arrays: Vec<(Member, (usize, Number))>,
     numbers_count: usize,
 }
 
@@ -66,9 +66,9 @@ enum Piece {
     /// A reference to what stands there, and what is added to it.
     Reference { to: usize, mask: u32 },
     /// A number of one's own.
-    Number(Range<usize>, Basic),
+    Number(Range<usize>, Number),
     /// As many numbers as another number says.
-    Array { at: Range<usize>, basic: Basic, counter: usize },
+    Array { at: Range<usize>, number: Number, counter: usize },
     /// An array of pointers to nothing.
     Nulls(Range<usize>),
 }
@@ -116,7 +116,7 @@ impl Pieces {
     }
 
     /// Which of the arrays a member is.
-    pub(super) fn array(&self, owner: usize, name: &str) -> Option<(usize, Basic)> {
+    pub(super) fn array(&self, owner: usize, name: &str) -> Option<(usize, Number)> {
         last_of(&self.arrays, owner, name)
     }
 
@@ -185,20 +185,20 @@ impl Cutter<'_, '_> {
             return Some(());
         };
         match kept.kind {
-            KeptKind::Number(basic) if FREE.contains(&kept.name) || kept.name == COUNTER => {
+            KeptKind::Number(number) if FREE.contains(&kept.name) || kept.name == COUNTER => {
                 self.made.numbers.push(((kept.owner, kept.name), self.made.numbers_count));
                 self.made.numbers_count += 1;
-                self.made.pieces.push(Piece::Number(place.clone(), basic));
+                self.made.pieces.push(Piece::Number(place.clone(), number));
             }
             // The byte in front, which may say of how many bytes they are, is the same in all.
-            KeptKind::Array(basic) | KeptKind::Seeks(basic) if ARRAYS.contains(&kept.name) && place.len() > 1 => {
+            KeptKind::Array(number) | KeptKind::Seeks(number) if ARRAYS.contains(&kept.name) && place.len() > 1 => {
                 let is_counter = |(place, _): &&(Member, usize)| *place == (kept.owner, COUNTER);
                 let (_, counter) = *self.made.numbers.iter().rev().find(is_counter)?;
                 let at = place.start + 1..place.end;
                 let count = self.made.arrays.len();
-                self.made.arrays.push(((kept.owner, kept.name), (count, basic)));
+                self.made.arrays.push(((kept.owner, kept.name), (count, number)));
                 self.same(1);
-                self.made.pieces.push(Piece::Array { at, basic, counter });
+                self.made.pieces.push(Piece::Array { at, number, counter });
             }
             _ => return Some(()),
         }
@@ -302,13 +302,13 @@ impl<'b> Comparison<'_, 'b> {
                 let expected = u32::try_from(moved).ok()? | mask;
                 (word(self.take(WORD)?, 0)? == expected).then_some(())?;
             }
-            Piece::Number(range, basic) => {
+            Piece::Number(range, number) => {
                 let stored = self.take(range.len())?;
-                found.numbers.push(basic.read(&mut Cursor::new(stored)).ok()?);
+                found.numbers.push(number.read(&mut Cursor::new(stored)).ok()?);
             }
-            Piece::Array { at, basic, counter } => {
+            Piece::Array { at, number, counter } => {
                 let count = usize::try_from(*found.numbers.get(*counter)?).ok()?;
-                let stored = self.take(count.checked_mul(basic.size())?)?;
+                let stored = self.take(count.checked_mul(number.size())?)?;
                 found.arrays.push(stored);
                 self.note(at.end)?;
             }

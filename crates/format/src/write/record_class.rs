@@ -2,13 +2,13 @@
 
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
-use crate::range::FloatRange;
+use crate::number::Number;
+use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
-use crate::tree::{builtin, Basic};
-use crate::type_code::{self, tarray};
+use crate::tree::builtin;
+use crate::type_code;
 
 use super::family::OwnerKind;
-use super::numbers::array_of;
 use super::recorder::Recorder;
 use super::token::{KeptKind, Token};
 
@@ -31,8 +31,8 @@ impl Recorder<'_, '_> {
             "TMap" => self.map(),
             "TObjString" => self.text_object(),
             "TClonesArray" => self.clones(),
-            _ => match tarray(name) {
-                Some(scalar) => self.numbers(scalar.stored_size()),
+            _ => match Number::of_array_class(name) {
+                Some(number) => self.numbers(number.size()),
                 None => self.deeper(|recorder| recorder.described(name, counters)),
             },
         }
@@ -183,8 +183,8 @@ impl Recorder<'_, '_> {
     }
 
     /// How the offsets that come next are stored.
-    fn seek_type(&self) -> Result<Basic> {
-        Ok(if self.buffer.cursor.clone().u8()? == 2 { Basic::I64 } else { Basic::I32 })
+    fn seek_type(&self) -> Result<Number> {
+        Ok(if self.buffer.cursor.clone().u8()? == 2 { Number::I64 } else { Number::I32 })
     }
 
     /// Reads a member. Answers with its value, if it is a number, or with what it refers to.
@@ -205,8 +205,8 @@ impl Recorder<'_, '_> {
                 self.buffer.cursor.skip(size)?;
             }
             1..=19 => {
-                let basic = Basic::of_type_code(element.type_code).ok_or_else(unknown)?;
-                let value = basic.read(&mut self.buffer.cursor)?;
+                let number = plain_number(element.type_code).ok_or_else(unknown)?;
+                let value = number.read(&mut self.buffer.cursor)?;
                 counters.push((element.name.clone(), value));
                 return Ok(value);
             }
@@ -315,31 +315,34 @@ fn has_only_numbers(type_name: &str) -> bool {
 
 /// Bytes of a number of this type code.
 fn number_size(element: &Element, type_code: i32) -> Option<usize> {
-    Some(match type_code {
-        type_code::DOUBLE32 => element.float_range().map_or(4, FloatRange::stored_size),
-        // Without a range a Float16_t has an exponent and a mantissa of 12 bits.
-        type_code::FLOAT16 => element.float_range().map_or(3, FloatRange::stored_size),
-        _ => Basic::of_type_code(type_code)?.size(),
-    })
+    Scalar::of_type_code(type_code, element.float_range()).map(Scalar::stored_size)
+}
+
+/// The number of a type code that is stored as it is.
+fn plain_number(type_code: i32) -> Option<Number> {
+    match Scalar::of_type_code(type_code, None)? {
+        Scalar::Plain(number) => Some(number),
+        Scalar::Double32(_) | Scalar::Float16(_) => None,
+    }
 }
 
 /// How a member that may be replaced is stored; none for kinds that are never replaced.
 fn kept_kind(element: &Element) -> Option<KeptKind> {
-    let counted = |class_name: &str| array_of(class_name).map(KeptKind::Counted);
+    let counted = |class_name: &str| Number::of_array_class(class_name).map(KeptKind::Counted);
     Some(match element.type_code {
         9 | 19 | 49 | 59 => return None,
         type_code::BASE if element.name == "TObject" => KeptKind::Other,
         66 => KeptKind::Other,
         type_code::BASE => return counted(&element.name),
-        code @ 1..=19 => KeptKind::Number(Basic::of_type_code(code)?),
-        code @ 41..=59 => KeptKind::Array(Basic::of_type_code(code - 2 * type_code::ARRAY_STEP)?),
+        code @ 1..=19 => KeptKind::Number(plain_number(code)?),
+        code @ 41..=59 => KeptKind::Array(plain_number(code - 2 * type_code::ARRAY_STEP)?),
         61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
         61 | 62 if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
         61 | 62 => return counted(&element.type_name),
         64 if element.type_name == "THashList*" => KeptKind::Other,
         64 => KeptKind::Link,
         type_code::STL | 500 if element.type_name.starts_with("vector<") => {
-            KeptKind::Vector(Basic::of_type_code(element.content_type)?)
+            KeptKind::Vector(plain_number(element.content_type)?)
         }
         _ => return None,
     })

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::tree::Basic;
+use crate::number::Number;
 
-use super::numbers::{array_of, Numbers};
+use super::numbers::Numbers;
 use super::token::KeptKind;
 
 /// The version of THnSparseArrayChunk that is known.
@@ -141,7 +141,7 @@ impl Sparse {
     /// The chunks that ROOT makes of its bins: places, contents and errors, these with as many as there is room for.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (&[u8], Vec<u8>, Option<Vec<u8>>)> + '_ {
         let room = self.chunk_bins.max(1);
-        let counted = |numbers: &Numbers| numbers.stored(&KeptKind::Counted(Basic::F64));
+        let counted = |numbers: &Numbers| numbers.stored(&KeptKind::Counted(Number::F64));
         self.places.chunks(room * self.place_bytes.max(1)).enumerate().map(move |(number, places)| {
             let part = number * room..(number * room + places.len() / self.place_bytes.max(1));
             let padded = |numbers: &Numbers| counted(&numbers.part(part.clone(), room));
@@ -215,14 +215,14 @@ fn array(buffer: &mut ObjectBuffer<'_>) -> Result<Option<(String, Numbers)>> {
     else {
         return Ok(None);
     };
-    let basic = array_of(&class_name).ok_or_else(unknown)?;
+    let number = Number::of_array_class(&class_name).ok_or_else(unknown)?;
     let cursor: &mut Cursor<'_> = &mut buffer.cursor;
     let count = i64::from(cursor.i32()?);
-    let count = cursor.checked_count(count, basic.size())?;
-    let numbers = match basic {
-        Basic::F64 => Numbers::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
-        Basic::F32 => Numbers::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
-        basic => Numbers::Whole(basic, (0..count).map(|_| basic.read(cursor)).collect::<Result<_>>()?),
+    let count = cursor.checked_count(count, number.size())?;
+    let numbers = match number {
+        Number::F64 => Numbers::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
+        Number::F32 => Numbers::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
+        number => Numbers::Whole(number, (0..count).map(|_| number.read(cursor)).collect::<Result<_>>()?),
     };
     Ok(Some((class_name.to_string(), numbers)))
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::tree::Basic;
+use crate::number::Number;
 
 use super::family::OwnerKind;
 
@@ -52,15 +52,15 @@ pub struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeptKind {
     /// A number.
-    Number(Basic),
+    Number(Number),
     /// A byte that says whether there are any, and so many numbers.
-    Array(Basic),
+    Array(Number),
     /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
-    Seeks(Basic),
+    Seeks(Number),
     /// A TArray: a count and so many numbers.
-    Counted(Basic),
+    Counted(Number),
     /// A std::vector: a header, a count and so many numbers.
-    Vector(Basic),
+    Vector(Number),
     /// Something else, which is not replaced.
     Other,
     /// A TObjArray.

@@ -3,7 +3,9 @@
 
 use std::rc::Rc;
 
-use crate::error::Result;
+use crate::error::{FormatError, Result};
+use crate::leaf_class::LeafClass;
+use crate::number::Number;
 
 use super::emitter::Emitter;
 use super::key::push_string;
@@ -27,79 +29,53 @@ const FEATURES_CHECKSUM: u32 = 0x1aa1_2f10;
 /// Member ids and types of TBranchElement for a collection at the top that is not split.
 const NO_ID: i32 = -1;
 
-/// The numbers of a leaf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum LeafKind {
-    Bool,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    U64,
-    F32,
-    F64,
+/// What ROOT calls vectors of a number.
+struct VectorClass {
+    /// C++ name of the number.
+    name: &'static str,
+    /// Checksum of a vector.
+    vector: u32,
+    /// Checksum of a vector of vectors.
+    vectors: u32,
 }
 
-impl LeafKind {
-    /// Class of the leaf, letter of its title, and bytes.
-    fn about(self) -> (&'static str, char, i32) {
-        match self {
-            Self::Bool => ("TLeafO", 'O', 1),
-            Self::I8 => ("TLeafB", 'B', 1),
-            Self::U8 => ("TLeafB", 'b', 1),
-            Self::I16 => ("TLeafS", 'S', 2),
-            Self::U16 => ("TLeafS", 's', 2),
-            Self::I32 => ("TLeafI", 'I', 4),
-            Self::U32 => ("TLeafI", 'i', 4),
-            Self::I64 => ("TLeafL", 'L', 8),
-            Self::U64 => ("TLeafL", 'l', 8),
-            Self::F32 => ("TLeafF", 'F', 4),
-            Self::F64 => ("TLeafD", 'D', 8),
-        }
-    }
+fn vector_class(number: Number) -> Result<VectorClass> {
+    let (name, vector, vectors) = match number {
+        Number::Bool => ("bool", 0x1c8_b117, 0x2b21_e972),
+        Number::I8 => ("char", 0x1c8_b03f, 0x2b21_e1da),
+        Number::U8 => ("unsigned char", 0x2b72_30da, 0x616d_65b7),
+        Number::I16 => ("short", 0x55a_2247, 0x8166_422c),
+        Number::U16 => ("unsigned short", 0x8256_a418, 0x2448_cdc3),
+        Number::I32 => ("int", 0x98_3b88, 0xb90b_52bd),
+        Number::U32 => ("unsigned int", 0xb926_1111, 0x75cf_295c),
+        Number::I64 => ("Long64_t", 0x907d_d4be, 0xa5a6_dbe1),
+        Number::U64 => ("ULong64_t", 0xb178_f86b, 0xf0ef_de20),
+        Number::F16 => return Err(no_half()),
+        Number::F32 => ("float", 0x55a_169b, 0x8165_d920),
+        Number::F64 => ("double", 0x100e_4364, 0x8431_864f),
+    };
+    Ok(VectorClass { name, vector, vectors })
+}
 
-    fn is_unsigned(self) -> bool {
-        matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
-    }
+fn leaf_class(number: Number) -> Result<LeafClass> {
+    LeafClass::of_number(number).ok_or_else(no_half)
+}
 
-    /// Bytes of a number.
-    pub fn size(self) -> usize {
-        self.about().2 as usize
-    }
-
-    /// C++ name, and checksums of a vector and of a vector of vectors of it.
-    fn vectors(self) -> (&'static str, u32, u32) {
-        match self {
-            Self::Bool => ("bool", 0x1c8_b117, 0x2b21_e972),
-            Self::I8 => ("char", 0x1c8_b03f, 0x2b21_e1da),
-            Self::U8 => ("unsigned char", 0x2b72_30da, 0x616d_65b7),
-            Self::I16 => ("short", 0x55a_2247, 0x8166_422c),
-            Self::U16 => ("unsigned short", 0x8256_a418, 0x2448_cdc3),
-            Self::I32 => ("int", 0x98_3b88, 0xb90b_52bd),
-            Self::U32 => ("unsigned int", 0xb926_1111, 0x75cf_295c),
-            Self::I64 => ("Long64_t", 0x907d_d4be, 0xa5a6_dbe1),
-            Self::U64 => ("ULong64_t", 0xb178_f86b, 0xf0ef_de20),
-            Self::F32 => ("float", 0x55a_169b, 0x8165_d920),
-            Self::F64 => ("double", 0x100e_4364, 0x8431_864f),
-        }
-    }
+fn no_half() -> FormatError {
+    FormatError::unsupported("branches of a TTree have no numbers of half precision")
 }
 
 /// What the entries of a branch are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchKind {
     /// Numbers, or fixed arrays of them.
-    Numbers(LeafKind, Vec<usize>),
+    Numbers(Number, Vec<usize>),
     /// A `std::string`.
     Text,
     /// A `std::vector` of numbers.
-    List(LeafKind),
+    List(Number),
     /// A `std::vector` of vectors of numbers.
-    Lists(LeafKind),
+    Lists(Number),
     /// A `std::vector` of strings.
     Texts,
 }
@@ -120,18 +96,24 @@ impl BranchKind {
         matches!(self, Self::Numbers(..))
     }
 
-    fn class(&self) -> Option<Class> {
+    fn class(&self) -> Result<Option<Class>> {
         let of = |name: String, checksum| Class { name, version: 6, checksum, branch_type: 0, split_level: 99 };
-        match self {
-            Self::Numbers(..) => None,
+        Ok(Some(match self {
+            Self::Numbers(..) => return Ok(None),
             Self::Text => {
                 let (name, checksum) = ("string".to_string(), 0x6e6f_1604);
-                Some(Class { name, version: 2, checksum, branch_type: NO_ID, split_level: 0 })
+                Class { name, version: 2, checksum, branch_type: NO_ID, split_level: 0 }
             }
-            Self::List(kind) => Some(of(format!("vector<{}>", kind.vectors().0), kind.vectors().1)),
-            Self::Lists(kind) => Some(of(format!("vector<vector<{}> >", kind.vectors().0), kind.vectors().2)),
-            Self::Texts => Some(of("vector<string>".to_string(), 0x100e_72bc)),
-        }
+            Self::List(number) => {
+                let class = vector_class(*number)?;
+                of(format!("vector<{}>", class.name), class.vector)
+            }
+            Self::Lists(number) => {
+                let class = vector_class(*number)?;
+                of(format!("vector<vector<{}> >", class.name), class.vectors)
+            }
+            Self::Texts => of("vector<string>".to_string(), 0x100e_72bc),
+        }))
     }
 }
 
@@ -310,7 +292,7 @@ impl Writer {
 
     fn branch(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
         let id = 2 * number as u64 + 2;
-        let Some(class) = branch.kind.class() else {
+        let Some(class) = branch.kind.class()? else {
             return self.pointed(id, "TBranch", |writer| writer.plain_branch(tree, number, branch, 0));
         };
         self.pointed(id, "TBranchElement", |writer| {
@@ -335,7 +317,7 @@ impl Writer {
         let count = branch.baskets.len();
         let room = (count + 1).max(BASKETS_MIN);
         self.class(13, |writer| {
-            writer.named(BRANCH_BITS, &branch.name, &title(branch))?;
+            writer.named(BRANCH_BITS, &branch.name, &title(branch)?)?;
             writer.fill_attributes()?;
             writer.i32(tree.compress);
             writer.i32(branch.basket_size as i32); // at most some MiB
@@ -367,7 +349,7 @@ impl Writer {
     }
 
     fn leaf(&mut self, number: usize, branch: &NewBranch) -> Result<()> {
-        let BranchKind::Numbers(kind, dimensions) = &branch.kind else {
+        let BranchKind::Numbers(of_leaf, dimensions) = &branch.kind else {
             return self.pointed(leaf_id(number), "TLeafElement", |writer| {
                 writer.class(1, |writer| {
                     writer.plain_leaf(&branch.name, &branch.name, 1, 0, false)?;
@@ -377,14 +359,15 @@ impl Writer {
                 })
             });
         };
-        let (class_name, _, size) = kind.about();
+        let class = leaf_class(*of_leaf)?;
+        let size = of_leaf.size();
         let length: usize = dimensions.iter().product();
         let title = format!("{}{}", branch.name, brackets(dimensions));
-        self.pointed(leaf_id(number), class_name, |writer| {
+        self.pointed(leaf_id(number), class.class_name, |writer| {
             writer.class(1, |writer| {
-                writer.plain_leaf(&branch.name, &title, length as i32, size, kind.is_unsigned())?;
+                writer.plain_leaf(&branch.name, &title, length as i32, size as i32, class.is_unsigned)?;
                 // Minimum and maximum.
-                writer.emitter.out.resize(writer.emitter.out.len() + 2 * size as usize, 0);
+                writer.emitter.out.resize(writer.emitter.out.len() + 2 * size, 0);
                 Ok(())
             })
         })
@@ -412,12 +395,12 @@ fn brackets(dimensions: &[usize]) -> String {
     dimensions.iter().map(|size| format!("[{size}]")).collect()
 }
 
-fn title(branch: &NewBranch) -> String {
+fn title(branch: &NewBranch) -> Result<String> {
     match &branch.kind {
-        BranchKind::Numbers(kind, dimensions) => {
-            format!("{}{}/{}", branch.name, brackets(dimensions), kind.about().1)
+        BranchKind::Numbers(number, dimensions) => {
+            Ok(format!("{}{}/{}", branch.name, brackets(dimensions), leaf_class(*number)?.letter))
         }
-        _ => branch.name.clone(),
+        _ => Ok(branch.name.clone()),
     }
 }
 
@@ -431,11 +414,11 @@ mod tests {
     #[test]
     fn a_tree_from_nothing_is_read_back() {
         let kinds = [
-            BranchKind::Numbers(LeafKind::U16, vec![]),
-            BranchKind::Numbers(LeafKind::F32, vec![2, 3]),
+            BranchKind::Numbers(Number::U16, vec![]),
+            BranchKind::Numbers(Number::F32, vec![2, 3]),
             BranchKind::Text,
-            BranchKind::List(LeafKind::F64),
-            BranchKind::Lists(LeafKind::I64),
+            BranchKind::List(Number::F64),
+            BranchKind::Lists(Number::I64),
             BranchKind::Texts,
         ];
         let branch = |(number, kind): (usize, BranchKind)| NewBranch {

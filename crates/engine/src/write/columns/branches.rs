@@ -1,7 +1,8 @@
 //! Which branches of a TTree values become. What has no equivalent is refused by name.
 
 use branchline_format::column::Column as Values;
-use branchline_format::write::tree_record::{BranchKind, LeafKind};
+use branchline_format::number::Number;
+use branchline_format::write::tree_record::BranchKind;
 
 /// Where the values of a branch are: the field, and the members that lead to them, through records and through the
 /// elements of one list.
@@ -108,22 +109,12 @@ fn fixed(values: &Values) -> Option<(&'static str, Vec<usize>)> {
     }
 }
 
-fn leaf(dtype: &str) -> Option<LeafKind> {
-    Some(match dtype {
-        "b1" => LeafKind::Bool,
-        "i1" => LeafKind::I8,
-        "u1" => LeafKind::U8,
-        "i2" => LeafKind::I16,
-        "u2" => LeafKind::U16,
-        "i4" => LeafKind::I32,
-        "u4" => LeafKind::U32,
-        "i8" => LeafKind::I64,
-        "u8" => LeafKind::U64,
-        // C++ has no name for half precision.
-        "f2" | "f4" => LeafKind::F32,
-        "f8" => LeafKind::F64,
-        _ => return None,
-    })
+/// The number of a branch; those of half precision, which branches do not have, become floats.
+fn leaf(dtype: &str) -> Option<Number> {
+    match Number::of_dtype(dtype)? {
+        Number::F16 => Some(Number::F32),
+        number => Some(number),
+    }
 }
 
 fn told(values: &Values) -> &'static str {

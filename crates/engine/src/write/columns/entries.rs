@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use branchline_format::column::Column as Values;
 use branchline_format::marks::byte_count;
-use branchline_format::ntuple::number::real16;
+use branchline_format::number::half_to_float;
 use branchline_format::write::key::push_string;
 use branchline_format::write::tree_record::BranchKind;
 
@@ -198,7 +198,7 @@ fn add_numbers(
     let size = if is_half { 2 } else { leaf.size() };
     let native = values.get(elements.start * size..elements.end * size).ok_or(SHORT)?;
     if is_half {
-        native.as_chunks::<2>().0.iter().for_each(|raw| out.extend_from_slice(&real16(*raw).to_be_bytes()));
+        native.as_chunks::<2>().0.iter().for_each(|raw| out.extend_from_slice(&half_to_float(*raw).to_be_bytes()));
         return Ok(());
     }
     let start = out.len();

@@ -2,8 +2,8 @@
 //! of C++ Types to Fields and Columns").
 
 use branchline_format::column::Column as Values;
-use branchline_format::ntuple::number::Number;
 use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema};
+use branchline_format::number::Number;
 
 /// A field that shows a part of another: the elements of a collection, or how many there are.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Maker {
         let number = self.new_field(name, parent);
         let taker = match values {
             Values::Flat { dtype, .. } => {
-                let kind = number_of(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
+                let kind = Number::of_dtype(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
                 self.schema.fields[number].type_name = type_name(kind).to_string();
                 let column = self.column(number, self.number_type(kind));
                 Taker::Number { column, number: kind }
@@ -289,24 +289,6 @@ fn field_names(members: &[(String, Values)]) -> Vec<String> {
         names.push(free);
     }
     names
-}
-
-fn number_of(dtype: &str) -> Option<Number> {
-    const ALL: [Number; 12] = [
-        Number::Bool,
-        Number::I8,
-        Number::U8,
-        Number::I16,
-        Number::U16,
-        Number::I32,
-        Number::U32,
-        Number::I64,
-        Number::U64,
-        Number::F16,
-        Number::F32,
-        Number::F64,
-    ];
-    ALL.into_iter().find(|number| number.dtype() == dtype)
 }
 
 fn type_name(number: Number) -> &'static str {

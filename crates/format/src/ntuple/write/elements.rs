@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::error::{FormatError, Result};
 
 use super::super::encoding::{packed, Encoding, Kind};
-use super::super::number::Number;
+use crate::number::Number;
 
 /// Bytes of an element.
 pub fn element_size(encoding: &Encoding) -> usize {

@@ -1,6 +1,7 @@
 //! From streamer infos and C++ types to steps.
 
 use crate::error::Result;
+use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{Block, Header, HeaderKind, Object, Step, Version};
 use crate::scalar::Scalar;
@@ -55,7 +56,7 @@ impl Compiler<'_> {
         let (numbers, form) = match name.contains(['<', ' ']) {
             true => (None, Form::Record { class_name: Some(class_name.clone()), members: Vec::new() }),
             false => {
-                let (slot, form) = self.flat(Scalar::I32);
+                let (slot, form) = self.flat(Number::I32);
                 (Some(slot), form)
             }
         };
@@ -75,7 +76,7 @@ impl Compiler<'_> {
         Ok(match of_type {
             CppType::Number(scalar) => self.numbers(*scalar),
             CppType::Text | CppType::RootText => self.text(),
-            CppType::Bitset => self.list_of_numbers(Scalar::Bool),
+            CppType::Bitset => self.list_of_numbers(Number::Bool),
             CppType::Sequence(inner) => {
                 let content = self.element(inner)?;
                 let memberwise = match content.steps.as_slice() {
@@ -115,7 +116,7 @@ impl Compiler<'_> {
             // TGenCollectionStreamer writes short floats of maps in full.
             (CppType::Number(Scalar::Float16(_)), [Step::Block(block)]) => {
                 let slot = block.moves.first().map_or(0, |one| one.slot);
-                vec![Step::Block(Block::numbers(Scalar::F32, 1, slot))]
+                vec![Step::Block(Block::numbers(Scalar::Plain(Number::F32), 1, slot))]
             }
             _ => steps,
         };

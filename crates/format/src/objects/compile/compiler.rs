@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
+use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::program::Classes;
 use crate::objects::model::steps::{
@@ -57,8 +58,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    pub(super) fn flat(&mut self, scalar: Scalar) -> (usize, Form) {
-        let slot = self.slot(false);
+    pub(super) fn flat(&mut self, scalar: impl Into<Scalar>) -> (usize, Form) {
+        let (scalar, slot) = (scalar.into(), self.slot(false));
         (slot, Form::Flat { scalar, slot })
     }
 
@@ -67,9 +68,16 @@ impl<'a> Compiler<'a> {
         Piece { steps: vec![Step::Text { slot, length: TextLength::Short }], form: Form::Text { slot } }
     }
 
-    pub(super) fn numbers(&mut self, scalar: Scalar) -> Piece {
+    pub(super) fn numbers(&mut self, scalar: impl Into<Scalar>) -> Piece {
+        let scalar = scalar.into();
         let (slot, form) = self.flat(scalar);
         Piece { steps: vec![Step::Block(Block::numbers(scalar, 1, slot))], form }
+    }
+
+    /// A number that counts what comes later.
+    pub(super) fn new_counter(&mut self, number: Number) -> (Counter, Piece) {
+        let (slot, form) = self.flat(number);
+        (Counter { slot, number }, Piece { steps: vec![Step::Block(Block::numbers(number, 1, slot))], form })
     }
 
     pub(crate) fn array_of_numbers(&mut self, scalar: Scalar, extents: &[usize]) -> Piece {
@@ -79,7 +87,8 @@ impl<'a> Compiler<'a> {
     }
 
     /// As many fixed arrays of numbers as the counter says.
-    pub(crate) fn counted_numbers(&mut self, counter: Counter, scalar: Scalar, extents: &[usize]) -> Piece {
+    pub(crate) fn counted_numbers(&mut self, counter: Counter, scalar: impl Into<Scalar>, extents: &[usize]) -> Piece {
+        let scalar = scalar.into();
         let (slot, content) = self.flat(scalar);
         let list = self.slot(true);
         let each = extents.iter().product();
@@ -97,7 +106,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// A count and so many numbers.
-    pub(super) fn list_of_numbers(&mut self, scalar: Scalar) -> Piece {
+    pub(super) fn list_of_numbers(&mut self, scalar: impl Into<Scalar>) -> Piece {
         let content = self.numbers(scalar);
         self.list(content, None)
     }

@@ -80,7 +80,7 @@ fn parse_within(name: &str, depth: usize) -> Option<CppType> {
         let pointed = pointed.strip_suffix("const").unwrap_or(pointed).trim();
         return Some(CppType::Pointer(pointed.to_string()));
     }
-    if let Some(scalar) = number(name) {
+    if let Some(scalar) = Scalar::of_type_name(name) {
         return Some(CppType::Number(scalar));
     }
     let short = name.strip_prefix("std::").unwrap_or(name);
@@ -101,15 +101,6 @@ fn parse_within(name: &str, depth: usize) -> Option<CppType> {
         outer if OWNERS.contains(&outer) => CppType::Pointer(arguments.next()?.trim().to_string()),
         _ => CppType::Class(name.to_string()),
     })
-}
-
-/// Numbers as containers hold them: Double32_t has no range there and is stored as a float.
-fn number(name: &str) -> Option<Scalar> {
-    match name {
-        "Double32_t" => Some(Scalar::double32(None)),
-        "Float16_t" => Some(Scalar::float16(None)),
-        name => Scalar::of_type_name(name),
-    }
 }
 
 /// The name of a template and what stands between its brackets.
@@ -150,19 +141,22 @@ impl<'a> Iterator for Arguments<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::Number;
 
     #[test]
     fn nested_containers_are_understood() {
         let item = CppType::parse("vector<vector<float>, std::allocator<vector<float> > >");
-        let floats = CppType::Sequence(Box::new(CppType::Number(Scalar::F32)));
+        let floats = CppType::Sequence(Box::new(CppType::Number(Scalar::Plain(Number::F32))));
         assert_eq!(item, Some(CppType::Sequence(Box::new(floats))));
     }
 
     #[test]
     fn maps_keep_their_two_types_apart() {
         let found = CppType::parse("std::map<std::string,std::pair<int,A<B,C> > >");
-        let pair =
-            CppType::Pair(Box::new(CppType::Number(Scalar::I32)), Box::new(CppType::Class("A<B,C>".to_string())));
+        let pair = CppType::Pair(
+            Box::new(CppType::Number(Scalar::Plain(Number::I32))),
+            Box::new(CppType::Class("A<B,C>".to_string())),
+        );
         assert_eq!(found, Some(CppType::Map(Box::new(CppType::Text), Box::new(pair))));
     }
 

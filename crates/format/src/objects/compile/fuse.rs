@@ -1,6 +1,7 @@
 //! Steps of fixed size that follow each other - numbers, and headers that are always the same - joined to one step.
 
 use crate::marks::{byte_count, BYTE_COUNT_MARK, IS_REFERENCED, TOBJECT_BYTES};
+use crate::number::Number;
 use crate::objects::model::steps::{Block, Check, Guard, Header, Loop, Move, Object, Step, HEADER_SIZE_MAX};
 use crate::scalar::Scalar;
 
@@ -16,15 +17,15 @@ impl Block {
     /// A TObject with its members.
     fn identity(unique_id: usize, bits: usize) -> Self {
         let mut block = Self::tobject();
-        block.moves.push(Move { offset: 2, scalar: Scalar::U32, count: 1, slot: unique_id });
-        block.moves.push(Move { offset: 6, scalar: Scalar::U32, count: 1, slot: bits });
+        block.moves.push(Move { offset: 2, scalar: Scalar::Plain(Number::U32), count: 1, slot: unique_id });
+        block.moves.push(Move { offset: 6, scalar: Scalar::Plain(Number::U32), count: 1, slot: bits });
         block
     }
 
     /// A TRef as it is stored if it is not referenced itself: a TObject and the number of its process.
     fn tref(slot: usize) -> Self {
         let mut block = Self::tobject();
-        block.moves.push(Move { offset: 2, scalar: Scalar::U32, count: 1, slot });
+        block.moves.push(Move { offset: 2, scalar: Scalar::Plain(Number::U32), count: 1, slot });
         block.size += 2;
         block
     }

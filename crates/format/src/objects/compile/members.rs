@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::marks::ENTRY_BYTES_MAX;
+use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
 use crate::scalar::Scalar;
@@ -68,7 +69,7 @@ impl Members<'_> {
     fn counter(&self, name: &str) -> Option<Counter> {
         let forms = self.all.iter().rev().flat_map(|member| member.forms.iter().rev());
         forms.filter(|(own, _)| own == name).find_map(|(_, form)| match form {
-            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, scalar: *scalar }),
+            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, number: scalar.number() }),
             _ => None,
         })
     }
@@ -138,7 +139,7 @@ impl Compiler<'_> {
                 Piece { steps: vec![Step::Text { slot, length: TextLength::Long }], form: Form::Text { slot } }
             }
             (type_code::BITS, _) => {
-                let (slot, form) = self.flat(Scalar::U32);
+                let (slot, form) = self.flat(Number::U32);
                 Piece { steps: vec![Step::Bits { slot }], form }
             }
             (1..=19, _) => self.number(element, type_code, 1)?,
@@ -305,7 +306,7 @@ fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>>
     }
     let Form::Flat { scalar, slot } = bottom else { return None };
     let count = element.array_length.max(1);
-    let steps = vec![Step::Convert(Convert { stored, count, slot: *slot, scalar: *scalar })];
+    let steps = vec![Step::Convert(Convert { stored, count, slot: *slot, number: scalar.number() })];
     Some(Member { element, steps, forms: known.forms.clone() })
 }
 

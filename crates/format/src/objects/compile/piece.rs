@@ -27,7 +27,7 @@ impl Piece {
     /// A number that says how long an array behind it is.
     pub(crate) fn as_counter(&self) -> Option<Counter> {
         match &self.form {
-            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, scalar: *scalar }),
+            Form::Flat { scalar, slot } => Some(Counter { slot: *slot, number: scalar.number() }),
             _ => None,
         }
     }

@@ -1,11 +1,11 @@
 //! Classes of ROOT that are not streamed as their streamer infos say, or of which files carry none.
 
 use crate::error::Result;
+use crate::number::Number;
 use crate::objects::model::form::Form;
-use crate::objects::model::steps::{Block, Counted, Counter, Pointers, PointersKind, Step};
-use crate::scalar::Scalar;
+use crate::objects::model::steps::{Block, Pointers, PointersKind, Step};
 use crate::streamer::{ClassInfo, Element};
-use crate::type_code::{self, tarray};
+use crate::type_code;
 
 use super::compiler::{unsupported, Compiler};
 use super::piece::Piece;
@@ -16,25 +16,25 @@ const TREE_INDEX_VERSION: i32 = 2;
 impl Compiler<'_> {
     /// A class with a form of its own; none for all others.
     pub(super) fn special(&mut self, name: &str) -> Result<Option<Piece>> {
-        if let Some(scalar) = tarray(name) {
-            return Ok(Some(self.list_of_numbers(scalar)));
+        if let Some(number) = Number::of_array_class(name) {
+            return Ok(Some(self.list_of_numbers(number)));
         }
         let piece = match name {
             "TObject" => self.tobject(),
             "TString" => self.text(),
             "TDatime" => {
-                let (slot, form) = self.flat(Scalar::U32);
-                let steps = vec![Step::Block(Block::numbers(Scalar::U32, 1, slot))];
+                let (slot, form) = self.flat(Number::U32);
+                let steps = vec![Step::Block(Block::numbers(Number::U32, 1, slot))];
                 Piece { steps, form: record(name, vec![("fDatime", form)]) }
             }
             "TRef" => {
-                let (slot, form) = self.flat(Scalar::U32);
+                let (slot, form) = self.flat(Number::U32);
                 Piece { steps: vec![Step::TRef { slot }], form: record(name, vec![("ref", form)]) }
             }
             "TRefArray" => self.tref_array(),
             "TTreeIndex" => self.tree_index()?,
-            "TMatrixTSym<double>" => self.symmetric_matrix(name, Scalar::F64)?,
-            "TMatrixTSym<float>" => self.symmetric_matrix(name, Scalar::F32)?,
+            "TMatrixTSym<double>" => self.symmetric_matrix(name, Number::F64),
+            "TMatrixTSym<float>" => self.symmetric_matrix(name, Number::F32),
             "TObjArray" => self.pointers(name, PointersKind::Array),
             "TList" | "THashList" | "TSortedList" => self.pointers(name, PointersKind::List),
             "TMap" => self.pointers(name, PointersKind::Map),
@@ -61,35 +61,21 @@ impl Compiler<'_> {
         if !self.classes.are_whole {
             return Piece { steps: vec![Step::TObject], form: record("TObject", Vec::new()) };
         }
-        let ((unique_id, first), (bits, second)) = (self.flat(Scalar::U32), self.flat(Scalar::U32));
+        let ((unique_id, first), (bits, second)) = (self.flat(Number::U32), self.flat(Number::U32));
         let form = record("TObject", vec![("fUniqueID", first), ("fBits", second)]);
         Piece { steps: vec![Step::Identity { unique_id, bits }], form }
     }
 
     /// A number of objects, their process, and the numbers under which they are known there.
     fn tref_array(&mut self) -> Piece {
-        let text = self.text();
-        let (size, size_form) = self.flat(Scalar::I32);
-        let (slot, content) = self.flat(Scalar::I32);
-        let list = self.slot(true);
-        let steps = vec![
-            Step::TObject,
-            text.steps.into_iter().next().unwrap_or(Step::TObject),
-            Step::Block(Block::numbers(Scalar::I32, 1, size)),
-            Step::Block(Block::skipped(6)), // fLowerBound and the process
-            Step::Counted(Box::new(Counted {
-                counter: Counter { slot: size, scalar: Scalar::I32 },
-                is_triangle: false,
-                has_flag: false,
-                arrays: 1,
-                each: 1,
-                list,
-                slot,
-                scalar: Scalar::I32,
-            })),
-        ];
-        let refs = Form::List { slot: list, content: Box::new(content) };
-        let members = vec![("fName", text.form), ("fSize", size_form), ("refs", refs)];
+        let name = self.text();
+        let (counter, size) = self.new_counter(Number::I32);
+        let numbers = self.counted_numbers(counter, Number::I32, &[]);
+        let mut steps = vec![Step::TObject];
+        steps.extend(name.steps.into_iter().chain(size.steps));
+        steps.push(Step::Block(Block::skipped(6))); // fLowerBound and the process
+        steps.extend(numbers.steps);
+        let members = vec![("fName", name.form), ("fSize", size.form), ("refs", numbers.form)];
         Piece { steps: vec![self.any_version("TRefArray", steps)], form: record("TRefArray", members) }
     }
 
@@ -97,25 +83,14 @@ impl Compiler<'_> {
     /// entries that have them.
     fn tree_index(&mut self) -> Result<Piece> {
         let (named, first, second) = (self.class("TNamed", None)?, self.text(), self.text());
-        let (count, count_form) = self.flat(Scalar::I64);
+        let (counter, count) = self.new_counter(Number::I64);
         let mut steps = vec![self.any_version("TVirtualIndex", named.steps)];
-        steps.extend(first.steps.into_iter().chain(second.steps));
-        steps.push(Step::Block(Block::numbers(Scalar::I64, 1, count)));
-        let mut members = vec![("fMajorName", first.form), ("fMinorName", second.form), ("fN", count_form)];
+        steps.extend(first.steps.into_iter().chain(second.steps).chain(count.steps));
+        let mut members = vec![("fMajorName", first.form), ("fMinorName", second.form), ("fN", count.form)];
         for name in ["fIndexValues", "fIndexValuesMinor", "fIndex"] {
-            let (slot, content) = self.flat(Scalar::I64);
-            let list = self.slot(true);
-            steps.push(Step::Counted(Box::new(Counted {
-                counter: Counter { slot: count, scalar: Scalar::I64 },
-                is_triangle: false,
-                has_flag: false,
-                each: 1,
-                arrays: 1,
-                list,
-                slot,
-                scalar: Scalar::I64,
-            })));
-            members.push((name, Form::List { slot: list, content: Box::new(content) }));
+            let numbers = self.counted_numbers(counter, Number::I64, &[]);
+            steps.extend(numbers.steps);
+            members.push((name, numbers.form));
         }
         let Step::Object(mut object) = self.any_version("TTreeIndex", steps) else {
             return Err(unsupported("the index of a tree"));
@@ -126,38 +101,32 @@ impl Compiler<'_> {
     }
 
     /// The header and members of TMatrixTBase, and behind them one half of the matrix.
-    fn symmetric_matrix(&mut self, name: &str, scalar: Scalar) -> Result<Piece> {
+    fn symmetric_matrix(&mut self, name: &str, number: Number) -> Piece {
         let mut steps = vec![Step::TObject];
         let mut members = Vec::new();
-        let mut rows = 0;
-        for (name, scalar) in [
-            ("fNrows", Scalar::I32),
-            ("fNcols", Scalar::I32),
-            ("fRowLwb", Scalar::I32),
-            ("fColLwb", Scalar::I32),
-            ("fNelems", Scalar::U32),
-            ("fNrowIndex", Scalar::I32),
-            ("fTol", scalar),
+        let (counter, rows) = self.new_counter(Number::I32);
+        steps.extend(rows.steps);
+        members.push(("fNrows", rows.form));
+        for (name, number) in [
+            ("fNcols", Number::I32),
+            ("fRowLwb", Number::I32),
+            ("fColLwb", Number::I32),
+            ("fNelems", Number::U32),
+            ("fNrowIndex", Number::I32),
+            ("fTol", number),
         ] {
-            let (slot, form) = self.flat(scalar);
-            rows = if name == "fNrows" { slot } else { rows };
-            steps.push(Step::Block(Block::numbers(scalar, 1, slot)));
-            members.push((name, form));
+            let piece = self.numbers(number);
+            steps.extend(piece.steps);
+            members.push((name, piece.form));
         }
-        let (slot, content) = self.flat(scalar);
-        let list = self.slot(true);
-        let elements = Step::Counted(Box::new(Counted {
-            counter: Counter { slot: rows, scalar: Scalar::I32 },
-            is_triangle: true,
-            has_flag: false,
-            arrays: 1,
-            each: 1,
-            list,
-            slot,
-            scalar,
-        }));
-        members.push(("fElements", Form::List { slot: list, content: Box::new(content) }));
-        Ok(Piece { steps: vec![self.any_version("TMatrixTBase", steps), elements], form: record(name, members) })
+        let mut elements = self.counted_numbers(counter, number, &[]);
+        if let [Step::Counted(counted)] = elements.steps.as_mut_slice() {
+            counted.is_triangle = true;
+        }
+        members.push(("fElements", elements.form));
+        let mut steps = vec![self.any_version("TMatrixTBase", steps)];
+        steps.extend(elements.steps);
+        Piece { steps, form: record(name, members) }
     }
 
     fn pointers(&mut self, class_name: &str, kind: PointersKind) -> Piece {

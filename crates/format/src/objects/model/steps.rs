@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 
+use crate::number::Number;
 use crate::scalar::Scalar;
 
 use super::form::Form;
@@ -193,7 +194,7 @@ pub(crate) struct Collection {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     pub(crate) slot: usize,
-    pub(crate) scalar: Scalar,
+    pub(crate) number: Number,
 }
 
 /// An array that another member counts.
@@ -271,7 +272,8 @@ pub(crate) enum Check {
 
 impl Block {
     /// A number or a fixed array of numbers.
-    pub(crate) fn numbers(scalar: Scalar, count: usize, slot: usize) -> Self {
+    pub(crate) fn numbers(scalar: impl Into<Scalar>, count: usize, slot: usize) -> Self {
+        let scalar = scalar.into();
         let size = scalar.stored_size().saturating_mul(count);
         Self { size, moves: vec![Move { offset: 0, scalar, count, slot }], ..Self::default() }
     }
@@ -290,7 +292,7 @@ pub(crate) struct Convert {
     pub(crate) count: usize,
     pub(crate) slot: usize,
     /// As they are wanted.
-    pub(crate) scalar: Scalar,
+    pub(crate) number: Number,
 }
 
 /// The steps of members that are streamed one by one: those of base classes take part.

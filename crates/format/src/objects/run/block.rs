@@ -1,5 +1,6 @@
 //! Decodes blocks: numbers of fixed size are copied column by column.
 
+use crate::number::Number;
 use crate::objects::model::steps::{Block, Check, Guard, Move};
 use crate::scalar::Scalar;
 
@@ -54,7 +55,7 @@ impl Move {
         }
         match (self.scalar, size) {
             _ if self.count > 1 => self.take_each(data, blocks, stride, out),
-            (Scalar::Bool | Scalar::F32AsF64 | Scalar::Double32(_) | Scalar::Float16(_), _) => {
+            (Scalar::Plain(Number::Bool) | Scalar::Double32(_) | Scalar::Float16(_), _) => {
                 self.take_each(data, blocks, stride, out)
             }
             (_, 1) => swap_strided::<1>(data, self.offset, blocks, stride, out),
@@ -125,14 +126,18 @@ pub(crate) fn append(scalar: Scalar, stored: &[u8], out: &mut Vec<u8>) {
         }
     }
     // Single numbers are the most frequent: the call that decodes many takes longer than they do.
-    match scalar {
-        Scalar::I32 | Scalar::U32 | Scalar::F32 if stored.len() == 4 => one::<4>(stored, out),
-        Scalar::I64 | Scalar::U64 | Scalar::F64 if stored.len() == 8 => one::<8>(stored, out),
-        Scalar::I16 | Scalar::U16 if stored.len() == 2 => one::<2>(stored, out),
-        Scalar::I8 | Scalar::U8 => out.extend_from_slice(stored),
-        Scalar::I32 | Scalar::U32 | Scalar::F32 if stored.len() <= SHORT_RUN_BYTES => swap_run::<4>(stored, out),
-        Scalar::I64 | Scalar::U64 | Scalar::F64 if stored.len() <= SHORT_RUN_BYTES => swap_run::<8>(stored, out),
-        Scalar::I16 | Scalar::U16 if stored.len() <= SHORT_RUN_BYTES => swap_run::<2>(stored, out),
+    let of_size = match scalar {
+        Scalar::Plain(Number::Bool) | Scalar::Double32(_) | Scalar::Float16(_) => 0,
+        Scalar::Plain(number) => number.size(),
+    };
+    match (of_size, stored.len()) {
+        (4, 4) => one::<4>(stored, out),
+        (8, 8) => one::<8>(stored, out),
+        (2, 2) => one::<2>(stored, out),
+        (1, _) => out.extend_from_slice(stored),
+        (4, ..=SHORT_RUN_BYTES) => swap_run::<4>(stored, out),
+        (8, ..=SHORT_RUN_BYTES) => swap_run::<8>(stored, out),
+        (2, ..=SHORT_RUN_BYTES) => swap_run::<2>(stored, out),
         _ => {
             let start = out.len();
             out.resize(start + stored.len() / scalar.stored_size() * scalar.size(), 0);

@@ -1,7 +1,7 @@
 //! Numbers that a class had in another type in one of its versions.
 
+use crate::number::Number;
 use crate::objects::model::steps::Convert;
-use crate::scalar::Scalar;
 
 impl Convert {
     /// Decodes and converts as C++ does when it assigns one to the other.
@@ -9,28 +9,28 @@ impl Convert {
         let mut native = vec![0; self.count * self.stored.size()];
         self.stored.decode(stored, &mut native);
         for bytes in native.chunks_exact(self.stored.size()) {
-            match whole_number(self.stored, bytes) {
-                Some(number) => push_whole(self.scalar, number, out),
-                None => push_real(self.scalar, real_number(bytes), out),
+            match whole_number(self.stored.number(), bytes) {
+                Some(number) => push_whole(self.number, number, out),
+                None => push_real(self.number, real_number(bytes), out),
             }
         }
     }
 }
 
 /// A native whole number.
-pub(crate) fn whole_number(scalar: Scalar, bytes: &[u8]) -> Option<i64> {
+pub(crate) fn whole_number(number: Number, bytes: &[u8]) -> Option<i64> {
     fn chunk<const SIZE: usize>(bytes: &[u8]) -> Option<[u8; SIZE]> {
         bytes.first_chunk::<SIZE>().copied()
     }
-    Some(match scalar {
-        Scalar::Bool | Scalar::U8 => i64::from(*bytes.first()?),
-        Scalar::I8 => i64::from(*bytes.first()? as i8),
-        Scalar::I16 => i64::from(i16::from_ne_bytes(chunk(bytes)?)),
-        Scalar::U16 => i64::from(u16::from_ne_bytes(chunk(bytes)?)),
-        Scalar::I32 => i64::from(i32::from_ne_bytes(chunk(bytes)?)),
-        Scalar::U32 => i64::from(u32::from_ne_bytes(chunk(bytes)?)),
-        Scalar::I64 | Scalar::U64 => i64::from_ne_bytes(chunk(bytes)?),
-        Scalar::F32 | Scalar::F64 | Scalar::F32AsF64 | Scalar::Double32(_) | Scalar::Float16(_) => return None,
+    Some(match number {
+        Number::Bool | Number::U8 => i64::from(*bytes.first()?),
+        Number::I8 => i64::from(*bytes.first()? as i8),
+        Number::I16 => i64::from(i16::from_ne_bytes(chunk(bytes)?)),
+        Number::U16 => i64::from(u16::from_ne_bytes(chunk(bytes)?)),
+        Number::I32 => i64::from(i32::from_ne_bytes(chunk(bytes)?)),
+        Number::U32 => i64::from(u32::from_ne_bytes(chunk(bytes)?)),
+        Number::I64 | Number::U64 => i64::from_ne_bytes(chunk(bytes)?),
+        Number::F16 | Number::F32 | Number::F64 => return None,
     })
 }
 
@@ -42,21 +42,21 @@ fn real_number(bytes: &[u8]) -> f64 {
     }
 }
 
-fn push_whole(scalar: Scalar, number: i64, out: &mut Vec<u8>) {
-    match scalar.dtype() {
-        "b1" => out.push(u8::from(number != 0)),
-        "f4" => out.extend_from_slice(&(number as f32).to_ne_bytes()),
-        "f8" => out.extend_from_slice(&(number as f64).to_ne_bytes()),
-        _ => push_bytes(scalar.size(), number, out),
+fn push_whole(number: Number, value: i64, out: &mut Vec<u8>) {
+    match number {
+        Number::Bool => out.push(u8::from(value != 0)),
+        Number::F16 | Number::F32 => out.extend_from_slice(&(value as f32).to_ne_bytes()),
+        Number::F64 => out.extend_from_slice(&(value as f64).to_ne_bytes()),
+        whole => push_bytes(whole.size(), value, out),
     }
 }
 
-fn push_real(scalar: Scalar, number: f64, out: &mut Vec<u8>) {
-    match scalar.dtype() {
-        "b1" => out.push(u8::from(number != 0.0)),
-        "f4" => out.extend_from_slice(&(number as f32).to_ne_bytes()),
-        "f8" => out.extend_from_slice(&number.to_ne_bytes()),
-        _ => push_bytes(scalar.size(), number as i64, out),
+fn push_real(number: Number, value: f64, out: &mut Vec<u8>) {
+    match number {
+        Number::Bool => out.push(u8::from(value != 0.0)),
+        Number::F16 | Number::F32 => out.extend_from_slice(&(value as f32).to_ne_bytes()),
+        Number::F64 => out.extend_from_slice(&value.to_ne_bytes()),
+        whole => push_bytes(whole.size(), value as i64, out),
     }
 }
 
@@ -72,18 +72,19 @@ fn push_bytes(size: usize, number: i64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scalar::Scalar;
 
-    fn converted(stored: Scalar, bytes: &[u8], scalar: Scalar) -> Vec<u8> {
+    fn converted(stored: Number, bytes: &[u8], number: Number) -> Vec<u8> {
         let mut out = Vec::new();
-        Convert { stored, count: 1, slot: 0, scalar }.append(bytes, &mut out);
+        Convert { stored: Scalar::Plain(stored), count: 1, slot: 0, number }.append(bytes, &mut out);
         out
     }
 
     #[test]
     fn numbers_keep_their_value_in_another_type() {
-        assert_eq!(converted(Scalar::I16, &(-3i16).to_be_bytes(), Scalar::I64), (-3i64).to_ne_bytes());
-        assert_eq!(converted(Scalar::F32, &1.5f32.to_be_bytes(), Scalar::F64), 1.5f64.to_ne_bytes());
-        assert_eq!(converted(Scalar::I32, &7i32.to_be_bytes(), Scalar::F32), 7f32.to_ne_bytes());
-        assert_eq!(converted(Scalar::F64, &2.9f64.to_be_bytes(), Scalar::I32), 2i32.to_ne_bytes());
+        assert_eq!(converted(Number::I16, &(-3i16).to_be_bytes(), Number::I64), (-3i64).to_ne_bytes());
+        assert_eq!(converted(Number::F32, &1.5f32.to_be_bytes(), Number::F64), 1.5f64.to_ne_bytes());
+        assert_eq!(converted(Number::I32, &7i32.to_be_bytes(), Number::F32), 7f32.to_ne_bytes());
+        assert_eq!(converted(Number::F64, &2.9f64.to_be_bytes(), Number::I32), 2i32.to_ne_bytes());
     }
 }

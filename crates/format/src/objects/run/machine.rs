@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
 use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
+use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::program::Classes;
 use crate::objects::model::steps::{
@@ -176,7 +177,7 @@ impl<'a> Machine<'a> {
             Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
             Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
             Step::Undescribed { numbers: Some(slot), .. } => {
-                self.block(&Block::numbers(Scalar::I32, 1, *slot), base, count)
+                self.block(&Block::numbers(Scalar::Plain(Number::I32), 1, *slot), base, count)
             }
             Step::Undescribed { class_name, .. } => self.each(count, |machine| Err(machine.undescribed(class_name))),
             Step::Default(form) => self.defaults(form, base, count).map(|()| count),
@@ -469,9 +470,9 @@ impl<'a> Machine<'a> {
     /// The value of the counter of the object `index` of `count` that were read last.
     fn counter(&self, counter: &Counter, base: usize, index: usize, count: usize) -> Result<i64> {
         let bytes = &self.slots[base + counter.slot].bytes;
-        let size = counter.scalar.size();
+        let size = counter.number.size();
         let start = bytes.len().checked_sub(size * (count - index));
-        let value = start.and_then(|start| whole_number(counter.scalar, &bytes[start..start + size]));
+        let value = start.and_then(|start| whole_number(counter.number, &bytes[start..start + size]));
         value.map(|value| value.max(0)).ok_or_else(|| self.damaged("an array whose counter is not there"))
     }
 

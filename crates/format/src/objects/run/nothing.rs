@@ -74,15 +74,20 @@ fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::Number;
 
     #[test]
     fn nothing_of_numbers_is_zeros_and_nothing_of_containers_is_empty() {
-        let fixed = |dimensions: &[usize]| Layout::Fixed { scalar: Scalar::F64, dimensions: dimensions.to_vec() };
+        let fixed = |dimensions: &[usize]| Layout::Fixed {
+            scalar: Scalar::Plain(Number::F64),
+            dimensions: dimensions.to_vec(),
+        };
         assert_eq!(nothing(&fixed(&[])), Some(vec![0; 8]));
         assert_eq!(nothing(&fixed(&[2, 3])), Some(vec![0; 48]));
         assert_eq!(nothing(&fixed(&[usize::MAX, 2])), None);
         assert_eq!(nothing(&fixed(&[1 << 30])), None);
-        let run = |header| Layout::Run { scalar: Scalar::F32, dimensions: Vec::new(), header, count: None };
+        let run =
+            |header| Layout::Run { scalar: Scalar::Plain(Number::F32), dimensions: Vec::new(), header, count: None };
         assert_eq!(nothing(&run(RunHeader::None)), Some(Vec::new()));
         assert_eq!(nothing(&run(RunHeader::Pointer)), Some(vec![0]));
         assert_eq!(nothing(&run(RunHeader::Count)), Some(vec![0; 4]));
