@@ -92,8 +92,4 @@ impl Addend {
     pub(super) fn cells(&self, owner: usize) -> Option<&Numbers> {
         CELLS.iter().find_map(|name| self.numbers.get(&(owner, *name)))
     }
-
-    pub(super) fn of_kind(&self, kind: OwnerKind) -> impl Iterator<Item = usize> + '_ {
-        (0..self.owners.len()).filter(move |owner| self.owners[*owner].0 == kind)
-    }
 }

@@ -34,7 +34,7 @@ impl Recording<'_> {
             match token {
                 Token::Object { .. } | Token::Begin => depth += 1,
                 Token::End => depth -= 1,
-                _ => {}
+                Token::Bytes(_) | Token::Fixed(_) | Token::Seen { .. } | Token::Array { .. } | Token::Kept(_) => {}
             }
             if depth == 0 {
                 return Some(start..index + 1);

@@ -87,9 +87,24 @@ const GRAPHS: [&str; 5] = ["TGraph", "TCutG", "TGraphErrors", "TGraphAsymmErrors
 /// What holds objects that add up one by one.
 const CONTAINERS: [&str; 5] = ["TList", "THashList", "TSortedList", "TObjArray", "THStack"];
 
-/// What an object whose members may be replaced is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OwnerKind {
+/// Declares the kinds of objects, and a list of all of them.
+macro_rules! owner_kinds {
+    ($($(#[$about:meta])* $kind:ident,)*) => {
+        /// What an object whose members may be replaced is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum OwnerKind {
+            $($(#[$about])* $kind,)*
+        }
+
+        impl OwnerKind {
+            const ALL: &[Self] = &[$(Self::$kind,)*];
+        }
+    };
+}
+
+// One more kind is one more line here, and a file with how such objects are added up. The compiler names the places that
+// call it.
+owner_kinds! {
     /// A TTree.
     Tree,
     /// A TBranch.
@@ -115,21 +130,24 @@ pub enum OwnerKind {
 impl OwnerKind {
     /// The kind of a class whose objects add up.
     pub(super) fn of_sum(class_name: &str, infos: &ClassInfos) -> Option<Self> {
-        if class_name.starts_with("TParameter<") {
-            return Some(Self::Parameter);
-        }
-        if GRAPHS.contains(&class_name) {
-            return Some(Self::Graph);
-        }
-        if class_name == "TEfficiency" {
-            return Some(Self::Efficiency);
-        }
         let lineage = infos.lineage(class_name);
-        if lineage.contains(&"THnBase") {
-            return Some(Self::Grid);
+        Self::ALL.iter().copied().find(|kind| kind.has_sums_of(class_name, &lineage))
+    }
+
+    /// Whether objects of a class, which inherits from these, are of this kind and add up by themselves.
+    fn has_sums_of(self, class_name: &str, lineage: &[&str]) -> bool {
+        let inherits = |name: &&str| lineage.contains(name);
+        match self {
+            Self::Histogram => inherits(&"TH1") && !OTHER_HISTOGRAMS.iter().any(inherits),
+            Self::Grid => inherits(&"THnBase"),
+            Self::Graph => GRAPHS.contains(&class_name),
+            Self::Parameter => class_name.starts_with("TParameter<"),
+            Self::Efficiency => class_name == "TEfficiency",
+            // They add up with the histogram that they belong to.
+            Self::Cells | Self::Axis => false,
+            // Trees are merged in another way.
+            Self::Tree | Self::Branch | Self::Leaf => false,
         }
-        let is_known = lineage.contains(&"TH1") && !OTHER_HISTOGRAMS.iter().any(|other| lineage.contains(other));
-        is_known.then_some(Self::Histogram)
     }
 
     /// Members that may be replaced.
@@ -148,7 +166,11 @@ impl OwnerKind {
 
     /// Whether objects behind its pointers add up, too.
     pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Efficiency | Self::Grid)
+        match self {
+            Self::Efficiency | Self::Grid => true,
+            Self::Histogram | Self::Cells | Self::Axis | Self::Graph | Self::Parameter => false,
+            Self::Tree | Self::Branch | Self::Leaf => false,
+        }
     }
 }
 

@@ -2,8 +2,16 @@
 
 use super::addend::{Addend, CELLS};
 use super::axis::{Axis, Joined};
+use super::numbers::Numbers;
 
 const BESIDE_CELLS: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
+/// Arrays of a histogram that may be missing, and what stands for them then: the sizes of the cells (TH1::Sumw2), of a
+/// profile the sums of weights (TProfileHelper::BuildArray).
+const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
+
+/// Numbers of a histogram that are no sums.
+const STAY: [&str; 10] =
+    ["fBuffer", "fBufferSize", "fNcells", "fStatOverflows", "fYmin", "fYmax", "fZmin", "fZmax", "fTmin", "fTmax"];
 /// How many times the cells of both the cells of a sum may be, beside a few.
 const GROWTH_MAX: usize = 64;
 const FEW_CELLS: usize = 4096;
@@ -30,6 +38,54 @@ pub struct SumPlan {
 }
 
 impl Addend {
+    /// How another histogram is added, whose axes may differ.
+    pub(super) fn plan_histogram(&self, other: &Self, owner: usize, plan: &mut SumPlan) -> Result<(), String> {
+        self.check_cells(owner)?;
+        other.check_cells(owner)?;
+        let waits = |of: &Self| of.waiting.contains_key(&owner);
+        if waits(self) || waits(other) {
+            let has_axes = |of: &Self| waits(of) || of.shape(owner).is_some();
+            return match has_axes(self) && has_axes(other) {
+                true => Ok(()),
+                false => Err("its cells are not those of its axes".to_string()),
+            };
+        }
+        let joined = self.plan(other, owner)?;
+        let count = |of: &Self| of.cells(owner).map(Numbers::len);
+        if joined.is_none() && count(self) != count(other) {
+            return Err("it has another number of cells".to_string());
+        }
+        plan.histograms.extend(joined);
+        Ok(())
+    }
+
+    /// Refuses a histogram whose arrays do not fit its cells.
+    fn check_cells(&self, owner: usize) -> Result<(), String> {
+        let Some(count) = self.cells(owner).map(Numbers::len) else {
+            return Err("it has no cells".to_string());
+        };
+        let names = ["fSumw2", "fBinEntries", "fBinSumw2"];
+        let fits = |name| self.numbers.get(&(owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
+        match names.into_iter().all(fits) {
+            true => Ok(()),
+            false => Err("its errors are not those of its cells".to_string()),
+        }
+    }
+
+    /// Adds the numbers of a histogram that has the same axes by now.
+    pub(super) fn add_histogram(&mut self, owner: usize, addend: &mut Addend) {
+        self.join_waiting(owner, addend);
+        for (name, instead) in STANDS_FOR {
+            stand_in(self, addend, owner, name, instead);
+            stand_in(addend, self, owner, name, instead);
+        }
+        for (place, numbers) in self.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
+            if let Some(others) = addend.numbers.get(place).filter(|_| !STAY.contains(&place.1)) {
+                numbers.add(others);
+            }
+        }
+    }
+
     /// The axes of a histogram that it has cells for; None if its cells are not those of its axes.
     pub(super) fn shape(&self, owner: usize) -> Option<Vec<&Axis>> {
         let cells_count = self.cells(owner)?.len();
@@ -61,7 +117,7 @@ impl Addend {
     }
 
     /// How a histogram and another one become one; None where their axes are the same.
-    pub(super) fn plan(&self, other: &Self, owner: usize) -> Result<Option<HistogramPlan>, String> {
+    fn plan(&self, other: &Self, owner: usize) -> Result<Option<HistogramPlan>, String> {
         let axes = || (owner + 1..owner + 4).map(|number| (self.axes.get(&number), other.axes.get(&number)));
         if axes().all(|(one, two)| one == two) {
             return Ok(None);
@@ -182,5 +238,20 @@ fn targets(
     match used.iter().any(|cell| all[*cell].is_none()) {
         true => Err("there are entries beyond its limits, which may belong into bins of the sum".to_string()),
         false => Ok(all),
+    }
+}
+
+/// Makes an array that one lacks and the other has.
+fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, instead: &'static str) {
+    let is_empty = |of: &Addend| of.numbers.get(&(owner, name)).is_none_or(|numbers| numbers.len() == 0);
+    if !is_empty(one) || is_empty(other) {
+        return;
+    }
+    let sizes = match instead {
+        "" => one.cells(owner).map(Numbers::sizes),
+        instead => one.numbers.get(&(owner, instead)).map(Numbers::sizes),
+    };
+    if let Some(sizes) = sizes {
+        one.numbers.insert((owner, name), Numbers::F64(sizes));
     }
 }

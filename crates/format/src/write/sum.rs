@@ -16,23 +16,6 @@ use super::numbers::Numbers;
 use super::recording::Recording;
 use super::sparse::Sparse;
 
-/// Bits of TParameter that say how values become one (TParameter<T>::EStatusBits).
-mod bit {
-    pub const MULTIPLY: u32 = 1 << 16;
-    pub const MAX: u32 = 1 << 17;
-    pub const MIN: u32 = 1 << 18;
-    pub const FIRST: u32 = 1 << 19;
-    pub const LAST: u32 = 1 << 20;
-}
-
-/// Arrays of a histogram that may be missing, and what stands for them then: the sizes of the cells (TH1::Sumw2), of a
-/// profile the sums of weights (TProfileHelper::BuildArray).
-const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
-
-/// Numbers of a histogram that are no sums.
-const STAY: [&str; 10] =
-    ["fBuffer", "fBufferSize", "fNcells", "fStatOverflows", "fYmin", "fYmax", "fZmin", "fZmax", "fTmin", "fTmax"];
-
 impl Addend {
     /// How another one is added, whose objects must be the same; their axes may differ.
     fn plan_of(&self, other: &Self) -> std::result::Result<SumPlan, String> {
@@ -44,26 +27,15 @@ impl Addend {
         if plan.leaves_out && self.owners.is_empty() {
             return Err("other objects are in it, and none that adds up".to_string());
         }
-        for owner in self.of_kind(OwnerKind::Grid) {
-            plan.ignores_labels |= self.check_grid(other, owner)?;
-        }
-        let histograms = &mut plan.histograms;
-        for owner in self.of_kind(OwnerKind::Histogram) {
-            self.check_cells(owner)?;
-            other.check_cells(owner)?;
-            let waits = |of: &Self| of.waiting.contains_key(&owner);
-            if waits(self) || waits(other) {
-                let has_axes = |of: &Self| waits(of) || of.shape(owner).is_some();
-                match has_axes(self) && has_axes(other) {
-                    true => continue,
-                    false => return Err("its cells are not those of its axes".to_string()),
-                }
-            }
-            histograms.extend(self.plan(other, owner)?);
-            let planned = histograms.last().is_some_and(|plan| plan.owner == owner);
-            let count = |of: &Self| of.cells(owner).map(Numbers::len);
-            if !planned && count(self) != count(other) {
-                return Err("it has another number of cells".to_string());
+        for (owner, (kind, _)) in self.owners.iter().enumerate() {
+            match kind {
+                OwnerKind::Histogram => self.plan_histogram(other, owner, &mut plan)?,
+                OwnerKind::Grid => plan.ignores_labels |= self.check_grid(other, owner)?,
+                // They belong to the two above.
+                OwnerKind::Cells | OwnerKind::Axis => {}
+                // They can always be added.
+                OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency => {}
+                OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
             }
         }
         let is_like = |(place, one): (_, &Numbers)| other.numbers.get(place).is_none_or(|two| one.is_like(two));
@@ -71,19 +43,6 @@ impl Addend {
             return Err("its numbers are stored in another way".to_string());
         }
         Ok(plan)
-    }
-
-    /// Refuses a histogram whose arrays do not fit its cells.
-    fn check_cells(&self, owner: usize) -> std::result::Result<(), String> {
-        let Some(count) = self.cells(owner).map(Numbers::len) else {
-            return Err("it has no cells".to_string());
-        };
-        let names = ["fSumw2", "fBinEntries", "fBinSumw2"];
-        let fits = |name| self.numbers.get(&(owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
-        match names.into_iter().all(fits) {
-            true => Ok(()),
-            false => Err("its errors are not those of its cells".to_string()),
-        }
     }
 }
 
@@ -146,76 +105,15 @@ impl Sum {
         }
         for owner in 0..self.total.owners.len() {
             match self.total.owners[owner].0 {
-                OwnerKind::Histogram => self.add_histogram(owner, &mut addend),
+                OwnerKind::Histogram => self.total.add_histogram(owner, &mut addend),
                 OwnerKind::Grid => self.total.add_grid(owner, &mut addend),
                 OwnerKind::Cells => self.total.add_cells(owner, &addend),
-                OwnerKind::Graph => self.append_points(owner, &mut addend),
-                OwnerKind::Parameter => self.add_parameter(owner, &addend),
-                OwnerKind::Efficiency => self.add_weight(owner, &addend),
+                OwnerKind::Graph => self.total.append_points(owner, &mut addend),
+                OwnerKind::Parameter => self.total.add_parameter(owner, &addend),
+                OwnerKind::Efficiency => self.total.add_weight(owner, &addend),
+                // A histogram's axes were joined with its cells; trees are merged in another way.
                 OwnerKind::Axis | OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
             }
-        }
-    }
-
-    fn add_histogram(&mut self, owner: usize, addend: &mut Addend) {
-        self.total.join_waiting(owner, addend);
-        for (name, instead) in STANDS_FOR {
-            stand_in(&mut self.total, addend, owner, name, instead);
-            stand_in(addend, &self.total, owner, name, instead);
-        }
-        for (place, numbers) in self.total.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
-            if let Some(others) = addend.numbers.get(place).filter(|_| !STAY.contains(&place.1)) {
-                numbers.add(others);
-            }
-        }
-    }
-
-    /// TGraph::Merge.
-    fn append_points(&mut self, owner: usize, addend: &mut Addend) {
-        for (place, numbers) in self.total.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
-            let Some(others) = addend.numbers.remove(place) else { continue };
-            match place.1 {
-                "fNpoints" => numbers.add(&others),
-                _ => numbers.append(others),
-            }
-        }
-    }
-
-    /// TParameter::Merge.
-    fn add_parameter(&mut self, owner: usize, addend: &Addend) {
-        let bits = self.total.bits.get(&owner).copied().unwrap_or(0);
-        let is_truth = self.total.owners[owner].1 == "TParameter<bool>";
-        let (Some(value), Some(other)) =
-            (self.total.numbers.get_mut(&(owner, "fVal")), addend.numbers.get(&(owner, "fVal")))
-        else {
-            return;
-        };
-        let is_larger = other.first() > value.first();
-        let replaces = if bits & bit::FIRST != 0 {
-            false
-        } else if bits & bit::LAST != 0 {
-            true
-        } else if bits & bit::MAX != 0 || (is_truth && bits & (bit::MULTIPLY | bit::MIN) == 0) {
-            is_larger
-        } else if bits & bit::MIN != 0 || is_truth {
-            !is_larger
-        } else if bits & bit::MULTIPLY != 0 {
-            multiply(value, other);
-            return;
-        } else {
-            value.add(other);
-            return;
-        };
-        if replaces {
-            *value = other.clone();
-        }
-    }
-
-    /// TEfficiency::operator+=.
-    fn add_weight(&mut self, owner: usize, addend: &Addend) {
-        let other = addend.number(owner, "fWeight");
-        if let Some(Numbers::F64(weights)) = self.total.numbers.get_mut(&(owner, "fWeight")) {
-            weights.iter_mut().for_each(|weight| *weight = *weight * other / (*weight + other));
         }
     }
 
@@ -276,35 +174,5 @@ impl Sum {
             return Err(FormatError::unsupported("its sum could not be read again"));
         }
         Ok(record)
-    }
-}
-
-/// Makes an array that one lacks and the other has.
-fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, instead: &'static str) {
-    let is_empty = |of: &Addend| of.numbers.get(&(owner, name)).is_none_or(|numbers| numbers.len() == 0);
-    if !is_empty(one) || is_empty(other) {
-        return;
-    }
-    let sizes = match instead {
-        "" => one.cells(owner).map(Numbers::sizes),
-        instead => one.numbers.get(&(owner, instead)).map(Numbers::sizes),
-    };
-    if let Some(sizes) = sizes {
-        one.numbers.insert((owner, name), Numbers::F64(sizes));
-    }
-}
-
-fn multiply(value: &mut Numbers, other: &Numbers) {
-    match (value, other) {
-        (Numbers::F64(values), Numbers::F64(others)) => {
-            values.iter_mut().zip(others).for_each(|(value, other)| *value *= other);
-        }
-        (Numbers::F32(values), Numbers::F32(others)) => {
-            values.iter_mut().zip(others).for_each(|(value, other)| *value *= other);
-        }
-        (Numbers::Whole(_, values), Numbers::Whole(_, others)) => {
-            values.iter_mut().zip(others).for_each(|(value, other)| *value = value.wrapping_mul(*other));
-        }
-        _ => {}
     }
 }

@@ -1,0 +1,16 @@
+//! Graphs, of which all points of all are kept.
+
+use super::addend::Addend;
+
+impl Addend {
+    /// TGraph::Merge.
+    pub(super) fn append_points(&mut self, owner: usize, addend: &mut Addend) {
+        for (place, numbers) in self.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
+            let Some(others) = addend.numbers.remove(place) else { continue };
+            match place.1 {
+                "fNpoints" => numbers.add(&others),
+                _ => numbers.append(others),
+            }
+        }
+    }
+}
