@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::error::{FormatError, Result};
 use crate::range::FloatRange;
+use crate::type_code::{MemberKind, ARRAY_STEP, BASE, DOUBLE32, FLOAT16, STL};
 
 /// One member or base class of a class.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +49,13 @@ impl Element {
     /// Range and bits of a Double32_t or Float16_t, from the member's comment.
     pub fn float_range(&self) -> Option<FloatRange> {
         FloatRange::parse(&self.title)
+    }
+
+    /// How it is stored.
+    pub(crate) fn kind(&self) -> MemberKind {
+        // Only packed numbers have a range in their title.
+        let is_packed = matches!(self.type_code % ARRAY_STEP, DOUBLE32 | FLOAT16);
+        MemberKind::of(self.type_code, is_packed.then(|| self.float_range()).flatten())
     }
 }
 
@@ -169,7 +177,7 @@ impl ClassInfos {
         let mut next = 0;
         while let Some(name) = lineage.get(next) {
             let infos = self.by_name.get(*name).into_iter().flatten();
-            let bases = infos.flat_map(|info| &info.elements).filter(|element| element.type_code == 0);
+            let bases = infos.flat_map(|info| &info.elements).filter(|element| element.type_code == BASE);
             let new: Vec<&str> = bases.map(|element| element.name.as_str()).filter(|name| seen.insert(name)).collect();
             lineage.extend(new);
             next += 1;
@@ -209,7 +217,7 @@ fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Eleme
     let header = buffer.cursor.version_header()?;
     if class_name == "TStreamerSTLstring" {
         let mut element = read_element(buffer, "TStreamerSTL")?; // its base class
-        element.type_code = element.type_code.max(TYPE_STL);
+        element.type_code = element.type_code.max(STL);
         buffer.cursor.finish(header)?;
         return Ok(element);
     }
@@ -229,9 +237,6 @@ fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Eleme
     buffer.cursor.finish(header)?;
     Ok(element)
 }
-
-/// Type code of an STL container (kSTL).
-const TYPE_STL: i32 = 300;
 
 fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
     let header = buffer.cursor.version_header()?;

@@ -15,7 +15,7 @@ use crate::range::FloatRange;
 use crate::scalar::Scalar;
 use crate::streamer::Element;
 use crate::tree::{ElementBranch, TBranch, TLeaf};
-use crate::type_code;
+use crate::type_code::{self, MemberKind, Times};
 
 use super::model::{array_size, Kind, Layout, RunHeader};
 
@@ -190,8 +190,12 @@ fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Eleme
 fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Element> {
     let type_code = element.streamer_type;
     // How short floats are stored is only said in the streamer info.
-    if matches!(type_code % type_code::ARRAY_STEP, 9 | 19) && type_code < 60 {
-        return Err(FormatError::unsupported("the file does not describe its class"));
+    if let MemberKind::Number(scalar) | MemberKind::FixedArray(scalar) | MemberKind::CountedArray(scalar) =
+        MemberKind::of(type_code, None)
+    {
+        if !matches!(scalar, Scalar::Plain(_)) {
+            return Err(FormatError::unsupported("the file does not describe its class"));
+        }
     }
     let length = branch.leaves.first().and_then(|leaf| usize::try_from(leaf.length).ok()).unwrap_or(1);
     Ok(Element {
@@ -260,24 +264,22 @@ fn kind_of_member(
     classes: &Arc<Classes>,
 ) -> Result<Kind> {
     let length = member.array_length.max(1);
-    let scalar = |type_code| Scalar::of_type_code(type_code, member.float_range());
-    let extents = || dimensions(length, &member.dimensions);
     let fixed = |scalar: Scalar, dimensions: Vec<usize>| match is_collected {
         true => Layout::Run { scalar, dimensions, header: RunHeader::None, count: element.count },
         false => Layout::Fixed { scalar, dimensions },
     };
     let many = |scalar, header, count| Layout::Run { scalar, dimensions: Vec::new(), header, count };
-    let layout = match (member.type_code, Number::of_array_class(&member.type_name)) {
-        (type_code::CHAR_STAR | type_code::BITS, _) => None,
-        (1..=19, _) => scalar(member.type_code).map(|scalar| fixed(scalar, Vec::new())),
-        (21..=39, _) => scalar(member.type_code - type_code::ARRAY_STEP).map(|scalar| fixed(scalar, extents())),
-        (41..=59, _) if length == 1 => match (scalar(member.type_code - 2 * type_code::ARRAY_STEP), is_collected) {
-            (Some(scalar), false) => Some(many(scalar, RunHeader::Pointer, element.count)),
-            (Some(scalar), true) => Some(Layout::Arrays { scalar, count: counter_of(element)? }),
-            (None, _) => None,
-        },
-        (type_code::ANY, Some(number)) if !is_collected => Some(many(number.into(), RunHeader::Count, None)),
-        (type_code::STL | type_code::STREAMER, _) if !is_collected && length == 1 => {
+    let layout = match (member.kind(), Number::of_array_class(&member.type_name)) {
+        (MemberKind::Number(scalar), _) => Some(fixed(scalar, Vec::new())),
+        (MemberKind::FixedArray(scalar), _) => Some(fixed(scalar, dimensions(length, &member.dimensions))),
+        (MemberKind::CountedArray(scalar), _) if length == 1 => Some(match is_collected {
+            false => many(scalar, RunHeader::Pointer, element.count),
+            true => Layout::Arrays { scalar, count: counter_of(element)? },
+        }),
+        (MemberKind::Object(Times::One), Some(number)) if !is_collected && member.type_code == type_code::ANY => {
+            Some(many(number.into(), RunHeader::Count, None))
+        }
+        (MemberKind::Container, _) if !is_collected && length == 1 && is_whole_container(member) => {
             return container(container_type(member)?, 1, classes);
         }
         _ => None,
@@ -286,6 +288,11 @@ fn kind_of_member(
         Some(layout) => Ok(Kind::Data(layout)),
         None => member_objects(member, element, is_collected, classes),
     }
+}
+
+/// Whether it is a container itself, and no pointer to one or a text.
+fn is_whole_container(member: &Element) -> bool {
+    matches!(member.type_code, type_code::STL | type_code::STREAMER)
 }
 
 fn counter_of(element: &ElementBranch) -> Result<usize> {

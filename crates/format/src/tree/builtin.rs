@@ -32,13 +32,11 @@ pub fn class_info(name: &str) -> Option<ClassInfo> {
 /// An array of ints.
 const INTS: i32 = code::INT + 2 * code::ARRAY_STEP;
 
-/// Stands for a type code: offsets of baskets in TBranch up to version 9, of 32 bits behind a 1 and of 64 bits behind a 2.
-pub const LEGACY_SEEKS: i32 = -16;
-
 /// TBranch from version 6 to 9, as its own streamer wrote it before there were streamer infos, and as Geant4 writes it.
 /// Where a file describes these versions, their arrays say less than the streamer does.
 pub fn legacy_branch(version: i32) -> ClassInfo {
-    const COUNTED: [(&str, i32); 3] = [("fBasketBytes", INTS), ("fBasketEntry", INTS), ("fBasketSeek", LEGACY_SEEKS)];
+    const COUNTED: [(&str, i32); 3] =
+        [("fBasketBytes", INTS), ("fBasketEntry", INTS), ("fBasketSeek", code::OLD_SEEKS)];
     let mut elements = vec![element("TNamed", code::BASE)];
     elements.extend((version > 7).then(|| element("TAttFill", code::BASE)));
     let numbers =

@@ -7,7 +7,7 @@ use crate::error::{FormatError, Result};
 use crate::number::Number;
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, ClassInfos, Element};
-use crate::type_code::{self, ARRAY_STEP};
+use crate::type_code::{MemberKind, Times};
 
 use super::builtin;
 use super::members::{wanted, NumberField, Wanted};
@@ -157,71 +157,53 @@ impl<'a> Programs<'a> {
     }
 
     fn step(&mut self, element: &Element) -> Result<Step> {
-        match element.type_code {
-            type_code::BASE if element.name == "TObject" => Ok(Step::TObject),
-            type_code::TOBJECT => Ok(Step::TObject),
-            type_code::BASE => Ok(Step::Base(self.class(&element.name))),
-            type_code::TNAMED => Ok(Step::Base(self.class("TNamed"))),
-            type_code::OBJECT | type_code::ANY if element.type_name == IO_FEATURES => {
-                Ok(Step::Base(self.class(IO_FEATURES)))
+        let unknown =
+            || FormatError::unsupported(format!("member {} of type code {}", element.name, element.type_code));
+        let keep = wanted(&element.name);
+        Ok(match element.kind() {
+            MemberKind::Base if element.name == "TObject" => Step::TObject,
+            MemberKind::Base => Step::Base(self.class(&element.name)),
+            MemberKind::TObject(Times::One) => Step::TObject,
+            MemberKind::TNamed(Times::One) => Step::Base(self.class("TNamed")),
+            MemberKind::Number(Scalar::Plain(number)) if matches!(keep, Some(Wanted::Number(_))) => {
+                Step::Value(keep.ok_or_else(unknown)?, number)
             }
-            _ => member_step(element),
-        }
+            MemberKind::Number(scalar) => Step::Skip(scalar.stored_size()),
+            MemberKind::Bits => Step::Skip(Number::U32.size()),
+            MemberKind::FixedArray(scalar) => Step::Skip(scalar.stored_size().saturating_mul(element.array_length)),
+            MemberKind::CountedArray(scalar) => {
+                let Some(Wanted::Number(count)) = wanted(&element.count_name) else { return Err(unknown()) };
+                match (keep, scalar) {
+                    (Some(Wanted::Array(_)), Scalar::Plain(number)) => {
+                        Step::Array(keep.ok_or_else(unknown)?, number, count)
+                    }
+                    _ => Step::SkipArray(scalar.stored_size(), count),
+                }
+            }
+            MemberKind::Text(Times::One) => match keep {
+                Some(Wanted::Text(_)) => Step::Text(keep.ok_or_else(unknown)?),
+                _ => Step::SkipString,
+            },
+            MemberKind::Object(Times::One) => match keep {
+                Some(Wanted::Pointers(_)) => Step::Pointers(keep.ok_or_else(unknown)?),
+                _ if element.type_name == IO_FEATURES => Step::Base(self.class(IO_FEATURES)),
+                _ => match Number::of_array_class(&element.type_name) {
+                    Some(number) => Step::SkipNumbers(number.size()),
+                    None => Step::SkipObject,
+                },
+            },
+            MemberKind::Pointer(Times::One) => match keep {
+                Some(Wanted::Link(_)) => Step::Link(keep.ok_or_else(unknown)?),
+                _ => Step::SkipPointer,
+            },
+            MemberKind::Container => Step::SkipObject,
+            MemberKind::Text(Times::Array) | MemberKind::TObject(Times::Array) => return Err(unknown()),
+            MemberKind::TNamed(Times::Array) | MemberKind::Object(Times::Array) => return Err(unknown()),
+            MemberKind::Pointer(Times::Array) | MemberKind::CharStar | MemberKind::ObjectArray => return Err(unknown()),
+            MemberKind::NotStored | MemberKind::OldSeeks | MemberKind::Unknown => return Err(unknown()),
+        })
     }
 }
 
 /// The class of TBranch::fIOFeatures, whose bits are wanted.
 const IO_FEATURES: &str = "ROOT::TIOFeatures";
-
-fn member_step(element: &Element) -> Result<Step> {
-    let keep = wanted(&element.name);
-    let code = element.type_code;
-    let number_of = |code| Scalar::of_type_code(code, element.float_range());
-    let unknown = || FormatError::unsupported(format!("member {} of type code {code}", element.name));
-    Ok(match code {
-        1..=19 => {
-            let scalar = number_of(code).ok_or_else(unknown)?;
-            match (keep, scalar) {
-                (Some(Wanted::Number(_)), Scalar::Plain(number)) => Step::Value(keep.ok_or_else(unknown)?, number),
-                _ => Step::Skip(scalar.stored_size()),
-            }
-        }
-        21..=39 => {
-            let scalar = number_of(code - ARRAY_STEP).ok_or_else(unknown)?;
-            Step::Skip(scalar.stored_size().saturating_mul(element.array_length))
-        }
-        41..=59 => {
-            let scalar = number_of(code - 2 * ARRAY_STEP).ok_or_else(unknown)?;
-            let count = match wanted(&element.count_name) {
-                Some(Wanted::Number(number)) => number,
-                _ => return Err(unknown()),
-            };
-            match (keep, scalar) {
-                (Some(Wanted::Array(_)), Scalar::Plain(number)) => {
-                    Step::Array(keep.ok_or_else(unknown)?, number, count)
-                }
-                _ => Step::SkipArray(scalar.stored_size(), count),
-            }
-        }
-        type_code::TSTRING => match keep {
-            Some(Wanted::Text(_)) => Step::Text(keep.ok_or_else(unknown)?),
-            _ => Step::SkipString,
-        },
-        type_code::OBJECT | type_code::ANY => match keep {
-            Some(Wanted::Pointers(_)) => Step::Pointers(keep.ok_or_else(unknown)?),
-            _ => match Number::of_array_class(&element.type_name) {
-                Some(number) => Step::SkipNumbers(number.size()),
-                None => Step::SkipObject,
-            },
-        },
-        type_code::OBJECT_INLINE
-        | type_code::OBJECT_POINTER
-        | type_code::ANY_POINTER
-        | type_code::ANY_POINTER_PLAIN => match keep {
-            Some(Wanted::Link(_)) => Step::Link(keep.ok_or_else(unknown)?),
-            _ => Step::SkipPointer,
-        },
-        type_code::STL | type_code::STL_STRING | type_code::STREAMER => Step::SkipObject,
-        _ => return Err(unknown()),
-    })
-}

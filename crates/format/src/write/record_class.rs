@@ -6,7 +6,7 @@ use crate::number::Number;
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
 use crate::tree::builtin;
-use crate::type_code;
+use crate::type_code::{MemberKind, Times};
 
 use super::family::OwnerKind;
 use super::recorder::Recorder;
@@ -165,8 +165,8 @@ impl Recorder<'_, '_> {
         for element in &info.elements {
             let kept = self.owner.zip(names.iter().find(|name| **name == element.name));
             let named = |error: FormatError| error.in_object(format!("{}::{}", info.name, element.name));
-            let kind = match element.type_code {
-                builtin::LEGACY_SEEKS => Some(KeptKind::Seeks(self.seek_type()?)),
+            let kind = match element.kind() {
+                MemberKind::OldSeeks => Some(KeptKind::Seeks(self.seek_type()?)),
                 _ => kept_kind(element),
             };
             match (kept, kind) {
@@ -191,57 +191,59 @@ impl Recorder<'_, '_> {
     fn member(&mut self, element: &Element, counters: &mut Counters) -> Result<i64> {
         let unknown = || FormatError::unsupported(format!("a member of type code {}", element.type_code));
         let type_name = element.type_name.trim_end_matches('*');
-        match element.type_code {
+        match element.kind() {
             // Bases share the counters, and may be those of a branch.
-            type_code::BASE if element.name == "TObject" => self.buffer.skip_tobject()?,
-            type_code::BASE => self.class(&element.name, counters)?,
-            type_code::CHAR_STAR => {
+            MemberKind::Base if element.name == "TObject" => self.buffer.skip_tobject()?,
+            MemberKind::Base => self.class(&element.name, counters)?,
+            MemberKind::CharStar => {
                 let size = i64::from(self.buffer.cursor.i32()?);
                 let size = self.buffer.cursor.checked_count(size, 1)?;
                 self.buffer.cursor.skip(size)?;
             }
-            type_code::DOUBLE32 | type_code::FLOAT16 => {
-                let size = number_size(element, element.type_code).ok_or_else(unknown)?;
-                self.buffer.cursor.skip(size)?;
+            MemberKind::Number(Scalar::Plain(number)) => return self.number(element, number, counters),
+            MemberKind::Bits => return self.number(element, Number::U32, counters),
+            MemberKind::Number(scalar) => self.buffer.cursor.skip(scalar.stored_size())?,
+            MemberKind::FixedArray(scalar) => {
+                self.buffer.cursor.skip(scalar.stored_size().saturating_mul(element.array_length))?;
             }
-            1..=19 => {
-                let number = plain_number(element.type_code).ok_or_else(unknown)?;
-                let value = number.read(&mut self.buffer.cursor)?;
-                counters.push((element.name.clone(), value));
-                return Ok(value);
-            }
-            21..=39 => {
-                let size = number_size(element, element.type_code - type_code::ARRAY_STEP).ok_or_else(unknown)?;
-                self.buffer.cursor.skip(size.saturating_mul(element.array_length))?;
-            }
-            41..=59 => {
-                let size = number_size(element, element.type_code - 2 * type_code::ARRAY_STEP).ok_or_else(unknown)?;
-                let counter = counters.iter().rev().find(|(name, _)| *name == element.count_name);
-                let (_, count) = counter.ok_or_else(unknown)?;
+            MemberKind::CountedArray(scalar) => {
+                let count = counter_of(element, counters).ok_or_else(unknown)?;
                 if self.buffer.cursor.u8()? != 0 {
-                    let count = self.buffer.cursor.checked_count(*count, size)?;
-                    self.buffer.cursor.skip(count.saturating_mul(size))?;
+                    self.skip_numbers(count, scalar.stored_size())?;
                 }
             }
-            61..=63 | 68 => self.apart(type_name)?,
-            64 | 69 | 70 => return self.pointer().map(|id| id as i64),
-            81..=83 | 88 => (0..element.array_length).try_for_each(|_| self.apart(type_name))?,
-            84 | 89 | 90 => (0..element.array_length).try_for_each(|_| self.pointer().map(|_| ()))?,
-            65 => self.buffer.cursor.string_bytes().map(|_| ())?,
-            66 => self.buffer.skip_tobject()?,
-            67 => self.class("TNamed", counters)?,
-            type_code::STL | 365 | 71 | 500 => self.container(element)?,
-            builtin::LEGACY_SEEKS => {
-                let size = self.seek_type()?.size();
-                let counter = counters.iter().rev().find(|(name, _)| *name == element.count_name);
-                let (_, count) = counter.ok_or_else(unknown)?;
-                self.buffer.cursor.skip(1)?;
-                let count = self.buffer.cursor.checked_count(*count, size)?;
-                self.buffer.cursor.skip(count.saturating_mul(size))?;
+            MemberKind::Object(Times::One) => self.apart(type_name)?,
+            MemberKind::Object(Times::Array) => (0..element.array_length).try_for_each(|_| self.apart(type_name))?,
+            MemberKind::Pointer(Times::One) => return self.pointer().map(|id| id as i64),
+            MemberKind::Pointer(Times::Array) => {
+                (0..element.array_length).try_for_each(|_| self.pointer().map(|_| ()))?;
             }
-            _ => return Err(unknown()),
+            MemberKind::Text(Times::One) => self.buffer.cursor.string_bytes().map(|_| ())?,
+            MemberKind::TObject(Times::One) => self.buffer.skip_tobject()?,
+            MemberKind::TNamed(Times::One) => self.class("TNamed", counters)?,
+            MemberKind::Container => self.container(element)?,
+            MemberKind::OldSeeks => {
+                let size = self.seek_type()?.size();
+                let count = counter_of(element, counters).ok_or_else(unknown)?;
+                self.buffer.cursor.skip(1)?;
+                self.skip_numbers(count, size)?;
+            }
+            MemberKind::Text(Times::Array) | MemberKind::TObject(Times::Array) => return Err(unknown()),
+            MemberKind::TNamed(Times::Array) | MemberKind::ObjectArray => return Err(unknown()),
+            MemberKind::NotStored | MemberKind::Unknown => return Err(unknown()),
         }
         Ok(0)
+    }
+
+    fn number(&mut self, element: &Element, number: Number, counters: &mut Counters) -> Result<i64> {
+        let value = number.read(&mut self.buffer.cursor)?;
+        counters.push((element.name.clone(), value));
+        Ok(value)
+    }
+
+    fn skip_numbers(&mut self, count: i64, size: usize) -> Result<()> {
+        let count = self.buffer.cursor.checked_count(count, size)?;
+        self.buffer.cursor.skip(count.saturating_mul(size))
     }
 
     /// Reads an object that is a member and not a base, so that its own members do not count as those around it.
@@ -313,36 +315,31 @@ fn has_only_numbers(type_name: &str) -> bool {
     words.all(|word| KNOWN.contains(&word))
 }
 
-/// Bytes of a number of this type code.
-fn number_size(element: &Element, type_code: i32) -> Option<usize> {
-    Scalar::of_type_code(type_code, element.float_range()).map(Scalar::stored_size)
-}
-
-/// The number of a type code that is stored as it is.
-fn plain_number(type_code: i32) -> Option<Number> {
-    match Scalar::of_type_code(type_code, None)? {
-        Scalar::Plain(number) => Some(number),
-        Scalar::Double32(_) | Scalar::Float16(_) => None,
-    }
+/// The number that counts an array, if it was read before.
+fn counter_of(element: &Element, counters: &Counters) -> Option<i64> {
+    counters.iter().rev().find(|(name, _)| *name == element.count_name).map(|(_, count)| *count)
 }
 
 /// How a member that may be replaced is stored; none for kinds that are never replaced.
 fn kept_kind(element: &Element) -> Option<KeptKind> {
     let counted = |class_name: &str| Number::of_array_class(class_name).map(KeptKind::Counted);
-    Some(match element.type_code {
-        9 | 19 | 49 | 59 => return None,
-        type_code::BASE if element.name == "TObject" => KeptKind::Other,
-        66 => KeptKind::Other,
-        type_code::BASE => return counted(&element.name),
-        code @ 1..=19 => KeptKind::Number(plain_number(code)?),
-        code @ 41..=59 => KeptKind::Array(plain_number(code - 2 * type_code::ARRAY_STEP)?),
-        61 | 62 if element.type_name == "TObjArray" => KeptKind::Pointers,
-        61 | 62 if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
-        61 | 62 => return counted(&element.type_name),
-        64 if element.type_name == "THashList*" => KeptKind::Other,
-        64 => KeptKind::Link,
-        type_code::STL | 500 if element.type_name.starts_with("vector<") => {
-            KeptKind::Vector(plain_number(element.content_type)?)
+    Some(match element.kind() {
+        MemberKind::Base if element.name == "TObject" => KeptKind::Other,
+        MemberKind::TObject(Times::One) => KeptKind::Other,
+        MemberKind::Base => return counted(&element.name),
+        MemberKind::Number(Scalar::Plain(number)) => KeptKind::Number(number),
+        MemberKind::Bits => KeptKind::Number(Number::U32),
+        MemberKind::CountedArray(Scalar::Plain(number)) => KeptKind::Array(number),
+        MemberKind::Object(Times::One) if element.type_name == "TObjArray" => KeptKind::Pointers,
+        MemberKind::Object(Times::One) if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
+        MemberKind::Object(Times::One) => return counted(&element.type_name),
+        MemberKind::Pointer(Times::One) if element.type_name == "THashList*" => KeptKind::Other,
+        MemberKind::Pointer(Times::One) => KeptKind::Link,
+        MemberKind::Container if element.type_name.starts_with("vector<") => {
+            match MemberKind::of(element.content_type, None) {
+                MemberKind::Number(Scalar::Plain(number)) => KeptKind::Vector(number),
+                _ => return None,
+            }
         }
         _ => return None,
     })

@@ -9,7 +9,7 @@ use crate::objects::model::form::Form;
 use crate::objects::model::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
-use crate::type_code;
+use crate::type_code::{MemberKind, Times};
 
 use super::compiler::{unsupported, Compiler};
 use super::cpp_type::CppType;
@@ -93,7 +93,7 @@ impl Compiler<'_> {
 
     pub(crate) fn member<'i>(&mut self, element: &'i Element, before: &Members<'_>) -> Result<Member<'i>> {
         self.count_member()?;
-        if element.type_code == type_code::BASE || element.type_name == "BASE" {
+        if element.kind() == MemberKind::Base || element.type_name == "BASE" {
             return self.base(element);
         }
         let length = element.array_length.max(1);
@@ -129,61 +129,41 @@ impl Compiler<'_> {
     /// Steps and form of a member; none of one that is not stored.
     fn piece(&mut self, element: &Element, length: usize, before: &Members<'_>) -> Result<Option<Piece>> {
         let extents = dimensions(length, &element.dimensions);
-        let type_code = element.type_code;
-        let is_array = !extents.is_empty();
-        let plain =
-            if is_array && (60..=99).contains(&type_code) { type_code - type_code::ARRAY_STEP } else { type_code };
-        Ok(Some(match (type_code, plain) {
-            (type_code::CHAR_STAR, _) => {
+        let unknown = || unsupported(format!("members of type code {} are not read", element.type_code));
+        Ok(Some(match element.kind() {
+            MemberKind::CharStar => {
                 let slot = self.slot(true);
                 Piece { steps: vec![Step::Text { slot, length: TextLength::Long }], form: Form::Text { slot } }
             }
-            (type_code::BITS, _) => {
+            MemberKind::Bits => {
                 let (slot, form) = self.flat(Number::U32);
                 Piece { steps: vec![Step::Bits { slot }], form }
             }
-            (1..=19, _) => self.number(element, type_code, 1)?,
-            (21..=39, _) => repeated_form(self.number(element, type_code - type_code::ARRAY_STEP, length)?, &extents),
-            (41..=59, _) => repeated_form(self.counted(element, length, before)?, &extents),
-            (_, type_code::TSTRING) => {
-                let piece = self.text();
-                // Only arrays of them have a header.
-                let steps =
-                    if is_array { vec![Step::Headed { count: length, steps: piece.steps }] } else { piece.steps };
-                repeated_form(Piece { steps, form: piece.form }, &extents)
+            MemberKind::Number(scalar) => self.fixed_numbers(scalar, 1)?,
+            MemberKind::FixedArray(scalar) => repeated_form(self.fixed_numbers(scalar, length)?, &extents),
+            MemberKind::CountedArray(scalar) => repeated_form(self.counted(element, scalar, length, before)?, &extents),
+            MemberKind::Text(times) => headed_array(self.text(), times, length, &extents).ok_or_else(unknown)?,
+            MemberKind::TObject(times) => {
+                headed_array(self.streamed("TObject")?, times, length, &extents).ok_or_else(unknown)?
             }
-            (_, type_code::TOBJECT | type_code::TNAMED) => {
-                let name = if plain == type_code::TOBJECT { "TObject" } else { "TNamed" };
-                let piece = self.streamed(name)?;
-                let steps =
-                    if is_array { vec![Step::Headed { count: length, steps: piece.steps }] } else { piece.steps };
-                repeated_form(Piece { steps, form: piece.form }, &extents)
+            MemberKind::TNamed(times) => {
+                headed_array(self.streamed("TNamed")?, times, length, &extents).ok_or_else(unknown)?
             }
-            (_, type_code::OBJECT | type_code::ANY | type_code::OBJECT_INLINE | type_code::ANY_INLINE) => {
-                repeated(self.streamed(class_of(element))?, length, &extents)
+            MemberKind::Object(times) => {
+                repeated(self.streamed(class_of(element))?, times, length, &extents).ok_or_else(unknown)?
             }
-            (_, type_code::OBJECT_POINTER | type_code::ANY_POINTER | type_code::ANY_POINTER_PLAIN) => {
-                repeated(self.of_type(&CppType::Pointer(class_of(element).to_string()))?, length, &extents)
+            MemberKind::Pointer(times) => {
+                let pointer = self.of_type(&CppType::Pointer(class_of(element).to_string()))?;
+                repeated(pointer, times, length, &extents).ok_or_else(unknown)?
             }
-            _ => match type_code {
-                type_code::STL
-                | type_code::STL_STRING
-                | type_code::STL_POINTER
-                | type_code::STREAMER
-                | 320
-                | 385
-                | 91 => repeated_form(self.headed(&container_type(element)?, length)?, &extents),
-                type_code::STREAM_LOOP | 521 => {
-                    repeated_form(self.array_of_objects(element, length, before)?, &extents)
-                }
-                -1 | type_code::ARTIFICIAL.. => return Ok(None),
-                other => return Err(unsupported(format!("members of type code {other} are not read"))),
-            },
+            MemberKind::Container => repeated_form(self.headed(&container_type(element)?, length)?, &extents),
+            MemberKind::ObjectArray => repeated_form(self.array_of_objects(element, length, before)?, &extents),
+            MemberKind::NotStored => return Ok(None),
+            MemberKind::Base | MemberKind::OldSeeks | MemberKind::Unknown => return Err(unknown()),
         }))
     }
 
-    fn number(&mut self, element: &Element, type_code: i32, length: usize) -> Result<Piece> {
-        let scalar = scalar_of(element, type_code)?;
+    fn fixed_numbers(&mut self, scalar: Scalar, length: usize) -> Result<Piece> {
         if scalar.stored_size().max(scalar.size()).saturating_mul(length) > ENTRY_BYTES_MAX {
             return Err(unsupported("it is longer than any entry can be"));
         }
@@ -196,8 +176,7 @@ impl Compiler<'_> {
         before.counter(&element.count_name).ok_or_else(missing)
     }
 
-    fn counted(&mut self, element: &Element, arrays: usize, before: &Members<'_>) -> Result<Piece> {
-        let scalar = scalar_of(element, element.type_code - 2 * type_code::ARRAY_STEP)?;
+    fn counted(&mut self, element: &Element, scalar: Scalar, arrays: usize, before: &Members<'_>) -> Result<Piece> {
         let counter = self.counter(element, before)?;
         let (slot, content) = self.flat(scalar);
         let list = self.slot(true);
@@ -288,14 +267,13 @@ fn is_number_pair(known: &Member<'_>, element: &Element) -> bool {
 
 /// A number that another version of the class has in another type.
 fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>> {
-    let plain = |element: &Element| match element.type_code {
-        type_code::CHAR_STAR => None,
-        1..=19 => Some(element.type_code),
-        21..=39 => Some(element.type_code - type_code::ARRAY_STEP),
+    let scalar = |element: &Element| match element.kind() {
+        MemberKind::Number(scalar) | MemberKind::FixedArray(scalar) => Some(scalar),
+        MemberKind::Bits => Some(Scalar::Plain(Number::U32)),
         _ => None,
     };
-    plain(known.element)?;
-    let stored = scalar_of(element, plain(element)?).ok()?;
+    scalar(known.element)?;
+    let stored = scalar(element)?;
     if element.array_length.max(1) != known.element.array_length.max(1) {
         return None;
     }
@@ -308,11 +286,6 @@ fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>>
     let count = element.array_length.max(1);
     let steps = vec![Step::Convert(Convert { stored, count, slot: *slot, number: scalar.number() })];
     Some(Member { element, steps, forms: known.forms.clone() })
-}
-
-fn scalar_of(element: &Element, type_code: i32) -> Result<Scalar> {
-    Scalar::of_type_code(type_code, element.float_range())
-        .ok_or_else(|| unsupported(format!("numbers of type code {type_code} are not read")))
 }
 
 /// The class of a member, without the star of a pointer.
@@ -342,11 +315,28 @@ fn repeated_form(piece: Piece, extents: &[usize]) -> Piece {
     Piece { steps: piece.steps, form: piece.form.arrays(extents) }
 }
 
-fn repeated(piece: Piece, length: usize, extents: &[usize]) -> Piece {
-    if extents.is_empty() {
-        return piece;
+/// A fixed array has its elements one behind the other; none if the streamer info contradicts itself about it.
+fn repeated(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
+    match times {
+        _ if (times == Times::Array) == extents.is_empty() => None,
+        Times::One => Some(piece),
+        Times::Array => {
+            let steps = vec![Step::Repeat { count: length, steps: piece.steps }];
+            Some(Piece { steps, form: piece.form.arrays(extents) })
+        }
     }
-    Piece { steps: vec![Step::Repeat { count: length, steps: piece.steps }], form: piece.form.arrays(extents) }
+}
+
+/// A fixed array of what has no header itself has one in front of all; none if the streamer info contradicts itself.
+fn headed_array(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
+    match times {
+        _ if (times == Times::Array) == extents.is_empty() => None,
+        Times::One => Some(piece),
+        Times::Array => {
+            let steps = vec![Step::Headed { count: length, steps: piece.steps }];
+            Some(Piece { steps, form: piece.form.arrays(extents) })
+        }
+    }
 }
 
 /// Arrays with more dimensions are read as if they had one.
