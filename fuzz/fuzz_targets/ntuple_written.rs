@@ -1,5 +1,5 @@
-//! An RNTuple that is made from nothing, as an input describes it: header, footer, page lists and pages of any elements.
-//! What was written is read back as it was described.
+//! An RNTuple that is made from nothing, as an input describes it: header, footer, page lists and pages of any
+//! elements. What was written is read back as it was described.
 
 #![no_main]
 

@@ -24,9 +24,9 @@ const FACTOR: usize = 64;
 const OBJECTS_FACTOR: usize = 1024;
 const UNSTORED_BYTES: usize = 64 << 20;
 
-/// Decodes the basket that is the rest of an input: a record, or one that came embedded in a tree. `described_bytes` may
-/// be taken into account for what the layout itself takes. What is decoded at once has to equal what is decoded in two
-/// parts, and what is decoded in place.
+/// Decodes the basket that is the rest of an input: a record, or one that came embedded in a tree. `described_bytes`
+/// may be taken into account for what the layout itself takes. What is decoded at once has to equal what is decoded in
+/// two parts, and what is decoded in place.
 pub fn check(layout: &Layout, input: &mut Input<'_>, described_bytes: usize) {
     let is_embedded = input.byte() % 2 == 1;
     let split = usize::from(input.byte());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use branchline_format::streamer::{ClassInfo, ClassInfos, Element};
-use branchline_format::tree::{BranchAbout, ElementBranch, TBranch, TLeaf};
+use branchline_format::tree::{BranchInfo, ElementBranch, TBranch, TLeaf};
 
 use crate::input::Input;
 
@@ -118,7 +118,7 @@ pub fn read_branch(input: &mut Input<'_>) -> TBranch {
     let leaves_count = input.byte();
     let leaves = (0..leaves_count).map(|_| read_leaf(input)).collect();
     let element = (class_name != "TBranch").then(|| read_branch_element(input));
-    let about = BranchAbout {
+    let info = BranchInfo {
         object_id: 0,
         path: name.clone(),
         name,
@@ -131,7 +131,7 @@ pub fn read_branch(input: &mut Input<'_>) -> TBranch {
         file_name: String::new(),
         element,
     };
-    TBranch { about: Arc::new(about), entries_count: 1, plain_bytes: 1, compressed_bytes: 1, baskets: Vec::new() }
+    TBranch { info: Arc::new(info), entries_count: 1, plain_bytes: 1, compressed_bytes: 1, baskets: Vec::new() }
 }
 
 fn read_leaf(input: &mut Input<'_>) -> TLeaf {

@@ -18,7 +18,7 @@ DIFFERS = "differs"  # read, and not equal
 NOT_READ = "not read"  # of a kind that is not read yet, and said so
 UNCHECKED = "unchecked"  # read, but there is nothing to compare with
 FAILED = "failed"  # any other error
-ADJUSTED = "adjusted"  # differs from the digest, and equals it after what as_root_shows_it does
+ADJUSTED = "adjusted"  # differs from the digest, and equals it after what as_the_oracle_shows_it does
 OUTCOMES = (MATCH, ADJUSTED, DIFFERS, NOT_READ, UNCHECKED, FAILED)
 
 # Statuses of oracles whose digest decides; a difference from an uproot-only digest may be uproot's.
@@ -57,17 +57,17 @@ class Verdict:
 _ON_HEAP, _REFERENCED, _MUST_CLEAN_UP = 0x01000000, 0x10, 0x8
 
 
-def as_root_shows_it(name: str, form: str, array: Any) -> Any:
-    """The values where an oracle of ROOT's means the same in other clothes: TObject::fBits as they are in memory, and
-    members that count others with the sign that ROOT gives them and uproot does not."""
+def as_the_oracle_shows_it(name: str, form: str, array: Any) -> Any:
+    """The values where an oracle means the same in another way: TObject::fBits as ROOT has them in memory, and members
+    that count arrays (type code 6), which are ints for ROOT and without a sign for uproot."""
     import awkward as ak
     import numpy as np
 
     if name.endswith(".fBits") and form == "var*u4":
         cleaned_up = (array & np.uint32(_REFERENCED)) // np.uint32(_REFERENCED // _MUST_CLEAN_UP)
         return array | np.uint32(_ON_HEAP) | cleaned_up
-    if form in ("i4", "var*i4") and str(ak.type(array)).endswith("uint32"):
-        return ak.values_astype(array, np.int32)
+    if form in ("u4", "var*u4") and str(ak.type(array)).endswith(" int32"):
+        return ak.values_astype(array, np.uint32)
     return array
 
 
@@ -156,7 +156,7 @@ def outcome_of(name: str, branch: Any, oracle: dict[str, Any], digest: ModuleTyp
     if oracle["status"] not in COMPARED:
         return UNCHECKED, ""
     found = digest.check(oracle, array)
-    adjusted = as_root_shows_it(name, oracle["form"], array) if found and oracle["status"] == "root" else None
+    adjusted = as_the_oracle_shows_it(name, oracle["form"], array) if found else None
     if adjusted is not None and not digest.check(oracle, adjusted):
         return ADJUSTED, "; ".join(found)
     return (DIFFERS, "; ".join(found)) if found else (MATCH, "")

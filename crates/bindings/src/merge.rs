@@ -8,7 +8,7 @@ use branchline_engine::error::{ReadError, ReadErrorKind};
 use branchline_engine::write::compare::{compare as compare_files, CompareOptions};
 use branchline_engine::write::merge::{self, MergeOptions, Merged, Order};
 use branchline_engine::write::{ClusterSize, Rewriting, Selection};
-use branchline_format::compress::{NoSetting, Setting};
+use branchline_format::compress::{InvalidSetting, Setting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -62,7 +62,7 @@ impl Merge {
             .codec
             .map(|codec| codec.parse())
             .transpose()
-            .map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
+            .map_err(|error: InvalidSetting| PyValueError::new_err(error.to_string()))?;
         let clusters = wanted.cluster_events.map(ClusterSize::Entries);
         let clusters = clusters.or(wanted.cluster_bytes.map(ClusterSize::Bytes));
         let rewriting = wanted.rewrites.then_some(Rewriting { basket_bytes: wanted.basket_size, clusters });

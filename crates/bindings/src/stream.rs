@@ -9,7 +9,7 @@ use branchline_engine::read::read_now::read_now;
 use branchline_engine::read::source::{Options, Selection, Source, SourceTree};
 use branchline_engine::read::stream::{self, Next};
 use branchline_engine::read::{records, slab};
-use branchline_format::compress::{NoSetting, Setting};
+use branchline_format::compress::{InvalidSetting, Setting};
 use branchline_trace::Counter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -222,7 +222,7 @@ pub fn decompress_all<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let names = branches.unwrap_or_default();
     let setting: Option<Setting> =
-        codec.map(str::parse).transpose().map_err(|error: NoSetting| PyValueError::new_err(error.to_string()))?;
+        codec.map(str::parse).transpose().map_err(|error: InvalidSetting| PyValueError::new_err(error.to_string()))?;
     let done = detached(py, "", || decompress_limit::decompress_all(&paths, tree, &names, (threads, setting)))?;
     let about = PyDict::new(py);
     about.set_item("seconds", done.seconds)?;

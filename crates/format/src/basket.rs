@@ -1,6 +1,6 @@
 //! TBasket: from a record's bytes to plain data and the bounds of its entries.
 
-use crate::compress::{check_promise, working_bytes, Codec, Decompressor};
+use crate::compress::{check_declared_size, working_bytes, Codec, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::KeySizes;
@@ -54,7 +54,7 @@ impl<'a> BasketRecord<'a> {
     }
 
     /// Bytes that decompressing it takes for a while: what comes out, and what the codec works with. None for a basket
-    /// that is not compressed, or whose sizes are wrong, of which decompressing it will tell.
+    /// that is not compressed, or whose sizes are wrong, which decompressing it reports.
     pub fn scratch_bytes(&self) -> (u64, u64) {
         match self.plain_size() {
             Ok(size) if self.key.is_compressed() => (size as u64, working_bytes(self.stored, size)),
@@ -86,7 +86,7 @@ impl<'a> BasketRecord<'a> {
         self.key.object_size > self.data_size() as u64 && !self.head.generates_offsets()
     }
 
-    /// Values that a run layout holds in this basket, known before decompression; none where only the data tell.
+    /// Values that a run layout holds in this basket, if they are known before decompression.
     pub fn run_elements_count(&self, layout: &Layout) -> Option<usize> {
         let Layout::Run { scalar, dimensions, header, .. } = layout else { return None };
         let headers = header.size() * self.head.entries_count;
@@ -98,12 +98,12 @@ impl<'a> BasketRecord<'a> {
     }
 
     /// Refuses sizes that its stored bytes cannot have, before memory is taken for them.
-    pub fn check_promise(&self) -> Result<()> {
+    pub fn check_declared_size(&self) -> Result<()> {
         let size = self.plain_size()?;
         if !self.key.is_compressed() {
             return if size <= self.stored.len() { Ok(()) } else { Err(cut_short()) };
         }
-        check_promise(self.stored, size).map_err(|error| FormatError::damaged(0, error.to_string()))
+        check_declared_size(self.stored, size).map_err(|error| FormatError::damaged(0, error.to_string()))
     }
 
     /// Whether all its entries have so many bytes, by what its head says.
@@ -111,7 +111,7 @@ impl<'a> BasketRecord<'a> {
         entry_size.checked_mul(self.head.entries_count) == Some(self.data_size())
     }
 
-    /// Decompresses into `room`, whose former content is overwritten, and answers with all plain bytes of the basket.
+    /// Decompresses into `room`, whose former content is overwritten, and returns all plain bytes of the basket.
     pub fn decompress<'p>(&self, decompressor: &mut Decompressor, room: &'p mut Vec<u8>) -> Result<&'p [u8]>
     where
         'a: 'p,
@@ -121,7 +121,7 @@ impl<'a> BasketRecord<'a> {
             return self.stored.get(..size).ok_or_else(cut_short);
         }
         if room.len() < size {
-            self.check_promise()?;
+            self.check_declared_size()?;
             room.reserve_exact(size - room.len());
             room.resize(size, 0);
         }
@@ -151,7 +151,7 @@ fn cut_short() -> FormatError {
     FormatError::damaged(0, "the basket is cut short")
 }
 
-/// The plain data of a basket and what tells its entries apart.
+/// The plain data of a basket, and where its entries begin.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain<'a> {
     /// Data of the entries.

@@ -12,7 +12,7 @@ use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, IS_REFERENCED, MAP_OFFSET, NEW_C
 pub enum Pointer {
     /// Null.
     Null,
-    /// An object that was met before: its number in the buffer.
+    /// An object that was read before: its number in the buffer.
     Seen(u64),
     /// An object that follows now.
     New {

@@ -1,4 +1,4 @@
-//! ROOT's compression records: their framing, and the codecs behind them.
+//! ROOT's compression records: their framing and codecs.
 //!
 //! A compressed object, basket or page is a sequence of records. Each has a header of 9 bytes (magic of two, method,
 //! compressed and plain size as little-endian numbers of three bytes) and a payload that decompresses to less than
@@ -15,8 +15,8 @@ pub use codec::Codec;
 pub use compressor::Compressor;
 pub use decompressor::Decompressor;
 pub use error::{CompressError, CompressFault};
-pub use record::{check_promise, working_bytes};
-pub use setting::{NoSetting, Setting};
+pub use record::{check_declared_size, working_bytes};
+pub use setting::{InvalidSetting, Setting};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -124,7 +124,7 @@ fn decode_run(
     Ok(())
 }
 
-/// Runs without entry offsets: the counts of all entries of the basket tell them apart.
+/// Runs without entry offsets: the counts of all entries of the basket divide them.
 fn decode_counted(
     plain: &Plain<'_>,
     counts: &[i64],

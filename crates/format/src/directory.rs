@@ -57,7 +57,7 @@ pub fn is_directory(key: &TKey) -> bool {
     matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile")
 }
 
-/// The reading of a directory, which goes on where it stopped when bytes were missing.
+/// The reading of a directory, which continues where it stopped when bytes were missing.
 #[derive(Debug, Clone)]
 struct DirectoryReader {
     /// What it is called in messages.
@@ -85,7 +85,7 @@ impl DirectoryReader {
         Self { name: format!("directory {path}"), state: State::Record { offset } }
     }
 
-    /// Reads as far as the bytes at hand allow.
+    /// Reads as far as the bytes that are there allow.
     fn read(&mut self, held: &Held) -> std::result::Result<Directory, Need> {
         let named = |error: FormatError| Need::Nothing(error.in_object(&self.name));
         if let State::Record { offset } = self.state {
@@ -167,8 +167,8 @@ impl Directories {
         Self { known: HashMap::from([(TOP, Directory::new(keys))]), reading: HashMap::new(), file_size }
     }
 
-    /// Reads the directories with this path (the top one is `""`) and all below them as far as the bytes at hand allow;
-    /// answers with ranges that are missing, none when it is done.
+    /// Reads the directories with this path (the top one is `""`) and all below them as far as the bytes that are there
+    /// allow; returns ranges that are missing, none when it is done.
     pub fn read_below(&mut self, path: &str, held: &Held) -> Result<Vec<(u64, u64)>> {
         let mut missing = Vec::new();
         let mut miss = |need| match need {
@@ -236,7 +236,8 @@ impl Directories {
     /// The keys with this path, one for each cycle. Only the directories that lead there are read.
     pub fn find(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<TKey>, Need> {
         let mut found = Vec::new();
-        // Names may have slashes in them, so that several ways may lead there: directories and what is left of the path.
+        // Names may have slashes in them, so that several ways may lead there: directories and what is left of the
+        // path.
         let mut ways = vec![(TOP, path)];
         let mut gone: HashSet<(u64, usize)> = HashSet::new();
         while let Some((place, rest)) = ways.pop() {

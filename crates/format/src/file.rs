@@ -1,6 +1,6 @@
 //! TFile: its header, and the keys of its records (ROOT's "TFile and TKey" format description).
 
-use crate::compress::{check_promise, CompressError, Decompressor};
+use crate::compress::{check_declared_size, CompressError, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
 use crate::held::{Held, Need};
@@ -233,7 +233,7 @@ pub fn read_object(held: &Held, key: &TKey, decompressor: &mut Decompressor) -> 
     }
     let plain_size = sizes.check_plain_size().map_err(named)?;
     let damaged = |error: CompressError| named(FormatError::damaged(key.seek, error.to_string()));
-    check_promise(stored, plain_size).map_err(damaged)?;
+    check_declared_size(stored, plain_size).map_err(damaged)?;
     let mut plain = vec![0; plain_size];
     decompressor.decompress_into(stored, &mut plain).map_err(damaged)?;
     Ok(plain)

@@ -1,6 +1,6 @@
-//! Parts of a file that are at hand, and the ranges that a decoder still needs.
+//! Parts of a file that were read already, and the ranges that a decoder still needs.
 //!
-//! A decoder never reads. It asks here for bytes; where they are missing it answers with [`Need::Bytes`], the caller
+//! A decoder never reads. It asks here for bytes; where they are missing it returns [`Need::Bytes`], the caller
 //! fetches that range, adds it and asks again.
 
 use std::collections::BTreeMap;

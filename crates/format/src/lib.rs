@@ -15,6 +15,7 @@ pub mod held;
 pub mod layout;
 mod leaf_class;
 pub mod marks;
+mod member_kind;
 pub mod ntuple;
 pub mod number;
 pub mod objects;

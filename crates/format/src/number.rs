@@ -131,8 +131,8 @@ impl Number {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// Reads one, big-endian. Of a number with a fraction that is cut off; one that is too large for 64 bits with a sign
-    /// keeps its bits.
+    /// Reads one, big-endian. Of a number with a fraction that is cut off; one that is too large for 64 bits with a
+    /// sign keeps its bits.
     pub(crate) fn read(self, cursor: &mut Cursor<'_>) -> Result<i64> {
         Ok(match self {
             Self::Bool | Self::U8 => i64::from(cursor.u8()?),

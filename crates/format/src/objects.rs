@@ -6,4 +6,4 @@ pub(crate) mod model;
 mod run;
 
 pub use model::program::{Classes, Program};
-pub use run::nothing::nothing;
+pub use run::empty_entry::empty_entry;

@@ -1,5 +1,5 @@
-//! Files that were never closed, as those of a job that was killed: their records are walked through from the first one,
-//! as TFile::Recover of ROOT does, and what of them belongs to the top directory is found again.
+//! Files that were never closed, as those of a job that was killed: their records are walked through from the first
+//! one, as TFile::Recover of ROOT does, and what of them belongs to the top directory is found again.
 
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -11,10 +11,11 @@ use crate::marks::BIG_VERSION;
 const KEY_GUESS_SIZE: u64 = 1 << 10;
 /// Bytes of the numbers of a key and its three names at the least.
 const RECORD_SIZE_MIN: u64 = 29;
-/// Records of these classes are no objects of a directory: baskets, pages of RNTuples, and lists of keys and of free space.
+/// Records of these classes are no objects of a directory: baskets, pages of RNTuples, and lists of keys and of free
+/// space.
 const NO_OBJECTS: [&str; 4] = ["TBasket", "RBlob", "TFile", ""];
 
-/// The walk through the records of a file, which goes on where it stopped when bytes were missing.
+/// The walk through the records of a file, which continues where it stopped when bytes were missing.
 #[derive(Debug)]
 pub struct Recovery {
     /// Where the next record begins.
@@ -33,8 +34,8 @@ impl Recovery {
         Self { next: header.begin, directory: header.begin, keys: Vec::new(), streamer_infos: None }
     }
 
-    /// Walks on as far as the bytes at hand allow. It ends with the file, or where its records do: the last one may be
-    /// written in part.
+    /// Walks on as far as the bytes that are there allow. It ends with the file, or where its records do: the last one
+    /// may be written in part.
     pub fn walk(&mut self, held: &Held) -> std::result::Result<(), Need> {
         while held.file_size().saturating_sub(self.next) >= RECORD_SIZE_MIN {
             let bytes = held.get_up_to(self.next, KEY_GUESS_SIZE)?;

@@ -52,7 +52,7 @@ impl Scalar {
         Self::Float16(range.unwrap_or(FloatRange::Mantissa { bits: FLOAT16_BITS }))
     }
 
-    /// The number that a C++ type name stands for, as it is stored in a container, which knows of no ranges.
+    /// The number that a C++ type name stands for, as it is stored in a container, where it has no range.
     pub fn of_type_name(name: &str) -> Option<Self> {
         match name {
             "Double32_t" => Some(Self::Double32(None)),

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::error::{FormatError, Result};
+use crate::member_kind::MemberKind;
 use crate::range::FloatRange;
-use crate::type_code::{MemberKind, ARRAY_STEP, BASE, DOUBLE32, FLOAT16, STL};
+use crate::type_code::{ARRAY_STEP, BASE, DOUBLE32, FLOAT16, STL};
 
 /// One member or base class of a class.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,13 +2,13 @@
 
 pub(crate) mod builtin;
 pub mod embedded;
-mod late;
-mod legacy;
+mod late_branches;
 pub(crate) mod members;
 mod model;
+mod old_versions;
 mod program;
 pub(crate) mod read;
 mod walk;
 
-pub use model::{Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
+pub use model::{Basket, BranchInfo, ElementBranch, Place, TBranch, TLeaf, TTree};
 pub use read::read_tree;

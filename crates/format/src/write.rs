@@ -1,7 +1,6 @@
-//! What a ROOT file is made of, as bytes: the reverse of the readers of this crate. No I/O: who writes gets bytes.
+//! Makes the bytes of which a ROOT file consists. No I/O: the caller writes them.
 
 mod addend;
-mod alike;
 mod axis;
 mod basket;
 mod basket_record;
@@ -36,15 +35,16 @@ mod sparse;
 mod sum;
 mod token;
 pub mod tree_record;
+mod tree_template;
 
 pub use addend::Addend;
-pub use alike::{Alike, TreeForm};
 pub use basket::BasketTools;
 pub use basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
 pub use bounds::Bounds;
 pub use changes::Changes;
 pub use datime::datime;
 pub use embedded::embedded_record;
+pub use tree_template::{FilledTree, TreeTemplate};
 
 pub use family::{adds_up, OwnerKind};
 pub use file::{FileFrame, NewDirectory, RecordPlace};

@@ -71,7 +71,8 @@ fn a_tree_behind_another_key_says_the_same() {
     }
 }
 
-/// The numbers of baskets of a branch that its own streamer wrote have a byte in front that says of how many bytes they are.
+/// The numbers of baskets of a branch that its own streamer wrote have a byte in front that says of how many bytes they
+/// are.
 #[test]
 fn baskets_of_old_branches_may_lie_far_behind() {
     let mut old_count = 0;

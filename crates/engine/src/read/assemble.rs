@@ -120,7 +120,7 @@ fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool 
         (Shape::Baskets(Layout::Fixed { scalar, dimensions }), BasketSource::Record(_) | BasketSource::Shared(_)) => {
             let stored_size = scalar.stored_size() * dimensions.iter().product::<usize>();
             let record = BasketRecord::parse(fetched.source.stored(), fetched.entries_count);
-            record.is_ok_and(|record| record.has_entries_of(stored_size) && record.check_promise().is_ok())
+            record.is_ok_and(|record| record.has_entries_of(stored_size) && record.check_declared_size().is_ok())
         }
         (_, source) => {
             let size = fetched.entries.len().checked_mul(entry_size);
@@ -168,7 +168,7 @@ fn elements_count(chunk: &Chunk, shape: Shape<'_>, element_size: usize, fetched:
     };
     let stored = fetched.source.stored();
     let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
-    record.check_promise().ok()?;
+    record.check_declared_size().ok()?;
     record.run_elements_count(layout)
 }
 

@@ -25,7 +25,7 @@ pub struct Compressor {
     /// For the level with which it was made.
     deflate: Option<(u8, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
-    /// Where payloads come to be.
+    /// The buffer that payloads are compressed into.
     room: Vec<u8>,
 }
 
@@ -35,8 +35,8 @@ impl Compressor {
         Self::default()
     }
 
-    /// Adds the records of `plain` to `out` and answers with true, or leaves `out` as it is and answers with false: such
-    /// bytes are to be stored plain. So ROOT does with what would not become smaller.
+    /// Adds the records of `plain` to `out` and returns true, or leaves `out` as it is and returns false:
+    /// such bytes are to be stored plain. So ROOT does with what would not become smaller.
     pub fn compress(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let is_smaller = setting != Setting::NONE
@@ -66,7 +66,7 @@ impl Compressor {
         Some(())
     }
 
-    /// Fills the room with a payload and answers with its size; none where the codec fails.
+    /// Fills the room with a payload and returns its size; none where the codec fails.
     fn payload(&mut self, setting: Setting, plain: &[u8]) -> Option<usize> {
         let level = setting.level();
         match setting.codec() {

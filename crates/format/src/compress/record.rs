@@ -6,8 +6,7 @@ use super::{Codec, CompressError, CompressFault};
 
 pub(super) const HEADER_BYTES: usize = 9;
 
-/// What decompressing a sequence of `records` to `plain_bytes` takes in memory beside these bytes, as far as their
-/// headers tell.
+/// Bytes that decompressing a sequence of `records` to `plain_bytes` needs beside these, by the headers of the records.
 pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
     let mut most = 0;
     let visit = |record: &Record<'_>, _: Range<usize>| {
@@ -17,7 +16,7 @@ pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
         }
         Ok(())
     };
-    // What is wrong with them is told when they are decompressed.
+    // Damaged records give an error when they are decompressed.
     drop(walk(records, plain_bytes, visit));
     most
 }
@@ -53,13 +52,12 @@ fn xz_dictionary_bytes(payload: &[u8]) -> Option<u64> {
     None
 }
 
-/// Refuses records that cannot decompress to `plain_bytes`, as far as their headers tell: to be asked before memory is
-/// taken for so many.
-pub fn check_promise(records: &[u8], plain_bytes: usize) -> Result<(), CompressError> {
-    walk(records, plain_bytes, |record, _| record.check_promise()).map(|_| ())
+/// Refuses records that cannot decompress to `plain_bytes`, by their headers. Call it before memory is taken for these.
+pub fn check_declared_size(records: &[u8], plain_bytes: usize) -> Result<(), CompressError> {
+    walk(records, plain_bytes, |record, _| record.check_declared_size()).map(|_| ())
 }
 
-/// Visits the records of a sequence with the place of each in the plain bytes, and answers with the first one's codec.
+/// Visits the records of a sequence with the place of each in the plain bytes, and returns the first one's codec.
 pub(super) fn walk(
     records: &[u8],
     plain_bytes: usize,
@@ -119,12 +117,12 @@ impl<'a> Record<'a> {
     }
 
     /// Refuses a plain size that this payload cannot have.
-    fn check_promise(&self) -> Result<(), CompressFault> {
+    fn check_declared_size(&self) -> Result<(), CompressFault> {
         let promised_bytes = self.plain_bytes;
         if promised_bytes > self.payload.len().saturating_mul(self.codec.factor_max()) {
             return Err(CompressFault::Implausible { promised_bytes, payload_bytes: self.payload.len() });
         }
-        // Most zstd frames tell their plain size themselves.
+        // Most zstd frames record their plain size.
         match (self.codec, zstd_safe::get_frame_content_size(self.payload)) {
             (Codec::Zstd, Ok(Some(size))) if size != promised_bytes as u64 => {
                 let plain_bytes = usize::try_from(size).unwrap_or(usize::MAX);

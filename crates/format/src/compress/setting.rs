@@ -75,9 +75,9 @@ impl fmt::Display for Setting {
 
 /// Words that are no setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoSetting(String);
+pub struct InvalidSetting(String);
 
-impl fmt::Display for NoSetting {
+impl fmt::Display for InvalidSetting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
         write!(out, "no such codec: {text:?}; one of zstd:5, zlib:1, lz4:4, lzma:8 with a level from 1 to 9, none, ")?;
@@ -85,14 +85,14 @@ impl fmt::Display for NoSetting {
     }
 }
 
-impl std::error::Error for NoSetting {}
+impl std::error::Error for InvalidSetting {}
 
 impl FromStr for Setting {
-    type Err = NoSetting;
+    type Err = InvalidSetting;
 
     /// `zstd:5`, a codec alone with the level that ROOT recommends, `none`, or a number of ROOT such as `505`.
-    fn from_str(text: &str) -> Result<Self, NoSetting> {
-        let fail = || NoSetting(text.to_string());
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+        let fail = || InvalidSetting(text.to_string());
         if let Ok(number) = text.parse() {
             return Self::of_root(number).ok_or_else(fail);
         }

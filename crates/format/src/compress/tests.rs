@@ -268,7 +268,7 @@ fn constant_bytes_keep_every_codecs_promise() {
     let plain = vec![0; 0xff_ffff];
     for codec in CODECS {
         let records = record(codec, &plain);
-        assert_eq!(check_promise(&records, plain.len()), Ok(()), "{codec:?}, {} bytes", records.len());
+        assert_eq!(check_declared_size(&records, plain.len()), Ok(()), "{codec:?}, {} bytes", records.len());
     }
 }
 
@@ -277,7 +277,7 @@ fn a_promise_that_no_codec_can_keep_is_refused_before_memory_is_taken() {
     for codec in CODECS {
         let payload = payload(codec, b"plain");
         let records = record_of(codec, &payload, 0xff_ffff);
-        let error = check_promise(&records, 0xff_ffff).expect_err("16 MiB of five bytes");
+        let error = check_declared_size(&records, 0xff_ffff).expect_err("16 MiB of five bytes");
         let expected = CompressFault::Implausible { promised_bytes: 0xff_ffff, payload_bytes: payload.len() };
         assert_eq!(error.fault, expected, "{codec:?}");
     }
@@ -286,7 +286,7 @@ fn a_promise_that_no_codec_can_keep_is_refused_before_memory_is_taken() {
 #[test]
 fn a_zstd_frame_that_tells_its_plain_size_is_believed_more_than_the_record() {
     let records = record_of(Codec::Zstd, &payload(Codec::Zstd, b"plain"), 6);
-    let error = check_promise(&records, 6).expect_err("five bytes");
+    let error = check_declared_size(&records, 6).expect_err("five bytes");
     assert_eq!(error.fault, CompressFault::WrongLength { plain_bytes: 5, promised_bytes: 6 });
 }
 
@@ -294,8 +294,8 @@ fn a_zstd_frame_that_tells_its_plain_size_is_believed_more_than_the_record() {
 fn records_that_promise_another_length_than_the_whole_are_refused_before_memory_is_taken() {
     let last = record(Codec::Lz4, b"bytes");
     let records = [&record(Codec::Zlib, b"plain")[..], &last].concat();
-    assert_eq!(check_promise(&records, 10), Ok(()));
-    let fault = |length| check_promise(&records, length).expect_err("another length").fault;
+    assert_eq!(check_declared_size(&records, 10), Ok(()));
+    let fault = |length| check_declared_size(&records, length).expect_err("another length").fault;
     assert_eq!(fault(1 << 30), CompressFault::EndsEarly { plain_bytes: 10, wanted_bytes: 1 << 30 });
     assert_eq!(fault(9), CompressFault::TooLong { plain_bytes: 5, room_bytes: 4 });
     assert_eq!(fault(5), CompressFault::TrailingBytes { count: last.len() });

@@ -100,7 +100,7 @@ impl Layout {
 }
 
 impl Kind {
-    /// Whether entries may refer to places in their basket; of those that are not read nobody knows.
+    /// Whether entries may refer to places in their basket; true for those that are not read.
     pub fn may_refer(&self) -> bool {
         match self {
             Self::Group => false,

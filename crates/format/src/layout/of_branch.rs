@@ -1,10 +1,11 @@
-//! What the entries of a branch look like in its baskets, told from its leaves and the streamer infos.
+//! Finds what the entries of a branch look like in its baskets, from its leaves and the streamer infos.
 
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 use crate::leaf_class::LeafClass;
 use crate::marks::ENTRY_BYTES_MAX;
+use crate::member_kind::{MemberKind, Times};
 use crate::number::Number;
 use crate::objects::compile::compiler::Compiler;
 use crate::objects::compile::cpp_type::CppType;
@@ -15,7 +16,7 @@ use crate::range::FloatRange;
 use crate::scalar::Scalar;
 use crate::streamer::Element;
 use crate::tree::{ElementBranch, TBranch, TLeaf};
-use crate::type_code::{self, MemberKind, Times};
+use crate::type_code;
 
 use super::model::{array_size, Kind, Layout, RunHeader};
 
@@ -25,7 +26,7 @@ fn unsupported(class_name: &str, reason: &str) -> Kind {
 
 /// What a branch holds.
 pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
-    let kind = kind_said(branch, classes);
+    let kind = declared_kind(branch, classes);
     match kind.layout() {
         Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_BYTES_MAX) => {
             unsupported(&declared_class(branch), "it declares arrays that are longer than any entry can be")
@@ -34,7 +35,7 @@ pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     }
 }
 
-fn kind_said(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
+fn declared_kind(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     if branch.has_children && branch.baskets.is_empty() && branch.element.as_ref().is_none_or(is_group) {
         return Kind::Group;
     }
@@ -186,7 +187,7 @@ fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Eleme
     numbered.filter(is_named).or_else(named).or(numbered.filter(|one| one.type_code == element.streamer_type))
 }
 
-/// A member of a class that the file does not describe, as far as its branch tells.
+/// A member of a class that the file does not describe, by what its branch records.
 fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Element> {
     let type_code = element.streamer_type;
     // How short floats are stored is only said in the streamer info.
@@ -217,7 +218,7 @@ fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, cl
     let of_type = CppType::parse(class_name).ok_or_else(|| FormatError::unsupported("it is nested too deeply"))?;
     let of_type = Compiler::new(classes).resolved(of_type);
     if of_type.is_container() && branch_type != STREAMED {
-        // Streamer infos of containers have one element, which tells what enumerations are.
+        // Streamer infos of containers have one element, whose content type says how enumerations are stored.
         let content = classes.infos().newest(class_name).and_then(|info| info.elements.first());
         let content = content.and_then(|only| Scalar::of_type_code(only.content_type, None));
         return container(with_numbers(of_type, content), 1, classes);
@@ -322,7 +323,7 @@ fn member_objects(
 mod tests {
     use super::*;
     use crate::streamer::ClassInfos;
-    use crate::tree::BranchAbout;
+    use crate::tree::BranchInfo;
 
     #[test]
     fn arrays_longer_than_any_entry_are_refused() {
@@ -347,7 +348,7 @@ mod tests {
             count_name: None,
             count_branch: None,
         };
-        let about = BranchAbout {
+        let info = BranchInfo {
             object_id: 0,
             path: "x".to_string(),
             name: "x".to_string(),
@@ -360,7 +361,7 @@ mod tests {
             file_name: String::new(),
             element: None,
         };
-        let about = Arc::new(about);
-        TBranch { about, entries_count: 1, plain_bytes: 8, compressed_bytes: 8, baskets: Vec::new() }
+        let info = Arc::new(info);
+        TBranch { info, entries_count: 1, plain_bytes: 8, compressed_bytes: 8, baskets: Vec::new() }
     }
 }

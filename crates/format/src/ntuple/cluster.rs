@@ -1,6 +1,6 @@
 //! A field's entries of one cluster: which pages they are in, and their decoding into a column.
 //!
-//! Where elements lie is known at once for fields outside collections. Within collections it is told by the pages of
+//! Where elements lie is known at once for fields outside collections. Within collections it follows from the pages of
 //! the ends, which therefore come first when only a part of a cluster is wanted.
 
 use std::collections::HashMap;
@@ -266,7 +266,7 @@ impl<'a> FieldReader<'a> {
         Ok(())
     }
 
-    /// The elements that these collections hold, if the pages that tell are there; else those are added.
+    /// The elements that these collections hold, if their pages are there; else these are added to what is missing.
     fn known_content(
         &self,
         reader: &ColumnReader<'_>,

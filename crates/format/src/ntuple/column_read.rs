@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_promise, Codec, CompressError};
+use crate::compress::{check_declared_size, Codec, CompressError};
 use crate::error::{FormatError, Result};
 use crate::held::Need;
 
@@ -118,7 +118,7 @@ pub struct Unpacker<'a> {
     pub plain_bytes: u64,
     /// Codec of the last page.
     pub codec: Codec,
-    /// The pages, each with its column, where somebody wants to know them.
+    /// The pages that were read, each with its column, where a caller wants them.
     pub pages: Option<Vec<(usize, Locator)>>,
 }
 
@@ -263,7 +263,7 @@ impl ColumnReader<'_> {
         let stored = self.stored.page(page).unwrap_or_default();
         let stored = stored.get(..page.locator.size as usize).unwrap_or_default();
         if size != stored.len() {
-            check_promise(stored, size)
+            check_declared_size(stored, size)
                 .map_err(|error| FormatError::damaged(page.locator.offset, error.to_string()))?;
         }
         Ok(size)

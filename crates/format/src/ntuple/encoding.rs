@@ -116,7 +116,7 @@ impl Encoding {
         matches!(self.kind, Kind::Index(_) | Kind::SplitIndex(_))
     }
 
-    /// Whether elements are put together beside the page that they come from.
+    /// Whether decoding needs a second buffer beside the page.
     pub(super) fn is_staged(&self) -> bool {
         matches!(self.kind, Kind::SplitIndex(_))
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_promise, CompressError, Decompressor};
+use crate::compress::{check_declared_size, CompressError, Decompressor};
 use crate::error::{FormatError, Result};
 use crate::held::{Held, Need};
 
@@ -131,7 +131,7 @@ pub fn read_envelope(
         stored.into_owned()
     } else {
         let failed = |error: CompressError| named(FormatError::damaged(offset, error.to_string()));
-        check_promise(&stored, link.plain_size as usize).map_err(failed)?;
+        check_declared_size(&stored, link.plain_size as usize).map_err(failed)?;
         let mut plain = vec![0; link.plain_size as usize];
         decompressor.decompress_into(&stored, &mut plain).map_err(failed)?;
         plain

@@ -22,7 +22,7 @@ pub struct ClusterGroup {
     pub page_list: Link,
 }
 
-/// Reads the footer that belongs to this header; answers with the whole schema and the groups of clusters in the order
+/// Reads the footer that belongs to this header; returns the whole schema and the groups of clusters in the order
 /// of their entries.
 pub fn read_footer(envelope: &Envelope, header: &Envelope, known: Header) -> Result<(Schema, Vec<ClusterGroup>)> {
     let named = |error: FormatError| error.in_object("footer envelope");
@@ -39,7 +39,7 @@ pub fn linked_sets_count(envelope: &Envelope) -> usize {
         reader.list(GROUP_SIZE_MIN)?;
         Ok(if reader.remaining() > 0 { reader.list(0)?.1 } else { 0 })
     };
-    // What is wrong with the footer is told when it is read.
+    // A damaged footer gives an error when it is read.
     count().unwrap_or(0)
 }
 

@@ -1,4 +1,4 @@
-//! What the entries of a field become, told from the tree of fields and their columns (section "Mapping of C++ Types to
+//! What the entries of a field become, by the tree of fields and their columns (section "Mapping of C++ Types to
 //! Fields and Columns").
 
 use std::sync::Arc;
@@ -325,7 +325,7 @@ impl Form {
     }
 }
 
-/// In a union with missing values awkward wants that every content may have them.
+/// Awkward demands of a union with missing values that each content may have them.
 pub(super) fn optional(content: Column) -> Column {
     match content {
         Column::Option { .. } | Column::Union { .. } => content,
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn arrays_of_no_elements_are_refused_by_name() {
-        // awkward could not tell how many there are.
+        // awkward could not know how many there are.
         let fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
         let mut schema = Schema { fields, ..Schema::default() };
         schema.fields[0].children = vec![1];

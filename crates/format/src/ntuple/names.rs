@@ -10,7 +10,7 @@ use super::schema::{Role, Schema};
 const DEPTH_MAX: usize = 64;
 /// Paths may take this many times the bytes of all names: long names repeated in many paths would fill memory.
 const PATHS_FACTOR_MAX: usize = 64;
-/// Of so many members with one name none is told apart by its base classes.
+/// With more members of one name than this, their base classes are not searched for what makes names different.
 const SAME_NAMES_MAX: usize = 100;
 
 /// A field that can be asked for.
@@ -74,7 +74,7 @@ impl Walk<'_> {
     }
 }
 
-/// Fields at the top; a name that is there twice is told apart by a number.
+/// Fields at the top; a name that is there twice gets a number behind it.
 fn top_names(schema: &Schema) -> Vec<(String, usize)> {
     let mut times: HashMap<&str, usize> = HashMap::new();
     let named = |field: &usize| {
@@ -151,7 +151,7 @@ fn collect<'a>(schema: &'a Schema, record: usize, bases: &Rc<Vec<&'a str>>, memb
     }
 }
 
-/// The name behind as few of its base classes as tell it from the others with that name.
+/// The name behind as few of its base classes as make it different from the others.
 fn qualified(one: &Inherited<'_>, same: &[&Inherited<'_>]) -> String {
     let others = || same.iter().filter(|other| other.field != one.field);
     let depth = one.bases.len();

@@ -1,4 +1,5 @@
-//! The schema: fields and columns of header and footer (sections "Header Envelope" and "Schema Extension Record Frame").
+//! The schema: fields and columns of header and footer (sections "Header Envelope" and "Schema Extension Record
+//! Frame").
 
 use std::sync::Arc;
 
@@ -82,18 +83,18 @@ pub struct ColumnType {
     pub number: u16,
     /// Bits of an element.
     pub bits: u16,
-    /// Lowest and highest value, if they are told.
+    /// Lowest and highest value, if the schema has them.
     pub range: Option<(f64, f64)>,
 }
 
 impl ColumnType {
-    /// How such elements are stored; an error tells of a type of a later version.
+    /// How such elements are stored; an error for a type of a later version.
     pub fn encoding(&self) -> std::result::Result<Encoding, String> {
         Encoding::new(self.number, self.bits, self.range)
     }
 }
 
-/// What is said about a type beside its fields.
+/// What the schema records of a type beside its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeInfo {
     /// What it is: 0 for a list of streamer infos.
@@ -111,7 +112,7 @@ pub struct TypeInfo {
 pub struct Column {
     /// The type of its elements.
     pub kind: ColumnType,
-    /// How its elements are stored; an error tells of one of a later version.
+    /// How its elements are stored; an error for a type of a later version.
     pub encoding: std::result::Result<Encoding, String>,
     /// The field that it belongs to.
     pub field: usize,

@@ -1,4 +1,4 @@
-//! RNTuples as bytes: the reverse of the readers beside this. No I/O: who writes gets bytes.
+//! Makes the bytes of RNTuples. No I/O: the caller writes them.
 
 pub mod anchor;
 pub mod elements;

@@ -3,10 +3,10 @@
 mod block;
 mod columns;
 mod convert;
+pub(crate) mod empty_entry;
 mod entries;
 mod entry_pointers;
+mod expansion;
 mod machine;
-pub(crate) mod nothing;
 mod pointers;
 mod slot;
-mod unstored;

@@ -23,8 +23,8 @@ pub struct TTree {
 /// A TBranch or one of its kinds.
 #[derive(Debug, Clone)]
 pub struct TBranch {
-    /// What it is, whatever was filled into it: shared by trees of several files that are alike.
-    pub about: Arc<BranchAbout>,
+    /// Name, class, leaves: shared by trees of several files that differ in their entries only.
+    pub info: Arc<BranchInfo>,
     /// Entries in it.
     pub entries_count: u64,
     /// Bytes before compression, keys included (TBranch::fTotBytes).
@@ -37,8 +37,8 @@ pub struct TBranch {
 
 /// What a branch is.
 #[derive(Debug, Clone)]
-pub struct BranchAbout {
-    /// By what it is referred to in the record of the tree.
+pub struct BranchInfo {
+    /// The number by which it is referred to in the record of the tree.
     pub object_id: u64,
     /// Names of the branches that lead here and its own, joined with `/`; repeated ones end in `#2`, `#3`.
     pub path: String,
@@ -63,16 +63,16 @@ pub struct BranchAbout {
 }
 
 impl Deref for TBranch {
-    type Target = BranchAbout;
+    type Target = BranchInfo;
 
-    fn deref(&self) -> &BranchAbout {
-        &self.about
+    fn deref(&self) -> &BranchInfo {
+        &self.info
     }
 }
 
 impl DerefMut for TBranch {
-    fn deref_mut(&mut self) -> &mut BranchAbout {
-        Arc::make_mut(&mut self.about)
+    fn deref_mut(&mut self) -> &mut BranchInfo {
+        Arc::make_mut(&mut self.info)
     }
 }
 
@@ -95,7 +95,7 @@ pub struct TLeaf {
     pub count_branch: Option<usize>,
 }
 
-/// What a TBranchElement knows of the class that it was split from.
+/// What a TBranchElement records of the class that it was split from.
 #[derive(Debug, Clone, Default)]
 pub struct ElementBranch {
     /// Class whose member it is.
@@ -108,7 +108,8 @@ pub struct ElementBranch {
     pub class_version: i32,
     /// Index of the member in the streamer info, negative for the whole object.
     pub id: i32,
-    /// TBranchElement::fType: 0 member, 1 base, 2 split class, 3 TClonesArray, 4 STL collection, 31 and 41 their members.
+    /// TBranchElement::fType: 0 member, 1 base, 2 split class, 3 TClonesArray, 4 STL collection, 31 and 41 their
+    /// members.
     pub branch_type: i32,
     /// Type code of the member.
     pub streamer_type: i32,

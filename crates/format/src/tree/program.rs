@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::error::{FormatError, Result};
+use crate::member_kind::{MemberKind, Times};
 use crate::number::Number;
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, ClassInfos, Element};
-use crate::type_code::{MemberKind, Times};
 
 use super::builtin;
 use super::members::{wanted, NumberField, Wanted};
@@ -15,17 +15,17 @@ use super::members::{wanted, NumberField, Wanted};
 /// One step of reading an object.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Bytes of members that nobody wants.
+    /// Bytes of members that are not wanted.
     Skip(usize),
-    /// A string that nobody wants.
+    /// A string that is not wanted.
     SkipString,
-    /// An object with a byte count that nobody wants.
+    /// An object with a byte count that is not wanted.
     SkipObject,
-    /// A count and so many numbers of this size that nobody wants (TArray and its kinds).
+    /// A TArray that is not wanted: bytes of a number.
     SkipNumbers(usize),
-    /// A pointer whose object nobody wants.
+    /// A pointer whose object is not wanted.
     SkipPointer,
-    /// A variable array that nobody wants: bytes of an element, and its count.
+    /// A variable array that is not wanted: bytes of an element, and its counter.
     SkipArray(usize, NumberField),
     /// A TObject.
     TObject,
@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// A class that was met: its place in [`Programs`].
+/// The place of a class in [`Programs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassId(usize);
 
@@ -104,7 +104,7 @@ impl<'a> Programs<'a> {
         &self.classes[class.0].name
     }
 
-    /// The program of a class in this version, or none when nobody describes it.
+    /// The program of a class in this version; none if neither the file nor Branchline describes it.
     pub fn get(&mut self, class: ClassId, version: i32) -> Result<Option<Rc<Program>>> {
         let known = &self.classes[class.0].programs;
         if let Some((_, program)) = known.iter().find(|(of, _)| *of == version) {

@@ -7,9 +7,9 @@ use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
 use super::embedded::EmbeddedBasket;
-use super::late;
+use super::late_branches;
 use super::members::{ArrayField, LinkField, Members, NumberField, PointersField, TextField};
-use super::model::{Basket, BranchAbout, ElementBranch, Place, TBranch, TLeaf, TTree};
+use super::model::{Basket, BranchInfo, ElementBranch, Place, TBranch, TLeaf, TTree};
 use super::walk::{walk_tree, Objects};
 
 /// Branches within branches deeper than this are taken for a loop.
@@ -30,7 +30,7 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         builder.add(*id, None, &mut objects, 0)?;
     }
     builder.link(&mut objects);
-    late::complete(&mut builder.branches)?;
+    late_branches::fill_up(&mut builder.branches)?;
     number_repeated_paths(&mut builder.branches);
     Ok(TTree {
         name: tree.text(TextField::Name),
@@ -144,7 +144,7 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         count: None,
         count2: None,
     });
-    let about = BranchAbout {
+    let info = BranchInfo {
         object_id: 0,
         path: String::new(),
         name: members.text(TextField::Name),
@@ -158,12 +158,12 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         element,
     };
     let mut branch =
-        TBranch { about: Arc::new(about), entries_count: 0, plain_bytes: 0, compressed_bytes: 0, baskets: Vec::new() };
+        TBranch { info: Arc::new(info), entries_count: 0, plain_bytes: 0, compressed_bytes: 0, baskets: Vec::new() };
     fill(&mut branch, members)?;
     Ok(branch)
 }
 
-/// Notes what was filled into a branch, and where it lies.
+/// Sets the entries, bytes and baskets of a branch.
 pub(crate) fn fill(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
     let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
     branch.entries_count = size(NumberField::Entries);

@@ -182,7 +182,7 @@ impl<'b> Walker<'b, '_> {
         self.buffer.cursor.finish(header)
     }
 
-    /// A variable array begins with one byte: 0 for an absent one. Answers with how many elements follow.
+    /// A variable array begins with one byte: 0 for an absent one. Returns how many elements follow.
     pub(super) fn array_count(&mut self, count: i64, element_size: usize) -> Result<Option<usize>> {
         let present = self.buffer.cursor.u8()?;
         if present == 0 {
@@ -221,7 +221,7 @@ impl<'b> Walker<'b, '_> {
         Ok(())
     }
 
-    /// Reads a pointer and, if it is new and of a class that matters, its object. Answers with its number.
+    /// Reads a pointer and, if it is new and of a class that matters, its object. Returns its number.
     pub(super) fn pointer(&mut self) -> Result<Option<u64>> {
         let (id, class_name, end) = match self.buffer.pointer()? {
             Pointer::Null => return Ok(None),

@@ -30,7 +30,7 @@ pub struct Addend {
     pub(super) sparse: HashMap<usize, Sparse>,
     /// Entries of histograms that have no limits yet.
     pub(super) waiting: HashMap<usize, Fills>,
-    /// What tells objects in lists from others that do not add up.
+    /// Digest of the objects in lists that do not add up.
     pub(super) others: u64,
     /// Whether something in it can only be written to the same place.
     pub(super) is_fixed: bool,

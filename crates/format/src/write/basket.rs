@@ -1,4 +1,4 @@
-//! The records of baskets: compressed anew.
+//! Compresses the records of baskets again.
 
 use crate::basket::BasketRecord;
 use crate::compress::{Compressor, Decompressor, Setting};

@@ -1,5 +1,5 @@
-//! Where the entries of a basket begin and end that does not say so itself: its layout tells, with the counts of another
-//! branch where there are some (TBranch::GenerateOffsetArray).
+//! Where the entries of a basket without entry offsets begin and end, by its layout and by the branch that counts its
+//! elements (TBranch::GenerateOffsetArray).
 
 use std::ops::Range;
 
@@ -26,7 +26,8 @@ impl Bounds {
         }
     }
 
-    /// Up to which of these entries no more than so many bytes are taken, each with so many beside it.
+    /// The end of the largest range of these entries that takes at most so many bytes, with `each` more for every
+    /// entry.
     pub(super) fn fitting(&self, entries: Range<usize>, bytes: usize, each: usize) -> usize {
         let start = self.start(entries.start);
         let fits = |end: usize| self.start(end) - start + each * (end - entries.start) <= bytes;

@@ -55,7 +55,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Leaves out objects that arrays point to, and what nobody else points to with them.
+    /// Leaves out objects that arrays point to, with the objects that only these point to.
     pub fn without(&mut self, ids: &HashSet<u64>) {
         self.dropped.extend(ids);
     }
@@ -75,7 +75,7 @@ impl Changes {
         self.chunks.insert(index, bins);
     }
 
-    /// Takes back that baskets may leave something out (TBranch::fIOFeatures), which ROOT else believes of all of them.
+    /// Clears the features of a branch (TBranch::fIOFeatures): with them ROOT expects all baskets to leave offsets out.
     pub fn no_features(&mut self, recording: &Recording<'_>, owner: usize) -> Result<()> {
         let Some((index, kept)) = recording.find(owner, "fIOFeatures") else { return Ok(()) };
         let mut bytes = recording.alone(kept)?;
@@ -86,8 +86,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes from a branch the baskets that it had in memory (TBranch::fBaskets). Up to version 9 ROOT counts on room for
-    /// all baskets there.
+    /// Takes from a branch the baskets that it had in memory (TBranch::fBaskets). Up to version 9 ROOT counts on room
+    /// for all baskets there.
     pub fn no_baskets(&mut self, recording: &Recording<'_>, owner: usize, room: usize) -> Result<()> {
         const NAME: &str = "fBaskets";
         /// Version 3, a TObject on the heap, an empty name.

@@ -1,4 +1,4 @@
-//! The streamer infos that go with what is written from nothing, as ROOT 6.40 writes them: the plain bytes of the list
+//! The streamer infos of new trees and RNTuples, as ROOT 6.40 writes them: the plain bytes of the list
 //! in a file with an RNTuple, and in one with a TTree that has a branch of every kind that is written here.
 //! `tests/peers/test_converting.py` compares them with those of the ROOT that is installed.
 

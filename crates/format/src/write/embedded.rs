@@ -9,8 +9,8 @@ use super::key::{push_i32, push_string, string_size};
 /// Bytes of a large key's numbers.
 const KEY_NUMBERS_SIZE: u64 = 34;
 
-/// The record of a basket of this branch, whose place is told by `move_record` when it is known. Objects of classes in
-/// it may refer to each other, which counts the bytes of the key.
+/// The record of a basket of this branch; `move_record` sets its place when it is known. Objects of classes in it may
+/// refer to each other, which counts the bytes of the key.
 pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, may_refer: bool) -> Result<Vec<u8>> {
     let head = &basket.head;
     if head.has_displacement() {

@@ -76,7 +76,7 @@ impl Emission<'_, '_> {
                     next = ends.last().copied().unwrap_or(next);
                 }
                 Token::Seen { id, .. } if !self.changes.dropped.is_empty() && !emitter.knows(*id) => {
-                    // What it was first met in may be dropped.
+                    // The object in which it came first may be dropped.
                     match recording.tokens_of(*id).filter(|_| !self.changes.dropped.contains(id)) {
                         Some(tokens) => self.range(tokens, emitter)?,
                         None => emitter.out.extend([0; 4]),

@@ -1,4 +1,4 @@
-//! Puts the bytes of an object together: byte counts, class tags and references are made anew.
+//! Writes the bytes of an object, with new byte counts, class tags and references.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -71,7 +71,7 @@ impl Emitter {
         self.references.clear();
     }
 
-    /// By what something that comes next is referred to.
+    /// The number by which what comes next is referred to.
     fn reference(&self) -> Result<u32> {
         let reference = self.out.len() as u64 + self.key_size + MAP_OFFSET;
         u32::try_from(reference).ok().filter(|reference| *reference < BYTE_COUNT_MASK).ok_or_else(too_long)

@@ -102,8 +102,7 @@ macro_rules! owner_kinds {
     };
 }
 
-// One more kind is one more line here, and a file with how such objects are added up. The compiler names the places that
-// call it.
+// A new kind is one line here and a file that adds such objects up. The compiler names the places that call it.
 owner_kinds! {
     /// A TTree.
     Tree,

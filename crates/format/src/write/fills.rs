@@ -1,5 +1,5 @@
-//! Entries of histograms that are in a buffer still (TH1::SetBuffer): they are filled into the cells, as TH1::BufferEmpty
-//! does, or wait until it is known between which limits these lie, as TH1Merger has them wait.
+//! Entries of histograms that are in a buffer still (TH1::SetBuffer): they are filled into the cells, as
+//! TH1::BufferEmpty does, or wait until it is known between which limits these lie, as TH1Merger has them wait.
 
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;

@@ -1,5 +1,5 @@
-//! Limits of an axis that are round numbers, found from the entries that are to lie between them, as ROOT finds those of
-//! histograms whose limits nobody gave (THLimitsFinder).
+//! Limits of an axis that are round numbers, found from the entries that are to lie between them, as ROOT finds those
+//! of histograms without limits (THLimitsFinder).
 
 /// Smaller and larger exponents of ten than this are not rounded.
 const EXPONENT_MAX: i32 = 200;

@@ -15,7 +15,7 @@ impl Addend {
         its.filter(|(_, (other, _))| *other == kind).map(|(owner, _)| owner).collect()
     }
 
-    /// Refuses a histogram with other axes. Answers with whether its bins have other labels.
+    /// Refuses a histogram with other axes. Returns whether its bins have other labels.
     pub(super) fn check_grid(&self, other: &Self, grid: usize) -> Result<bool, String> {
         let mut has_other_labels = false;
         for owner in self.parts(grid, OwnerKind::Axis) {

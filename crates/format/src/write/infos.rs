@@ -45,7 +45,7 @@ pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
 
 /// One of the list.
 struct Item {
-    /// What tells it from others: the name and the bytes with version and checksum; of what is no class all bytes.
+    /// What identifies it: of a class its name and the bytes with version and checksum, of anything else all bytes.
     identity: Vec<u8>,
     tokens: Range<usize>,
 }
@@ -84,7 +84,7 @@ impl Recorder<'_, '_> {
         let start = self.position();
         self.object("TNamed")?;
         self.buffer.cursor.skip(8)?; // checksum and version of the class
-                                     // A second list of rules would be told by its bytes; of classes those up to here tell which it is.
+                                     // These bytes identify a class; a list of rules is identified by all of its bytes.
         self.identity = Some(self.bytes_from(start).to_vec());
         self.pointer()?;
         self.end(header, false)

@@ -1,8 +1,8 @@
-//! A basket that is made of entries of others: their bytes are moved, and told where they lie now.
+//! A basket that is made of entries of others: their bytes are moved, and references in them are changed.
 //!
 //! An entry's bytes say nothing of where they lie, but for the references between the objects in it, which count from
-//! the start of the basket's key. These are moved with them; where it is not known which bytes they are, the basket says
-//! for each entry where it lay when it was written (TBasket::fDisplacement).
+//! the start of the basket's key. These are moved with them; where it is not known which bytes they are, the basket
+//! says for each entry where it lay when it was written (TBasket::fDisplacement).
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use super::bounds::{bounds_of, Bounds};
 pub enum References {
     /// At these places of the data, in their order.
     At(Vec<u32>),
-    /// Nobody knows.
+    /// At unknown places.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ impl Entries {
         let displaced = plain.displacements()?;
         let references = match (kind, &bounds) {
             _ if displaced.is_some() => References::Unknown,
-            // Of objects that cannot be read nobody knows.
+            // Objects that cannot be read may have references anywhere.
             (Kind::Data(layout), Bounds::Stored(bounds)) => {
                 layout.references(plain, bounds).map_or(References::Unknown, References::At)
             }
@@ -64,8 +64,8 @@ impl Entries {
 }
 
 impl Entries {
-    /// Gives the bytes of each of so many entries to `visit`, as they are wherever they lie: references count from where
-    /// the entry begins.
+    /// Gives the bytes of each of so many entries to `visit`, as they are wherever they lie: references count from
+    /// where the entry begins.
     pub fn for_each(mut self, entries_count: usize, mut visit: impl FnMut(&[u8])) -> Result<()> {
         let short = || FormatError::damaged(0, "a short basket");
         if let References::At(places) = &self.references {
@@ -230,7 +230,7 @@ impl<'t> BasketMaker<'t> {
         Ok(())
     }
 
-    /// Finishes the last basket, and answers with all that were made.
+    /// Finishes the last basket, and returns all that were made.
     pub fn finish(mut self) -> Result<Vec<NewBasket>> {
         if self.entries_count > 0 {
             self.finish_basket()?;

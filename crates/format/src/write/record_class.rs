@@ -2,11 +2,11 @@
 
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
+use crate::member_kind::{MemberKind, Times};
 use crate::number::Number;
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
 use crate::tree::builtin;
-use crate::type_code::{MemberKind, Times};
 
 use super::family::OwnerKind;
 use super::recorder::Recorder;
@@ -112,7 +112,7 @@ impl Recorder<'_, '_> {
         self.end(header, false)
     }
 
-    /// TClonesArray::Streamer, as far as its head: those that are met here are empty.
+    /// TClonesArray::Streamer, as far as its head: only empty ones are read.
     fn clones(&mut self) -> Result<()> {
         let header = self.collection_head()?;
         self.buffer.cursor.string_bytes()?; // class and version
@@ -187,7 +187,7 @@ impl Recorder<'_, '_> {
         Ok(if self.buffer.cursor.clone().u8()? == 2 { Number::I64 } else { Number::I32 })
     }
 
-    /// Reads a member. Answers with its value, if it is a number, or with what it refers to.
+    /// Reads a member. Returns its value, if it is a number, or with what it refers to.
     fn member(&mut self, element: &Element, counters: &mut Counters) -> Result<i64> {
         let unknown = || FormatError::unsupported(format!("a member of type code {}", element.type_code));
         let type_name = element.type_name.trim_end_matches('*');

@@ -47,7 +47,7 @@ enum Inside {
     Grid,
 }
 
-/// Bytes that are being taken apart.
+/// Takes the bytes of an object apart.
 pub(super) struct Recorder<'a, 'i> {
     pub(super) buffer: ObjectBuffer<'a>,
     pub(super) infos: &'i ClassInfos,
@@ -64,7 +64,7 @@ pub(super) struct Recorder<'a, 'i> {
     /// What these are in.
     inside: Inside,
     others: Vec<Range<usize>>,
-    /// What tells the streamer info that was read last from others.
+    /// Name, version and checksum of the streamer info that was read last, as bytes.
     pub(super) identity: Option<Vec<u8>>,
     bytes: &'a [u8],
 }
@@ -102,7 +102,7 @@ impl<'a, 'i> Recorder<'a, 'i> {
         self.buffer.cursor.position()
     }
 
-    /// Has the bytes up to a position copied.
+    /// Adds a token that copies the bytes up to a position.
     pub(super) fn copy_up_to(&mut self, position: usize) {
         if position > self.copied {
             self.tokens.push(Token::Bytes(self.copied..position));
@@ -110,7 +110,7 @@ impl<'a, 'i> Recorder<'a, 'i> {
         }
     }
 
-    /// Has what was read up to now not copied.
+    /// Leaves out the bytes that were read since the last token.
     pub(super) fn skip_copying(&mut self) {
         self.copied = self.position();
     }
@@ -158,7 +158,7 @@ impl<'a, 'i> Recorder<'a, 'i> {
         result
     }
 
-    /// Reads a pointer and, if it is new, its object. Answers with what it refers to; 0 for nothing.
+    /// Reads a pointer and, if it is new, its object. Returns what it refers to; 0 for nothing.
     pub(super) fn pointer(&mut self) -> Result<u64> {
         let start = self.position();
         self.copy_up_to(start);
@@ -301,7 +301,7 @@ impl<'a, 'i> Recorder<'a, 'i> {
         result
     }
 
-    /// Notes a member that may be replaced, which `read` reads.
+    /// Records a member that may be replaced, which `read` reads.
     pub(super) fn keep(
         &mut self,
         (owner, name, kind): (usize, &'static str, KeptKind),

@@ -91,7 +91,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// What tells the objects in lists that do not add up from others.
+    /// Digest of the objects in lists that do not add up.
     pub(super) fn digest_of_others(&self) -> u64 {
         let mut digest = Xxh3::new();
         for token in self.others.iter().flat_map(|range| &self.tokens[range.clone()]) {

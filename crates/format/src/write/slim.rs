@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use crate::tree::{TBranch, TTree};
 
-/// Takes branches out of a tree, and answers with the objects that they are in its record.
+/// Takes branches out of a tree, and returns the objects that they are in its record.
 ///
-/// `wanted` tells which are kept, by their paths; with them are kept those that they belong to, and those that count
-/// their elements.
+/// `wanted` selects those that are kept, by their paths; with them are kept those that they belong to, and those that
+/// count their elements.
 pub fn slim(tree: &mut TTree, wanted: &dyn Fn(&str) -> bool) -> HashSet<u64> {
     let mut is_kept: Vec<bool> = vec![false; tree.branches.len()];
     let mut open: Vec<usize> = (0..tree.branches.len()).filter(|index| wanted(&tree.branches[*index].path)).collect();

@@ -1,5 +1,5 @@
 //! The bins of a THnSparse: those that are filled, in chunks, each with the number of its cell packed into a few bytes.
-//! Histograms with the same axes pack them alike, so that these bytes tell bins from each other.
+//! Histograms with the same axes pack it in the same way, so that these bytes identify a bin.
 
 use std::collections::HashMap;
 

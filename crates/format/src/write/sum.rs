@@ -83,7 +83,7 @@ impl Sum {
         self.total.plan_of(addend).map_err(FormatError::unsupported)
     }
 
-    /// What is to be known of how objects were added.
+    /// Notes for the user on how objects were added.
     pub fn notes(&self) -> impl Iterator<Item = &'static str> {
         let labels = "its bins have other labels in some files, and were added by their numbers, as hadd adds them";
         let others = "objects in it that do not add up are those of the first file; some files have others there";
@@ -117,7 +117,7 @@ impl Sum {
         }
     }
 
-    /// In what it differs from another sum; numbers may differ by what adding them in another order does.
+    /// The first difference from another sum; numbers may differ by the rounding of another order of adding.
     pub fn difference(&self, other: &Self) -> Option<String> {
         // What waits is compared as it is written.
         let (ours, theirs) = (self.settled(), other.settled());
@@ -168,7 +168,7 @@ impl Sum {
             }
         }
         let record = recording.emit(key_size, &changes)?;
-        // Classes that are described in an odd way may count with one number what another one holds.
+        // A damaged description may name a counter that does not count the array.
         let again = Recording::of_object(&record, key_size, &self.class_name, &self.infos);
         if again.is_err_and(|error| error.kind == ErrorKind::Damaged) {
             return Err(FormatError::unsupported("its sum could not be read again"));

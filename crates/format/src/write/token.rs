@@ -22,7 +22,7 @@ pub(super) enum Token {
     Begin,
     /// The byte count, if there is one, and the class tag of an object behind a pointer, up to [`Token::End`].
     Object {
-        /// By what it is referred to in the bytes that were taken apart.
+        /// The number by which it is referred to in the bytes that were taken apart.
         id: u64,
         class_name: Rc<str>,
         is_counted: bool,
@@ -44,7 +44,7 @@ pub struct Owner {
     pub kind: OwnerKind,
     /// Its class.
     pub class_name: Rc<str>,
-    /// By what it is referred to in the bytes that were taken apart; 0 for the outermost object.
+    /// The number by which it is referred to in the bytes that were taken apart; 0 for the outermost object.
     pub id: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The record of a TTree that is made from nothing: branches of numbers, and of the C++ collections that ROOT knows
-//! without a dictionary. Members and versions are those of the streamer infos in `classes`.
+//! Makes the record of a new TTree: branches of numbers, and of the C++ collections that ROOT knows without a
+//! dictionary. Members and versions are those of the streamer infos in `classes`.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ const SCAN_FIELD: i32 = 25;
 /// TBranch::kDoNotUseBufferMap and TObject::kMustCleanup.
 const BRANCH_BITS: u32 = 1 << 22;
 const TREE_BITS: u32 = 1 << 3;
-/// Style that TAttFill has as long as nobody sets it.
+/// TAttFill's default style.
 const FILL_STYLE: i16 = 1001;
 /// The checksum of ROOT::TIOFeatures, which is written without a version.
 const FEATURES_CHECKSUM: u32 = 0x1aa1_2f10;

@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_promise, Compressor, Decompressor, Setting};
+use crate::compress::{check_declared_size, Compressor, Decompressor, Setting};
 use crate::error::{FormatError, Result};
 
 use super::super::column_read::{plain_size_max, verified};
@@ -31,7 +31,7 @@ pub fn unpacked(
         return Ok(compressed.to_vec());
     }
     let damaged = |error: &dyn std::fmt::Display| FormatError::damaged(page.locator.offset, error.to_string());
-    check_promise(compressed, size).map_err(|error| damaged(&error))?;
+    check_declared_size(compressed, size).map_err(|error| damaged(&error))?;
     let mut plain = vec![0; size];
     decompressor.decompress_into(compressed, &mut plain).map_err(|error| damaged(&error))?;
     Ok(plain)

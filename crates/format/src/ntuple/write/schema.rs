@@ -11,7 +11,7 @@ use super::super::schema::{
 use super::envelope::{push_link, NewEnvelope};
 use super::wire::Wire;
 
-/// Who writes, as the header says it.
+/// The name of the writing program, for the header.
 const WRITER: &str = concat!("Branchline v", env!("CARGO_PKG_VERSION"));
 
 /// The header of an RNTuple.

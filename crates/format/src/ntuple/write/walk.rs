@@ -13,8 +13,8 @@ const DEPTH_MAX: usize = 64;
 
 /// Answers what the elements of a cluster hold.
 pub trait Elements {
-    /// The column of a field's representations that is there, for its place in the representation; none for a field that
-    /// this cluster has no pages of.
+    /// The column of a field's representations that is there, for its place in the representation; none for a field
+    /// that this cluster has no pages of.
     fn active(&self, field: usize) -> Option<&[usize]>;
     /// The end of a collection; 0 before the first.
     fn end(&mut self, column: usize, element: u64) -> Result<u64>;

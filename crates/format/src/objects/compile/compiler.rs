@@ -16,7 +16,7 @@ use super::piece::Piece;
 
 /// Members of all classes that a branch is made of. More do not exist in files that were not made to be so.
 const MEMBERS_MAX: usize = 100_000;
-/// Classes within classes deeper than this are not met.
+/// Classes within classes deeper than this are refused.
 pub(super) const DEPTH_MAX: usize = 64;
 
 /// Compiles what one branch, or the objects of one class behind pointers, are made of.
@@ -45,14 +45,14 @@ impl<'a> Compiler<'a> {
         self.has_offsets.len() - 1
     }
 
-    /// What the headers of a class's objects are like. A program learns it by itself: bytes that are read wrongly teach
-    /// nothing to others.
+    /// What the headers of a class's objects are like. Each program learns it by itself, so that bytes that
+    /// are read wrongly do not affect others.
     pub(super) fn header(&mut self, name: &str, supposed: Header) -> Arc<HeaderKind> {
         let new = || Arc::new(HeaderKind::supposed(supposed));
         Arc::clone(self.headers.entry(name.to_string()).or_insert_with(new))
     }
 
-    /// One more member, of which there are not too many.
+    /// Counts one more member; fails where there are too many.
     pub(super) fn count_member(&mut self) -> Result<()> {
         self.members_left = self.members_left.checked_sub(1).ok_or_else(|| unsupported("its classes are too large"))?;
         Ok(())

@@ -13,7 +13,7 @@ const MAPS: [&str; 4] = ["map", "multimap", "unordered_map", "unordered_multimap
 /// Pointers that own what they point to.
 const OWNERS: [&str; 3] = ["unique_ptr", "shared_ptr", "optional"];
 
-/// What a C++ type is for the one who streams it.
+/// How a C++ type is streamed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CppType {
     /// A number.
@@ -37,7 +37,7 @@ pub(crate) enum CppType {
 }
 
 impl CppType {
-    /// Takes a name apart; none if it is nested beyond sense.
+    /// Parses a name; none if it is nested too deeply.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         parse_within(name, 0)
     }

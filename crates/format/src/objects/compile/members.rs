@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::marks::ENTRY_BYTES_MAX;
+use crate::member_kind::{MemberKind, Times};
 use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
 use crate::scalar::Scalar;
 use crate::streamer::{ClassInfo, Element};
-use crate::type_code::{MemberKind, Times};
 
 use super::compiler::{unsupported, Compiler};
 use super::cpp_type::CppType;

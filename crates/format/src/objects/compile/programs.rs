@@ -1,4 +1,4 @@
-//! Programs of classes, each compiled when it is first met, and of what branches hold.
+//! Programs of classes, each compiled when it is first needed, and of what branches hold.
 
 use std::sync::Arc;
 

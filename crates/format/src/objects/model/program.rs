@@ -60,7 +60,7 @@ pub(crate) struct ClassProgram {
     pub(crate) unread: Option<String>,
     source: Vec<Step>,
     fused: Mutex<Arc<Vec<Step>>>,
-    /// Bytes and offsets in each slot after the last basket: the next one will need about as much room.
+    /// Bytes and offsets in each slot after the last basket, by which room is reserved for the next.
     room: Mutex<Vec<(usize, usize)>>,
 }
 

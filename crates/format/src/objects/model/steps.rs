@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Block(Block),
     /// A string.
     Text { slot: usize, length: TextLength },
-    /// A TObject, whose members nobody wants.
+    /// A TObject, whose members are skipped.
     TObject,
     /// A TObject with its members.
     Identity { unique_id: usize, bits: usize },
@@ -45,7 +45,7 @@ pub(crate) enum Step {
     Counted(Box<Counted>),
     /// An array of objects that another member counts (kStreamLoop).
     Loop(Box<Loop>),
-    /// A pointer: null, a new object behind the name of its class, or one that was met before.
+    /// A pointer: null, a new object behind the name of its class, or one that was read before.
     Pointer { slot: usize },
     /// A pointer, or nothing behind the name of a class (TLeafObject).
     NamedObject { slot: usize },
@@ -57,7 +57,7 @@ pub(crate) enum Step {
     Convert(Convert),
     /// A member that this version of its class does not have.
     Default(Form),
-    /// An object of a class that contains itself: its columns are made when it is met.
+    /// An object of a class that contains itself: its columns are made when it is read.
     Nested { slot: usize, class_name: String },
     /// An object of a class that the file does not describe, which must not be there; or numbers, if the class may be
     /// an enumeration.
@@ -65,7 +65,8 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it may meet a reference to a place in the buffer; what classes that are met later have in them is unknown.
+    /// Whether it may meet a reference to a place in the buffer; what classes that are met later have in them is
+    /// unknown.
     pub(crate) fn may_refer(&self) -> bool {
         let any = |steps: &[Self]| steps.iter().any(Self::may_refer);
         let in_object =
@@ -119,8 +120,8 @@ pub(crate) struct Object {
     pub(crate) header: Arc<HeaderKind>,
 }
 
-/// What stands in front of the objects of a class. Streamer infos do not tell: it is supposed first, and known once an
-/// object was met.
+/// What stands in front of the objects of a class. Streamer infos do not say it: it is assumed at first, and known once
+/// an object was read.
 #[derive(Debug)]
 pub(crate) struct HeaderKind(AtomicU8);
 
@@ -148,7 +149,7 @@ impl HeaderKind {
         HEADERS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or(Header::Versioned)
     }
 
-    /// Keeps what an object shows and tells whether something else was supposed.
+    /// Keeps the header of an object that was read. Returns whether another one was assumed.
     pub(crate) fn learn(&self, header: Header) -> bool {
         self.0.load(Ordering::Relaxed) != header as u8 && self.0.swap(header as u8, Ordering::Relaxed) != header as u8
     }
@@ -278,7 +279,7 @@ impl Block {
         Self { size, moves: vec![Move { offset: 0, scalar, count, slot }], ..Self::default() }
     }
 
-    /// Bytes that nobody wants.
+    /// Bytes that are skipped.
     pub(crate) fn skipped(size: usize) -> Self {
         Self { size, ..Self::default() }
     }

@@ -7,9 +7,9 @@ use crate::objects::model::program::Classes;
 
 use super::slot::{add_slots, Slot, NULL_TAG};
 
-/// Declared classes that hold pointers to others are followed so far where no object was met.
+/// Declared classes that hold pointers to others are followed so far where no object was read.
 const DECLARED_DEPTH_MAX: usize = 6;
-/// Columns that are made for classes of which no object was met.
+/// Columns that are made for classes of which no object was read.
 const DECLARED_COLUMNS_MAX: usize = 2000;
 
 /// Turns filled slots into columns.

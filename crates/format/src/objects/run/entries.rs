@@ -11,13 +11,13 @@ use crate::objects::model::program::{Parts, Program};
 use crate::objects::model::steps::{Block, Step};
 
 use super::columns::Columns;
+use super::expansion::ROUND_BYTES;
 use super::machine::{Machine, REST};
 use super::slot::{add_slots, Slot};
-use super::unstored::ROUND_BYTES;
 
 /// Classes of objects behind pointers in one object that cannot be read, before that is not read either.
 const LEFT_OUT_MAX: usize = 16;
-/// Of so many classes it may turn out that their objects have no headers before entries are not read anew for it.
+/// Entries are read again at most so many times because the objects of a class turn out to have no headers.
 const STARTS_OVER_MAX: usize = 16;
 /// Programs are fused again, as headers turn out to be other than supposed, so many times in a basket.
 const FUSED_AGAIN_MAX: usize = 4;
@@ -63,8 +63,8 @@ impl Program {
         }
     }
 
-    /// What a walk over entries fills. Classes have headers for all objects or for none: what was read before the latter
-    /// turned out is read anew, so that no object is taken for something else than the next.
+    /// The slots that a walk over entries fills. Classes have headers for all objects or for none: if the latter turns
+    /// out, all entries are read again, so that all objects are read in the same way.
     fn filled<'p>(
         &'p self,
         data: &'p [u8],
@@ -91,8 +91,8 @@ impl Program {
         }
     }
 
-    /// Decodes objects of which each was streamed to a buffer of its own; they end where `offsets` say. One without any
-    /// bytes is as new, since fields that are added to an RNTuple later have such objects before.
+    /// Decodes objects of which each was streamed to a buffer of its own; they end at `offsets`. One without any bytes
+    /// has default values: fields that are added to an RNTuple later have such objects in the entries before.
     pub fn decode_streamed(&self, bytes: &[u8], offsets: &[i64]) -> Result<Column> {
         let slots = self.filled(bytes, 0, |reader| {
             if let Some(block) = reader.as_blocks(offsets) {
@@ -128,8 +128,8 @@ impl Program {
         Ok(places)
     }
 
-    /// Where the entries of a basket that does not say so begin, and where the last ends. `counts` says how many elements
-    /// each has, where they do not tell themselves.
+    /// Where the entries of a basket without entry offsets begin, and where the last ends. `counts` has the number of
+    /// elements of each, where another branch counts them.
     pub(crate) fn bounds(&self, plain: &Plain<'_>, counts: Option<&[i64]>) -> Result<Vec<u32>> {
         let bounds = std::cell::RefCell::new(Vec::new());
         self.walked(plain.data, plain.key_size, |reader| {
@@ -148,7 +148,7 @@ impl Program {
         Ok(bounds)
     }
 
-    /// Decodes entries of a basket. `counts` says how many elements each has, where the basket does not tell.
+    /// Decodes entries of a basket. `counts` has the number of elements of each, where another branch counts them.
     pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
         let bounds = plain.bounds()?;
         let slots = self.filled(plain.data, plain.key_size, |reader| match &bounds {
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Entries of which only the one before tells where they begin.
+    /// Entries of which each begins where the one before ends.
     fn unbounded_entries(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
         if let Some(data) = self.even_entries(plain, &entries)? {
             if let [Step::Block(block)] = Arc::clone(&self.steps).as_slice() {
@@ -301,7 +301,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads entries from the first of the basket on. `visit` is told which comes next and where it begins.
+    /// Reads entries from the first of the basket on. `visit` gets the number of the next one and where it begins.
     fn each_unbounded(
         &mut self,
         plain: &Plain<'_>,
@@ -326,7 +326,7 @@ impl<'a> Reader<'a> {
                 _ => self.entry(count).map_err(|error| named(error, index))?,
             }
             if self.machine.cursor.position() == position && count > 0 {
-                self.machine.take_unstored(ROUND_BYTES)?;
+                self.machine.count_expansion(ROUND_BYTES)?;
             }
             position = self.machine.cursor.position();
         }

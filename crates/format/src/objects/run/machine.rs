@@ -17,8 +17,8 @@ use crate::scalar::Scalar;
 use super::block::append;
 use super::convert::whole_number;
 use super::entry_pointers::{EntryPointers, KnownClass};
+use super::expansion::{add_defaults, default_bytes, ExpansionLimit, ROUND_BYTES};
 use super::slot::Slot;
-use super::unstored::{add_defaults, default_bytes, Unstored, ROUND_BYTES};
 
 /// As many objects as there are up to the end of the entry.
 pub(crate) const REST: usize = usize::MAX;
@@ -39,7 +39,7 @@ pub(crate) struct Machine<'a> {
     /// Bytes of the key, which references between objects count too.
     pub(crate) key_size: u64,
     depth: usize,
-    unstored: Unstored,
+    expansion: ExpansionLimit,
     /// Whether a header was other than supposed since this was last asked.
     pub(crate) has_learned: bool,
     /// Whether the walk ends where objects turn out to have no headers, and whether it has ended so.
@@ -62,7 +62,7 @@ impl<'a> Machine<'a> {
             classes,
             key_size,
             depth: 0,
-            unstored: Unstored::of(data.len()),
+            expansion: ExpansionLimit::of(data.len()),
             has_learned: false,
             may_start_over: true,
             starts_over: false,
@@ -90,7 +90,7 @@ impl<'a> Machine<'a> {
         &self.data[self.cursor.position()..]
     }
 
-    /// Fuses the classes that pointers led to anew.
+    /// Fuses again the steps of the classes that pointers led to.
     pub(crate) fn fuse_known_again(&mut self) {
         for known in self.known.values_mut() {
             known.class.fuse_again();
@@ -107,7 +107,7 @@ impl<'a> Machine<'a> {
         self.deeper(|machine| steps.iter().try_for_each(|step| machine.step(step, base, count).map(|_| ())))
     }
 
-    /// One level deeper, of which there are not too many.
+    /// Runs something one level deeper; fails where there are too many levels.
     pub(super) fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
             return Err(self.damaged("objects are nested too deeply"));
@@ -118,24 +118,24 @@ impl<'a> Machine<'a> {
         result
     }
 
-    /// Takes note of bytes that are made without bytes of the file behind them, of which there are not too many.
-    pub(super) fn take_unstored(&mut self, bytes: usize) -> Result<()> {
-        self.unstored.take(bytes, self.cursor.position())
+    /// Counts bytes that are filled without bytes of the file; fails where there are too many.
+    pub(super) fn count_expansion(&mut self, bytes: usize) -> Result<()> {
+        self.expansion.take(bytes, self.cursor.position())
     }
 
-    /// Does something so many times; rounds in which nothing is read do not go on for ever.
+    /// Repeats something; rounds in which nothing is read are limited.
     pub(super) fn times(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         for _ in 0..count {
             let start = self.cursor.position();
             work(self)?;
             if self.cursor.position() == start {
-                self.take_unstored(ROUND_BYTES)?;
+                self.count_expansion(ROUND_BYTES)?;
             }
         }
         Ok(())
     }
 
-    /// Does something for each of `count` objects, and answers with how many there were.
+    /// Repeats something for each of `count` objects. Returns how many there were.
     pub(super) fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
         if count != REST {
             self.times(count, work)?;
@@ -153,7 +153,7 @@ impl<'a> Machine<'a> {
         Ok(done)
     }
 
-    /// Takes one step for `count` objects, and answers with how many there were.
+    /// Takes one step for `count` objects, and returns how many there were.
     pub(crate) fn step(&mut self, step: &Step, base: usize, count: usize) -> Result<usize> {
         match step {
             Step::Block(block) => self.block(block, base, count),
@@ -184,9 +184,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What members have that are not stored, or whole objects.
+    /// Adds the defaults of members that are not stored, or of whole objects.
     pub(super) fn defaults(&mut self, form: &Form, base: usize, count: usize) -> Result<()> {
-        self.take_unstored(default_bytes(form).saturating_mul(count))?;
+        self.count_expansion(default_bytes(form).saturating_mul(count))?;
         add_defaults(form, &mut self.slots[base..], count);
         Ok(())
     }
@@ -240,7 +240,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Steps over a TObject and answers with its unique id.
+    /// Steps over a TObject and returns its unique id.
     pub(super) fn tobject(&mut self) -> Result<(u32, u32)> {
         let version = self.cursor.i16()?;
         if version & VERSION_COUNT_MASK != 0 {

@@ -8,9 +8,9 @@ use crate::objects::model::program::ClassProgram;
 use crate::objects::model::steps::Step;
 
 use super::entry_pointers::KnownClass;
+use super::expansion::{ROUND_BYTES, SLOT_BYTES};
 use super::machine::{Machine, MEMBERWISE_VERSION_MIN};
 use super::slot::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
-use super::unstored::{ROUND_BYTES, SLOT_BYTES};
 
 /// The number of the object that the whole entry is.
 const WHOLE_OBJECT: u32 = 1;
@@ -21,7 +21,7 @@ const BYPASS_STREAMER_OLD: u32 = 1 << 14;
 /// The first words of a pointer.
 enum Tag {
     Null,
-    /// The number of an object that was met before.
+    /// The number of an object that was read before.
     Seen(u32),
     /// A class and where its object ends, if that is recorded.
     New(KnownClass, Option<usize>),
@@ -64,7 +64,7 @@ impl Machine<'_> {
     /// Steps over an object of which only the reason is kept why it is not read.
     fn unread(&mut self, known: &KnownClass, reason: &str, slot: usize, end: usize) -> Result<()> {
         let base = self.instance(known, slot)?;
-        self.take_unstored(reason.len())?;
+        self.count_expansion(reason.len())?;
         self.push_text(base, reason.as_bytes());
         self.stepped_over.get_or_insert_with(|| format!("{} is left out, for {reason}, and", known.class.name));
         self.cursor.skip_to(end)
@@ -149,7 +149,7 @@ impl Machine<'_> {
         self.run(&known.steps, base, 1)
     }
 
-    /// Counts one more object of a class in a slot of pointers, and answers with where its slots begin.
+    /// Counts one more object of a class in a slot of pointers, and returns where its slots begin.
     fn instance(&mut self, known: &KnownClass, slot: usize) -> Result<usize> {
         let instances = &mut self.slots[slot].instances;
         let found = instances.iter().position(|one| Arc::ptr_eq(&one.class, &known.class));
@@ -160,7 +160,7 @@ impl Machine<'_> {
             }
             None => {
                 let base = self.slots.len();
-                self.take_unstored(SLOT_BYTES.saturating_mul(known.class.has_offsets.len() + 1))?;
+                self.count_expansion(SLOT_BYTES.saturating_mul(known.class.has_offsets.len() + 1))?;
                 add_slots(&mut self.slots, &known.class.has_offsets);
                 let instances = &mut self.slots[slot].instances;
                 instances.push(Instance { class: Arc::clone(&known.class), base, count: 0 });
@@ -173,12 +173,12 @@ impl Machine<'_> {
         Ok(place.instances[index].base)
     }
 
-    /// Reads once more an object that was met before. A pointer back to an object that is being read is as good as
-    /// null: its columns would have no end.
+    /// Reads once more an object that was read before. A pointer back to an object that is being read becomes null: its
+    /// columns would have no end.
     fn seen(&mut self, number: u32, slot: usize) -> Result<()> {
         let place = u64::from(number).checked_sub(self.key_size + MAP_OFFSET).map(|place| place as usize);
         let is_open = place.is_some_and(|place| self.entry.open.contains(&place));
-        // Who only wants to know where references are has met those of that object already.
+        // Where only the places of references are wanted, those of that object are known already.
         if number == WHOLE_OBJECT || is_open || self.entry.references.is_some() {
             self.push_null(slot);
             return Ok(());
@@ -297,6 +297,6 @@ impl Machine<'_> {
         }
         self.run(members, base, count)?;
         let read = self.cursor.position().saturating_sub(start);
-        self.take_unstored(count.saturating_sub(read).saturating_mul(ROUND_BYTES))
+        self.count_expansion(count.saturating_sub(read).saturating_mul(ROUND_BYTES))
     }
 }

@@ -37,11 +37,11 @@ pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
     );
 }
 
-/// So many times the bytes of a basket are made room for at most, whatever the one before needed.
+/// At most so many times the bytes of a basket are reserved.
 const ROOM_FACTOR_MAX: usize = 16;
 
 impl ClassProgram {
-    /// Makes room in the slots for what data of so many bytes will probably need.
+    /// Reserves what the last basket needed, for data of `data_bytes` bytes.
     pub(crate) fn make_room(&self, slots: &mut [Slot], data_bytes: usize) {
         let room = self.room();
         let sum: usize = room.iter().map(|(bytes, offsets)| bytes + offsets * size_of::<i64>()).sum();
@@ -53,7 +53,7 @@ impl ClassProgram {
         }
     }
 
-    /// Takes note of how much room was needed.
+    /// Keeps how much room was needed.
     pub(crate) fn remember(&self, slots: &[Slot]) {
         let used = slots.iter().take(self.has_offsets.len()).map(|slot| (slot.bytes.len(), slot.offsets.len()));
         *self.room() = used.collect();

@@ -7,7 +7,7 @@ use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{slim, OwnerKind, Recording, TreeForm, TreeIndex};
+use branchline_format::write::{slim, OwnerKind, Recording, TreeIndex, TreeTemplate};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
@@ -74,7 +74,7 @@ pub(crate) enum Uneven {
 struct KnownTree {
     infos: Arc<ClassInfos>,
     class_name: String,
-    form: TreeForm,
+    form: TreeTemplate,
     facts: TreeFacts,
     dropped: Arc<HashSet<u64>>,
 }
@@ -136,7 +136,7 @@ impl TreeInput {
         check_baskets(file, &tree)?;
         let recording = Recording::of_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
         let (facts, dropped) = (TreeFacts::of(&recording).map_err(named)?, Arc::new(dropped));
-        if let Some(form) = TreeForm::new(&recording, &tree, infos) {
+        if let Some(form) = TreeTemplate::new(&recording, &tree, infos) {
             let (infos, class_name) = (Arc::clone(infos), key.class_name.clone());
             let (facts, dropped) = (facts.clone(), Arc::clone(&dropped));
             known.keep(path, KnownTree { infos, class_name, form, facts, dropped });

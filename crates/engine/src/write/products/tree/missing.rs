@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use branchline_format::layout::{kind_of, Kind};
-use branchline_format::objects::nothing;
+use branchline_format::objects::empty_entry;
 use branchline_format::tree::embedded::{BasketHead, EmbeddedBasket};
 use branchline_format::tree::{Basket, Place, TBranch, TTree};
 use branchline_format::write::Recording;
@@ -56,7 +56,7 @@ pub(crate) fn complete(
         let lacks = format!("branch {} has {entry_start} entries, the tree {entries_count}", branch.path);
         let count = entries_count - entry_start;
         let entry = match kind {
-            Kind::Data(layout) => nothing(layout),
+            Kind::Data(layout) => empty_entry(layout),
             _ => None,
         };
         let entry = entry.ok_or_else(|| told(format!("{lacks}, and what is missing cannot be made up for")))?;

@@ -35,7 +35,7 @@ pub(crate) fn check_same(first: &Place<'_>, other: &Place<'_>) -> Result<()> {
 fn of_trees(first: &TTree, other: &TTree) -> Option<String> {
     let (before, after) = (&first.branches, &other.branches);
     for (one, two) in before.iter().zip(after) {
-        if !Arc::ptr_eq(&one.about, &two.about) && one.path != two.path {
+        if !Arc::ptr_eq(&one.info, &two.info) && one.path != two.path {
             let is_there = after.iter().any(|branch| branch.path == one.path);
             let known = before.iter().any(|branch| branch.path == two.path);
             return Some(match (is_there, known) {
@@ -44,7 +44,7 @@ fn of_trees(first: &TTree, other: &TTree) -> Option<String> {
                 (true, true) => format!("branch {} stands where {} is", two.path, one.path),
             });
         }
-        if let Some(what) = if Arc::ptr_eq(&one.about, &two.about) { None } else { difference(one, two) } {
+        if let Some(what) = if Arc::ptr_eq(&one.info, &two.info) { None } else { difference(one, two) } {
             return Some(format!("branch {} {what}", two.path));
         }
         let has_data = |branch: &TBranch, entries: u64| !branch.baskets.is_empty() || entries == 0;

@@ -25,7 +25,7 @@ impl<'b> Walker<'b, '_> {
         self.pointers(PointersField::Branches, into)
     }
 
-    /// TBranch::Streamer for versions 6 to 9 (ROOT 2.26 to 4.00); older ones were not met.
+    /// TBranch::Streamer for versions 6 to 9 (ROOT 2.26 to 4.00); older ones are refused.
     pub(super) fn read_old_branch(&mut self, version: i16, into: &mut Members<'b>) -> Result<()> {
         if version <= 5 {
             return Err(FormatError::unsupported(format!("TBranch version {version}, older than ROOT 3")));

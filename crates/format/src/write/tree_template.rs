@@ -11,9 +11,9 @@ use crate::tree::{Basket, Place, TBranch, TTree};
 use super::pieces::{Found, Pieces};
 use super::recording::Recording;
 
-/// A tree as its record says it, and where in the record it stands what was filled into it.
+/// A tree without entries, and where in its record the numbers stand that filling it changes.
 #[derive(Debug)]
-pub struct TreeForm {
+pub struct TreeTemplate {
     pieces: Pieces,
     /// Without baskets.
     tree: TTree,
@@ -22,16 +22,16 @@ pub struct TreeForm {
     branches: Vec<BranchSpots>,
 }
 
-/// Which of the numbers and arrays were filled into a branch.
+/// Which of the numbers and arrays filling a branch changes.
 #[derive(Debug)]
 struct BranchSpots {
     numbers: Vec<(NumberField, usize)>,
     arrays: Vec<(ArrayField, usize, Number)>,
 }
 
-/// What the record of another tree says that is like the first.
+/// Another tree that differs from the first in its entries only.
 #[derive(Debug)]
-pub struct Alike {
+pub struct FilledTree {
     /// The tree. Branches are called by the objects that they are in the first one's record.
     pub tree: TTree,
     numbers: Vec<i64>,
@@ -53,7 +53,7 @@ const ARRAYS: [(&str, ArrayField); 3] = [
 /// The tree among the objects of its record.
 const TREE: usize = 0;
 
-impl TreeForm {
+impl TreeTemplate {
     /// That of a tree which was read from a record, and of which branches may have been left out. None of one whose
     /// record says more of its baskets and entries than others do.
     pub fn new(recording: &Recording<'_>, tree: &TTree, infos: &ClassInfos) -> Option<Self> {
@@ -81,17 +81,17 @@ impl TreeForm {
     }
 
     /// The tree of another record behind a key of so many bytes; None if more is different in it.
-    pub fn read(&self, bytes: &[u8], key_size: u64) -> Option<Result<Alike>> {
+    pub fn read(&self, bytes: &[u8], key_size: u64) -> Option<Result<FilledTree>> {
         let found = self.pieces.compare(bytes, key_size)?;
         Some(self.filled(found))
     }
 
     /// A number of another record that is alike; None of one that is the same in both.
-    pub fn value(&self, alike: &Alike, owner: usize, name: &'static str) -> Option<i64> {
+    pub fn value(&self, alike: &FilledTree, owner: usize, name: &'static str) -> Option<i64> {
         self.pieces.number(owner, name).and_then(|number| alike.numbers.get(number).copied())
     }
 
-    fn filled(&self, found: Found<'_>) -> Result<Alike> {
+    fn filled(&self, found: Found<'_>) -> Result<FilledTree> {
         let mut tree = self.tree.clone();
         let number = |index: usize| found.numbers.get(index).copied().unwrap_or(0);
         tree.entries_count = u64::try_from(number(self.entries)).unwrap_or(0);
@@ -106,7 +106,7 @@ impl TreeForm {
             }
             fill(branch, &mut members)?;
         }
-        Ok(Alike { tree, numbers: found.numbers })
+        Ok(FilledTree { tree, numbers: found.numbers })
     }
 }
 

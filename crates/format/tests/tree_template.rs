@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
-use branchline_format::write::{Changes, OwnerKind, Recording, TreeForm};
+use branchline_format::write::{Changes, OwnerKind, Recording, TreeTemplate};
 use records::{files, trees_in, TreeRecord};
 
 /// Larger files have more of the same.
@@ -22,7 +22,7 @@ fn told(tree: &TTree) -> String {
 }
 
 /// Of each tree that others can be compared with its record, what tells it from others, and its classes.
-fn forms() -> Vec<(String, TreeRecord, TreeForm, ClassInfos)> {
+fn forms() -> Vec<(String, TreeRecord, TreeTemplate, ClassInfos)> {
     let mut forms = Vec::new();
     let is_small = |path: &PathBuf| path.metadata().is_ok_and(|about| about.len() < FILE_BYTES_MAX);
     for path in files().into_iter().filter(is_small) {
@@ -36,7 +36,7 @@ fn forms() -> Vec<(String, TreeRecord, TreeForm, ClassInfos)> {
             if recording.emit(tree.key_size, &Changes::new()).is_ok_and(|again| again != tree.plain) {
                 continue;
             }
-            if let Some(form) = TreeForm::new(&recording, &read, &infos) {
+            if let Some(form) = TreeTemplate::new(&recording, &read, &infos) {
                 let read_again = form.read(&tree.plain, tree.key_size).unwrap().unwrap();
                 assert_eq!(told(&read_again.tree), told(&read), "{name}");
                 forms.push((name, tree, form, infos.clone()));

@@ -1,5 +1,5 @@
-//! Branches that were made when a tree had entries already: a split container of pointers (TBranchSTL) gets one for each
-//! class when an object of it is met. In the entries before there was none.
+//! Branches that were made when a tree had entries already: a split container of pointers (TBranchSTL) gets one for
+//! each class when an object of it is met. In the entries before there was none.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::model::{Basket, Place, TBranch};
 
 /// Entries in the largest of the baskets that stand for the entries before.
 const BASKET_ENTRIES_MAX: u64 = 1 << 16;
-/// More entries than this before a branch are not filled up: a file that lies about them shall not take memory for it.
+/// More entries than this before a branch are refused, so that a damaged file cannot take memory for them.
 const ENTRIES_MAX: u64 = 1 << 24;
 /// TBranchElement::fType of the branch that counts the elements of a split STL collection.
 const COLLECTION: i32 = 4;
 
 /// Fills branches below a TBranchSTL up with baskets of empty entries.
-pub(super) fn complete(branches: &mut [TBranch]) -> Result<()> {
+pub(super) fn fill_up(branches: &mut [TBranch]) -> Result<()> {
     let mut is_below: Vec<bool> = Vec::with_capacity(branches.len());
     let mut made = EmptyBaskets::default();
     for index in 0..branches.len() {

@@ -1,16 +1,16 @@
-//! The bytes of an entry that holds nothing: numbers that are 0, texts and containers that are empty.
+//! The bytes of an empty entry: numbers that are 0, texts and containers without elements.
 
 use crate::layout::{Layout, RunHeader};
 use crate::marks::{byte_count, CONTAINER_VERSION};
 use crate::objects::model::steps::{Step, TextLength};
 use crate::scalar::Scalar;
 
-/// An entry of nothing larger than this is not made.
+/// Longer empty entries are not made.
 const SIZE_MAX: usize = 1 << 20;
 
 /// The bytes of an entry of this layout that holds nothing, with 0 elements where other branches count them; none if
 /// it is of a class of which nobody knows what nothing is.
-pub fn nothing(layout: &Layout) -> Option<Vec<u8>> {
+pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match layout {
         Layout::Fixed { scalar, dimensions } => push_zeros(&mut out, stored_size(*scalar, dimensions)?)?,
@@ -82,15 +82,15 @@ mod tests {
             scalar: Scalar::Plain(Number::F64),
             dimensions: dimensions.to_vec(),
         };
-        assert_eq!(nothing(&fixed(&[])), Some(vec![0; 8]));
-        assert_eq!(nothing(&fixed(&[2, 3])), Some(vec![0; 48]));
-        assert_eq!(nothing(&fixed(&[usize::MAX, 2])), None);
-        assert_eq!(nothing(&fixed(&[1 << 30])), None);
+        assert_eq!(empty_entry(&fixed(&[])), Some(vec![0; 8]));
+        assert_eq!(empty_entry(&fixed(&[2, 3])), Some(vec![0; 48]));
+        assert_eq!(empty_entry(&fixed(&[usize::MAX, 2])), None);
+        assert_eq!(empty_entry(&fixed(&[1 << 30])), None);
         let run =
             |header| Layout::Run { scalar: Scalar::Plain(Number::F32), dimensions: Vec::new(), header, count: None };
-        assert_eq!(nothing(&run(RunHeader::None)), Some(Vec::new()));
-        assert_eq!(nothing(&run(RunHeader::Pointer)), Some(vec![0]));
-        assert_eq!(nothing(&run(RunHeader::Count)), Some(vec![0; 4]));
-        assert_eq!(nothing(&run(RunHeader::Container)), Some(vec![0x40, 0, 0, 6, 0, 9, 0, 0, 0, 0]));
+        assert_eq!(empty_entry(&run(RunHeader::None)), Some(Vec::new()));
+        assert_eq!(empty_entry(&run(RunHeader::Pointer)), Some(vec![0]));
+        assert_eq!(empty_entry(&run(RunHeader::Count)), Some(vec![0; 4]));
+        assert_eq!(empty_entry(&run(RunHeader::Container)), Some(vec![0x40, 0, 0, 6, 0, 9, 0, 0, 0, 0]));
     }
 }

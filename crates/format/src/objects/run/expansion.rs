@@ -1,27 +1,27 @@
-//! What is made of objects without bytes of the file behind it: members that a version of a class does not have, rounds
-//! of loops in which nothing is read, columns for the objects of one more class.
+//! Limits memory that is filled without bytes of the file: defaults of members that a version of a class does not have,
+//! rounds of loops in which nothing is read, columns for the objects of one more class.
 
 use crate::error::{FormatError, Result};
 use crate::objects::model::form::Form;
 
 use super::slot::{Slot, NULL_TAG};
 
-/// So many bytes anyway, and so many times those of the data.
-const UNSTORED_BYTES_MIN: usize = 16 << 20;
-const UNSTORED_FACTOR_MAX: usize = 256;
-/// What a round costs of them.
+/// The limit: this many bytes, and this many times the bytes of the data.
+const EXPANSION_BYTES_MIN: usize = 16 << 20;
+const EXPANSION_FACTOR_MAX: usize = 256;
+/// Bytes that a round without reading counts as.
 pub(super) const ROUND_BYTES: usize = 16;
-/// Bytes of a slot with what is known of its column.
+/// Bytes that a new slot counts as.
 pub(super) const SLOT_BYTES: usize = 256;
 
-/// Bytes that may still be made so.
+/// Bytes that may still be filled.
 #[derive(Debug)]
-pub(super) struct Unstored(usize);
+pub(super) struct ExpansionLimit(usize);
 
-impl Unstored {
+impl ExpansionLimit {
     /// For so many bytes of data.
     pub(super) fn of(data_bytes: usize) -> Self {
-        Self(UNSTORED_BYTES_MIN.saturating_add(data_bytes.saturating_mul(UNSTORED_FACTOR_MAX)))
+        Self(EXPANSION_BYTES_MIN.saturating_add(data_bytes.saturating_mul(EXPANSION_FACTOR_MAX)))
     }
 
     pub(super) fn take(&mut self, bytes: usize, position: usize) -> Result<()> {
@@ -46,7 +46,7 @@ pub(super) fn default_bytes(form: &Form) -> usize {
     }
 }
 
-/// Adds what members that are not there have: zeros, empty arrays, null.
+/// Adds the defaults of missing members: zeros, empty arrays, null.
 pub(super) fn add_defaults(form: &Form, slots: &mut [Slot], count: usize) {
     match form {
         Form::Flat { scalar, slot } => {
