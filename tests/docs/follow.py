@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.docs.changes import apply
 from tests.docs.snippets import Snippet, snippets_of
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -55,12 +56,6 @@ def _python(snippet: Snippet, page: Path, namespace: dict[str, object]) -> None:
     exec(compile(source, name, "exec"), namespace)
 
 
-def _shell(command: list[str], text: str) -> None:
-    done = subprocess.run(command, input=text.encode(), check=False)
-    if done.returncode != 0:
-        raise FollowError(f"exit code {done.returncode} of:\n{text}")
-
-
 def _followed(snippet: Snippet, page: Path, namespace: dict[str, object]) -> str:
     """What a step printed."""
     with _printed() as text:
@@ -69,7 +64,7 @@ def _followed(snippet: Snippet, page: Path, namespace: dict[str, object]) -> str
         elif snippet.kind == "shell":
             subprocess.run(["bash", "-euo", "pipefail", "-c", snippet.text], stdin=subprocess.DEVNULL, check=True)
         elif snippet.kind == "patch":
-            _shell(["patch", "-p1", "--forward", "--no-backup-if-mismatch"], snippet.text)
+            apply(snippet.text)
         elif snippet.kind == "file":
             path = Path(snippet.note)
             path.parent.mkdir(parents=True, exist_ok=True)
