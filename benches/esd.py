@@ -141,7 +141,7 @@ def difference(root: Trace, plain: Trace) -> list[str]:
     names = sorted({*theirs, *ours})
     more = [(key, ours[key] - theirs[key]) for key in names if ours[key] != theirs[key]]
     same = len(names) - len(more)
-    said = [f"{same} baskets are read as often by both"]
+    said = [f"both read {same} baskets equally often"]
     for (branch, basket), times in more:
         word = "more" if times > 0 else "less"
         said.append(
@@ -225,30 +225,33 @@ def real_file(cache: Path, progress: Callable[[str], None]) -> list[str]:
     head = ["", "read calls", "bytes", "of these for baskets", "their bytes", "bytes read again"]
     said = difference(found["ROOT, no cache"], found["Branchline, plain"])
     lines = ["## The file of the study", "", *REAL, "", table(head, rows), ""]
-    lines += ["Basket by basket, plain reads of Branchline beside ROOT without a cache:", ""]
+    lines += ["Basket by basket, `plain` reads of Branchline compared with ROOT without a cache:", ""]
     return [*lines, *(f"- {one}" for one in said), ""]
 
 
 INTRODUCTION = (
-    "What a study of ALICE's analysis found with strace and counters patched into its framework, made with one",
-    "command: the read calls of an analysis that reads every event of `AliESDs.root` with 440 of its 484 branches",
-    "(FMD and CaloClusters are switched off), and of every event the truth in `galice.root`, `Kinematics.root`",
-    "and `TrackRefs.root`, which have a tree for each event in a directory of its own. The files are simulated in",
-    "the layout of real ones. A call is a read of the system (`pread64`, `read`); opening a file and reading its",
-    "trees is counted.",
+    "How many reads an analysis of ALICE-like files makes, with ROOT and with each `--access` of Branchline. The",
+    "analysis reads every event of `AliESDs.root`, 440 of its 484 branches (FMD and CaloClusters are switched",
+    "off), and for every event the truth in `galice.root`, `Kinematics.root` and `TrackRefs.root`, which have one",
+    "tree for each event, each in its own directory. A study of ALICE's analysis counted the same with strace and",
+    "with counters in the framework. The files are simulated, in the layout of real ones. A call is a system call",
+    "that reads (`pread64`, `read`). Opening a file and reading its trees is included.",
 )
 READING = (
-    "ROOT's caches are told to learn from one entry, the study's setting; it had none for the trees of single",
-    "events. `planned` takes small files whole, as nearly all of them is wanted; `prefetch` and `stage` always",
-    "do. The first file of a dataset is opened by the process that plans the train, too, and a small one comes",
-    "whole then: that is its second call. What is on a local disk `stage` does not copy; it is shown for a",
-    "storage that is taken for a far one, where a file is read from it once and then its copy, which counts here.",
+    "- ROOT's caches learn from one entry, as in the study. The study had no cache for the trees of single",
+    "  events.",
+    "- `planned` reads small files as a whole when nearly all of their bytes are wanted. `prefetch` and `stage`",
+    "  always do.",
+    "- The process that plans the train opens the first file, too. That is the second call of `planned` and",
+    "  `prefetch`.",
+    "- `stage` does not copy a file that is on a local disk. Here it runs as if the disk were far: it reads each",
+    "  file once and then its copy, and both are counted.",
 )
 REAL = (
-    f"`AliESDs-0.root`, of real collisions, has 2 866 469 bytes. The study counted {STUDY_CALLS} calls for",
-    f"{number(STUDY_BYTES)} bytes from the first event on; opening the file comes before that.",
+    f"`AliESDs-0.root` holds real collisions and has 2 866 469 bytes. The study counted {STUDY_CALLS} calls and",
+    f"{number(STUDY_BYTES)} bytes from the first event on. Opening the file, which it left out, is included here.",
 )
 PICTURES = (
-    "On the left each read call, from left to right in their order, and the bytes that it got; on the right how",
-    "many calls began with a basket of each event.",
+    "Left: every read call, in the order of the calls, at the bytes that it read. Right: the number of calls that",
+    "start with a basket of each event.",
 )

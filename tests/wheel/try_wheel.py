@@ -10,9 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+# The Python that runs this has none of our packages, and need not have the tests as one.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from fresh import FreshEnvironment
+from tests.wheel.fresh import FreshEnvironment
 
 DEMO_WAGONS = "branchline.demo.wagons"
 MAKE_AND_RUN = (
