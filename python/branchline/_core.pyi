@@ -4,6 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from branchline.access import Access
+from branchline.layout.fields import ShownField
+from branchline.layout.merge_request import MergeRequest
+from branchline.layout.targets import Layout, Target
 
 __version__: str
 
@@ -107,27 +110,66 @@ def decompress_all(
     threads: int = 1,
     codec: str | None = None,
 ) -> dict[str, Any]: ...
-def compare(outputs: list[str], inputs: list[str], tree: str | None, access: Access | None) -> dict[str, Any]: ...
+
+class Compared:
+    """In what outputs differ from inputs: trees of any of them, other objects that are the same, and sentences on
+    others.
+    """
+
+    trees: list[ComparedTree]
+    objects: int
+    differences: list[str]
+
+class ComparedTree:
+    """A tree: entries, baskets and branches of the outputs, branches with the ``same`` entries in other baskets,
+    branches of which a basket differs, and sentences on what is on one side only.
+    """
+
+    path: str
+    entries: int
+    baskets: int
+    branches: int
+    same: list[str]
+    differing: list[DifferingBranch]
+    differences: list[str]
+
+class DifferingBranch:
+    """A branch whose baskets differ, and in what."""
+
+    name: str
+    reason: str
+
+def compare(outputs: list[str], inputs: list[str], tree: str | None, access: Access | None) -> Compared:
+    """Compares outputs with inputs, basket by basket and object by object."""
 
 class ColumnsFile:
+    """A ROOT file that is made from columns, which have the form of `Chunk.take_columns`."""
+
     @staticmethod
     def ntuple(
-        place: tuple[Path, list[str], bool],
-        about: tuple[str, str],
-        layout: tuple[str, int | None, int, int],
-        fields: list[tuple[str, Any]],
-        shown: list[tuple[str, str, str | None]],
-    ) -> ColumnsFile: ...
+        target: Target, layout: Layout, names: list[str], columns: list[Any], shown: list[ShownField]
+    ) -> ColumnsFile:
+        """Begins an RNTuple with fields for columns like these."""
+
     @staticmethod
-    def tree(
-        place: tuple[Path, list[str], bool],
-        about: tuple[str, str],
-        layout: tuple[str, int | None, int, int],
-        fields: list[tuple[str, Any]],
-    ) -> ColumnsFile: ...
-    def fill(self, columns: list[Any], count: int) -> None: ...
-    def abandon(self) -> None: ...
-    def finish(self) -> dict[str, Any]: ...
+    def tree(target: Target, layout: Layout, names: list[str], columns: list[Any]) -> ColumnsFile:
+        """Begins a TTree with branches for columns like these."""
+
+    def fill(self, columns: list[Any], count: int) -> None:
+        """Adds ``count`` entries, with a column of each field."""
+
+    def abandon(self) -> None:
+        """Leaves nothing of the file."""
+
+    def finish(self) -> WrittenFile:
+        """Ends the file, and gives it its name."""
+
+class WrittenFile:
+    """What was written: entries, clusters and bytes."""
+
+    entries: int
+    clusters: int
+    size_bytes: int
 
 class ObjectsFile:
     """A ROOT file of histograms that is being written; it has its name only when it is finished."""
@@ -154,10 +196,41 @@ class NewFile:
     def abandon(self) -> None: ...
 
 class Merge:
-    def __init__(self, wanted: dict[str, Any]) -> None: ...
-    def progress(self) -> tuple[int, int]: ...
-    def stop(self) -> None: ...
-    def run(self) -> dict[str, Any]: ...
+    """A merge, which one thread runs and others may watch and stop."""
+
+    files_done: int
+    bytes_done: int
+    def __init__(self, request: MergeRequest) -> None:
+        """Raises ValueError for an option that has no meaning."""
+
+    def stop(self) -> None:
+        """Ends the merge soon, with nothing left of it."""
+
+    def run(self) -> Merged:
+        """Merges. Raises the errors of `branchline.layout.merge`."""
+
+class Merged:
+    """What a merge made: the outputs, files that are in them, trees with entries and baskets, other objects, bytes, and
+    sentences on what is not in them and on what else is to be known.
+    """
+
+    outputs: list[Path]
+    files: int
+    trees: int
+    entries: int
+    baskets: int
+    basket_bytes: int
+    objects: int
+    size_bytes: int
+    left_out: list[str]
+    notes: list[str]
+    skipped: list[SkippedInput]
+
+class SkippedInput:
+    """An input that was left out, and why."""
+
+    path: str
+    reason: str
 
 def trace_begin(folder: str) -> None: ...
 def trace_end() -> None: ...

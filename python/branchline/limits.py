@@ -35,6 +35,10 @@ FOLDERS_LISTED_TOGETHER = 16
 # what is won by cutting a job along their sizes.
 SIZES_ASKED_MAX = 32
 
+# After so many bytes a merge brings what it has written to the disk, and records in its journal how far it is: what a
+# kill can cost, beside an input. The disk takes a second for it.
+MERGE_JOURNAL_BYTES = 256 * 2**20
+
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the
 # other workers, which wait for the outcome, do not notice.
 LEARN_ENTRIES = 1000

@@ -9,7 +9,7 @@ from tests.tidy.import_graph import Graph, circles, python_graph, rust_graph
 
 # How many files stand in circles still. These numbers only get smaller.
 FILES_IN_CIRCLES = {
-    "crates/engine": 29,
+    "crates/engine": 10,
     "python/branchline": 16,
 }
 ROOMS = [*(f"crates/{name}" for name in ("bindings", "format", "storage", "trace")), *FILES_IN_CIRCLES]

@@ -5,15 +5,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use branchline_engine::error::Result;
-use branchline_engine::write::columns::TreeWriter;
-use branchline_engine::write::columns::{ColumnsWriter, Layout, NewNtuple, NtupleWriter, Shown, Written};
+use branchline_engine::write::columns::{
+    ColumnsWriter, Layout, NamedColumn, NewColumnsFile, NtupleWriter, Shown, TreeWriter,
+};
 use branchline_format::column::Column;
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::errors::detached;
 
@@ -71,33 +72,59 @@ fn now() -> u32 {
     datime(seconds)
 }
 
-/// Output, inputs, and whether a file that is there is replaced.
-type Place = (PathBuf, Vec<String>, bool);
-/// Codec, entries and bytes of a cluster, and bytes of a page.
-type Sizes = (String, Option<u64>, u64, u64);
-
-fn new_output(place: Place, about: (String, String), sizes: Sizes) -> PyResult<NewNtuple> {
-    let (output, inputs, replace) = place;
-    let (codec, cluster_entries, cluster_bytes, page_bytes) = sizes;
-    let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
-    let layout = Layout { setting, cluster_entries, cluster_bytes, page_bytes };
-    Ok(NewNtuple { output, replace, inputs, name: about.0, description: about.1, date: now(), layout })
+/// `branchline.layout.targets.Target`.
+#[derive(FromPyObject)]
+struct Target {
+    path: PathBuf,
+    force: bool,
+    inputs: Vec<String>,
+    name: String,
+    title: String,
 }
 
-fn fields_of(fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Vec<(String, Column)>> {
-    fields.into_iter().map(|(name, column)| Ok((name, column_of(&column, 0)?))).collect()
+/// `branchline.layout.targets.Layout`.
+#[derive(FromPyObject)]
+struct FileLayout {
+    codec: String,
+    cluster_entries: Option<u64>,
+    cluster_bytes: u64,
+    page_bytes: u64,
+}
+
+/// `branchline.layout.fields.ShownField`.
+#[derive(FromPyObject)]
+struct ShownField {
+    name: String,
+    collection: String,
+    member: Option<String>,
+}
+
+/// What was written.
+#[pyclass(frozen, get_all)]
+pub struct WrittenFile {
+    entries: u64,
+    clusters: u64,
+    size_bytes: u64,
+}
+
+fn new_file(target: Target, layout: FileLayout) -> PyResult<NewColumnsFile> {
+    let Target { path: output, force: replace, inputs, name, title: description } = target;
+    let FileLayout { codec, cluster_entries, cluster_bytes, page_bytes } = layout;
+    let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
+    let layout = Layout { setting, cluster_entries, cluster_bytes, page_bytes };
+    Ok(NewColumnsFile { output, replace, inputs, name, description, date: now(), layout })
+}
+
+fn fields_of(names: Vec<String>, columns: &[Bound<'_, PyAny>]) -> PyResult<Vec<NamedColumn>> {
+    if names.len() != columns.len() {
+        return Err(PyValueError::new_err(format!("{} names for {} columns", names.len(), columns.len())));
+    }
+    let named = |(name, values)| Ok(NamedColumn { name, values: column_of(values, 0)? });
+    names.into_iter().zip(columns).map(named).collect()
 }
 
 fn columns_of(columns: &[Bound<'_, PyAny>]) -> PyResult<Vec<Column>> {
     columns.iter().map(|column| column_of(column, 0)).collect()
-}
-
-fn told(py: Python<'_>, written: Written) -> PyResult<Bound<'_, PyDict>> {
-    let about = PyDict::new(py);
-    about.set_item("entries", written.entries_count)?;
-    about.set_item("clusters", written.clusters_count)?;
-    about.set_item("size_bytes", written.size_bytes)?;
-    Ok(about)
 }
 
 fn closed() -> PyErr {
@@ -114,8 +141,8 @@ pub struct ColumnsFile {
 impl ColumnsFile {
     fn begun(
         py: Python<'_>,
-        new: NewNtuple,
-        create: impl FnOnce(NewNtuple) -> Result<Box<dyn ColumnsWriter>> + Send,
+        new: NewColumnsFile,
+        create: impl FnOnce(NewColumnsFile) -> Result<Box<dyn ColumnsWriter>> + Send,
     ) -> PyResult<Self> {
         let path = new.output.display().to_string();
         let writer = detached(py, &path, || create(new))?;
@@ -129,32 +156,32 @@ impl ColumnsFile {
 
 #[pymethods]
 impl ColumnsFile {
-    /// Begins an RNTuple with fields for columns like these; `shown` are names with a collection and one of its members.
+    /// Begins an RNTuple with fields that have these names, for columns like these.
     #[staticmethod]
     fn ntuple(
         py: Python<'_>,
-        place: Place,
-        about: (String, String),
-        sizes: Sizes,
-        fields: Vec<(String, Bound<'_, PyAny>)>,
-        shown: Vec<(String, String, Option<String>)>,
+        target: Target,
+        layout: FileLayout,
+        names: Vec<String>,
+        columns: Vec<Bound<'_, PyAny>>,
+        shown: Vec<ShownField>,
     ) -> PyResult<Self> {
-        let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
-        let shown = shown.into_iter().map(|(name, collection, member)| Shown { name, collection, member });
+        let (new, fields) = (new_file(target, layout)?, fields_of(names, &columns)?);
+        let shown = shown.into_iter().map(|ShownField { name, collection, member }| Shown { name, collection, member });
         let shown: Vec<Shown> = shown.collect();
         Self::begun(py, new, |new| Ok(Box::new(NtupleWriter::create(new, &fields, &shown)?)))
     }
 
-    /// Begins a TTree with branches for columns like these.
+    /// Begins a TTree with branches that have these names, for columns like these.
     #[staticmethod]
     fn tree(
         py: Python<'_>,
-        place: Place,
-        about: (String, String),
-        sizes: Sizes,
-        fields: Vec<(String, Bound<'_, PyAny>)>,
+        target: Target,
+        layout: FileLayout,
+        names: Vec<String>,
+        columns: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (new, fields) = (new_output(place, about, sizes)?, fields_of(fields)?);
+        let (new, fields) = (new_file(target, layout)?, fields_of(names, &columns)?);
         Self::begun(py, new, |new| Ok(Box::new(TreeWriter::create(new, &fields)?)))
     }
 
@@ -170,9 +197,11 @@ impl ColumnsFile {
         drop(self.writer().take());
     }
 
-    /// Ends the file, and tells what was made.
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Ends the file, and gives it its name.
+    fn finish(&self, py: Python<'_>) -> PyResult<WrittenFile> {
         let writer = self.writer().take().ok_or_else(closed)?;
-        told(py, detached(py, &self.path, || writer.finish())?)
+        let written = detached(py, &self.path, || writer.finish())?;
+        let (entries, clusters, size_bytes) = (written.entries_count, written.clusters_count, written.size_bytes);
+        Ok(WrittenFile { entries, clusters, size_bytes })
     }
 }

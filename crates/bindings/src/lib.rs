@@ -27,13 +27,13 @@ mod _core {
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
-    use super::convert::ColumnsFile;
+    use super::convert::{ColumnsFile, WrittenFile};
     #[pymodule_export]
     use super::files::{File, Tree};
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
-    use super::merge::{compare, Merge};
+    use super::merge::{compare, Compared, ComparedTree, DifferingBranch, Merge, Merged, SkippedInput};
     #[pymodule_export]
     use super::objects_file::ObjectsFile;
     #[pymodule_export]

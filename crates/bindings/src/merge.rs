@@ -1,25 +1,21 @@
-//! Fast merge for Python.
+//! Merging and comparing files, for Python.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use branchline_engine::error::{ReadError, ReadErrorKind};
-use branchline_engine::write::compare::{compare as compare_files, CompareOptions};
-use branchline_engine::write::merge::{self, MergeOptions, Merged, Order};
-use branchline_engine::write::{ClusterSize, Rewriting, Selection};
+use branchline_engine::write::{self, compare as comparison, ClusterSize, Order, Selection};
 use branchline_format::compress::{InvalidSetting, Setting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::access::PythonAccess;
 use crate::errors::detached;
 
-/// What is to be merged, as a dictionary.
+/// `branchline.layout.merge_request.MergeRequest`.
 #[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Wanted {
+struct MergeRequest {
     inputs: Vec<String>,
     access: Option<PythonAccess>,
     output: PathBuf,
@@ -27,76 +23,133 @@ struct Wanted {
     order: String,
     codec: Option<String>,
     branches: HashMap<String, HashSet<String>>,
-    rewrites: bool,
-    basket_size: Option<u32>,
-    cluster_events: Option<u64>,
-    cluster_bytes: Option<u64>,
-    selections: HashMap<String, (Vec<u8>, u64)>,
+    layout: Option<BasketLayout>,
+    selections: HashMap<String, EntrySelection>,
     selected: Option<String>,
     replace: bool,
-    max_size: Option<u64>,
+    size_bytes_max: Option<u64>,
     skip_bad_files: bool,
     verify: bool,
-    memory: u64,
     sync: bool,
     resume: bool,
-    journal_bytes: Option<u64>,
-    records_at: Option<u64>,
+    limits: MergeLimits,
 }
 
-/// A merge, which one thread runs and others may watch and stop.
-#[pyclass(frozen)]
-pub struct Merge(merge::Merge);
+/// `branchline.layout.merge_request.BasketLayout`.
+#[derive(FromPyObject)]
+struct BasketLayout {
+    basket_bytes: Option<u32>,
+    cluster_entries: Option<u64>,
+    cluster_bytes: Option<u64>,
+}
 
-#[pymethods]
-impl Merge {
-    #[new]
-    fn new(wanted: Wanted) -> PyResult<Self> {
-        let order = match wanted.order.as_str() {
+/// `branchline.layout.merge_request.EntrySelection`.
+#[derive(FromPyObject)]
+struct EntrySelection {
+    bits: Vec<u8>,
+    entries_count: u64,
+}
+
+/// `branchline.layout.merge_request.MergeLimits`.
+#[derive(FromPyObject)]
+struct MergeLimits {
+    memory_bytes: u64,
+    journal_bytes: u64,
+}
+
+impl From<BasketLayout> for write::BasketLayout {
+    fn from(layout: BasketLayout) -> Self {
+        let clusters = layout.cluster_entries.map(ClusterSize::Entries);
+        let clusters = clusters.or(layout.cluster_bytes.map(ClusterSize::Bytes));
+        Self { basket_bytes: layout.basket_bytes, clusters }
+    }
+}
+
+impl MergeRequest {
+    fn checked(self) -> PyResult<write::MergeRequest> {
+        let order = match self.order.as_str() {
             "offset" => Order::Offset,
             "branch" => Order::Branch,
             "entry" => Order::Entry,
             other => return Err(PyValueError::new_err(format!("no such order: {other}"))),
         };
-        let codec: Option<Setting> = wanted
+        let codec: Option<Setting> = self
             .codec
             .map(|codec| codec.parse())
             .transpose()
             .map_err(|error: InvalidSetting| PyValueError::new_err(error.to_string()))?;
-        let clusters = wanted.cluster_events.map(ClusterSize::Entries);
-        let clusters = clusters.or(wanted.cluster_bytes.map(ClusterSize::Bytes));
-        let rewriting = wanted.rewrites.then_some(Rewriting { basket_bytes: wanted.basket_size, clusters });
-        let selection = |(path, (bits, entries_count))| {
+        let selection = |(path, EntrySelection { bits, entries_count })| {
             let selection = Selection::new(bits, entries_count).map(Arc::new);
             selection.map(|selection| (path, selection)).ok_or_else(|| PyValueError::new_err("one bit for each entry"))
         };
-        let selections = wanted.selections.into_iter().map(selection).collect::<PyResult<_>>()?;
-        Ok(Self(merge::Merge::new(MergeOptions {
-            inputs: wanted.inputs,
-            access: wanted.access.unwrap_or_default().0,
-            output: wanted.output,
-            tree: wanted.tree,
-            branches: wanted.branches,
+        let MergeLimits { memory_bytes, journal_bytes } = self.limits;
+        Ok(write::MergeRequest {
+            inputs: self.inputs,
+            access: self.access.unwrap_or_default().0,
+            output: self.output,
+            tree: self.tree,
+            branches: self.branches,
             order,
             codec,
-            rewriting,
-            selections,
-            selected: wanted.selected,
-            replace: wanted.replace,
-            size_bytes_max: wanted.max_size,
-            skips_bad_files: wanted.skip_bad_files,
-            proves: wanted.verify,
-            memory_bytes: wanted.memory,
-            skips_sync: !wanted.sync,
-            resumes: wanted.resume,
-            journal_bytes: wanted.journal_bytes,
-            records_at: wanted.records_at,
-        })))
+            layout: self.layout.map(Into::into),
+            selections: self.selections.into_iter().map(selection).collect::<PyResult<_>>()?,
+            selected: self.selected,
+            replace: self.replace,
+            size_bytes_max: self.size_bytes_max,
+            skips_bad_files: self.skip_bad_files,
+            verifies: self.verify,
+            skips_sync: !self.sync,
+            resumes: self.resume,
+            limits: write::MergeLimits { memory_bytes, journal_bytes },
+        })
+    }
+}
+
+/// A merge, which one thread runs and others may watch and stop.
+#[pyclass(frozen)]
+pub struct Merge(write::merge::Merge);
+
+/// What a merge made.
+#[pyclass(frozen, get_all)]
+pub struct Merged {
+    outputs: Vec<PathBuf>,
+    files: u64,
+    trees: u64,
+    entries: u64,
+    baskets: u64,
+    basket_bytes: u64,
+    objects: u64,
+    size_bytes: u64,
+    left_out: Vec<String>,
+    notes: Vec<String>,
+    skipped: Vec<SkippedInput>,
+}
+
+/// An input that was left out, and why.
+#[pyclass(frozen, get_all)]
+#[derive(Clone)]
+pub struct SkippedInput {
+    path: String,
+    reason: String,
+}
+
+#[pymethods]
+impl Merge {
+    #[new]
+    fn new(request: MergeRequest) -> PyResult<Self> {
+        Ok(Self(write::merge::Merge::new(request.checked()?)))
     }
 
-    /// Files that were merged and bytes that were copied so far.
-    fn progress(&self) -> (u64, u64) {
-        self.0.progress()
+    /// Files that were merged or left out so far.
+    #[getter]
+    fn files_done(&self) -> u64 {
+        self.0.progress().files_done
+    }
+
+    /// Bytes of baskets and pages that were written so far.
+    #[getter]
+    fn bytes_done(&self) -> u64 {
+        self.0.progress().bytes_done
     }
 
     /// Ends the merge soon, with nothing left of it.
@@ -104,68 +157,93 @@ impl Merge {
         self.0.stop();
     }
 
-    /// Merges, and tells what was made.
-    fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Merges.
+    fn run(&self, py: Python<'_>) -> PyResult<Merged> {
         let merged = detached(py, "", || self.0.run())?;
-        about(py, merged)
+        let skipped = merged.skipped.into_iter();
+        Ok(Merged {
+            outputs: merged.outputs,
+            files: merged.files_count,
+            trees: merged.trees_count,
+            entries: merged.entries_count,
+            baskets: merged.baskets_count,
+            basket_bytes: merged.basket_bytes,
+            objects: merged.objects_count,
+            size_bytes: merged.size_bytes,
+            left_out: merged.left_out,
+            notes: merged.notes,
+            skipped: skipped.map(|one| SkippedInput { path: one.path, reason: one.error.message }).collect(),
+        })
     }
+}
+
+/// In what outputs differ from inputs.
+#[pyclass(frozen, get_all)]
+pub struct Compared {
+    trees: Vec<ComparedTree>,
+    objects: u64,
+    differences: Vec<String>,
+}
+
+/// A tree of outputs and inputs.
+#[pyclass(frozen, get_all)]
+#[derive(Clone)]
+pub struct ComparedTree {
+    path: String,
+    entries: u64,
+    baskets: u64,
+    branches: u64,
+    same: Vec<String>,
+    differing: Vec<DifferingBranch>,
+    differences: Vec<String>,
+}
+
+/// A branch whose baskets differ, and in what.
+#[pyclass(frozen, get_all)]
+#[derive(Clone)]
+pub struct DifferingBranch {
+    name: String,
+    reason: String,
 }
 
 /// Compares outputs with inputs, basket by basket.
 #[pyfunction]
-pub fn compare<'py>(
-    py: Python<'py>,
+pub fn compare(
+    py: Python<'_>,
     outputs: Vec<String>,
     inputs: Vec<String>,
     tree: Option<String>,
     access: Option<PythonAccess>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let options = CompareOptions { outputs, inputs, tree, access: access.unwrap_or_default().0 };
+) -> PyResult<Compared> {
+    let request = comparison::CompareRequest { outputs, inputs, tree, access: access.unwrap_or_default().0 };
     let interrupted = || ReadError::new(ReadErrorKind::Refused, "", "the comparison was interrupted");
     let mut signal = None;
-    let mut go_on = || {
+    let mut check = || {
         Python::attach(|py| py.check_signals()).map_err(|error| {
             signal = Some(error);
             interrupted()
         })
     };
-    let compared = detached(py, "", || compare_files(&options, &mut go_on));
+    let compared = detached(py, "", || comparison::compare(&request, &mut check));
     if let Some(error) = signal {
         return Err(error);
     }
     let compared = compared?;
-    let about = PyDict::new(py);
-    let trees = compared.trees.into_iter().map(|tree| {
-        let row = PyDict::new(py);
-        row.set_item("path", tree.path)?;
-        row.set_item("entries", tree.entries)?;
-        row.set_item("baskets", tree.baskets_count)?;
-        row.set_item("branches", tree.branches_count)?;
-        row.set_item("same", tree.same)?;
-        row.set_item("differing", tree.differing)?;
-        row.set_item("differences", tree.differences)?;
-        Ok(row)
-    });
-    about.set_item("trees", trees.collect::<PyResult<Vec<_>>>()?)?;
-    about.set_item("objects", compared.objects_count)?;
-    about.set_item("differences", compared.differences)?;
-    Ok(about)
+    let trees = compared.trees.into_iter().map(ComparedTree::from).collect();
+    Ok(Compared { trees, objects: compared.objects_count, differences: compared.differences })
 }
 
-fn about(py: Python<'_>, merged: Merged) -> PyResult<Bound<'_, PyDict>> {
-    let about = PyDict::new(py);
-    about.set_item("outputs", merged.outputs)?;
-    about.set_item("files", merged.files_count)?;
-    about.set_item("trees", merged.trees_count)?;
-    about.set_item("entries", merged.entries_count)?;
-    about.set_item("baskets", merged.baskets_count)?;
-    about.set_item("basket_bytes", merged.basket_bytes)?;
-    about.set_item("objects", merged.objects_count)?;
-    about.set_item("size_bytes", merged.size_bytes)?;
-    about.set_item("left_out", merged.left_out)?;
-    about.set_item("notes", merged.notes)?;
-    let skipped: Vec<(String, String)> =
-        merged.skipped.into_iter().map(|(path, error)| (path, error.message)).collect();
-    about.set_item("skipped", skipped)?;
-    Ok(about)
+impl From<comparison::ComparedTree> for ComparedTree {
+    fn from(tree: comparison::ComparedTree) -> Self {
+        let differing = tree.differing.into_iter();
+        Self {
+            path: tree.path,
+            entries: tree.entries_count,
+            baskets: tree.baskets_count,
+            branches: tree.branches_count,
+            same: tree.same,
+            differing: differing.map(|branch| DifferingBranch { name: branch.name, reason: branch.reason }).collect(),
+            differences: tree.differences,
+        }
+    }
 }

@@ -70,10 +70,8 @@ pub const BUNDLES_WAITING: usize = 1 << 16;
 pub const PLAUSIBLE_FACTOR: usize = 4096;
 /// Who waits for memory looks at least this often whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
-/// After so many bytes or so long a merge brings what it has to the disk, and notes how far it is: what a kill can cost,
-/// beside an input.
-pub const JOURNAL_BYTES: u64 = 256 << 20;
-/// See [`JOURNAL_BYTES`].
+/// After so long a merge brings what it has written to the disk, and records how far it is, if it did not after so many
+/// bytes as its request says.
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often it is tried to begin an output that somebody who begins at the same moment looks at, to see whether a killed
 /// process left it; and the pause between.

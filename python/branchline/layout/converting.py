@@ -23,6 +23,7 @@ from branchline.layout.targets import (
     ENTRIES_END,
     PAGE_BYTES,
     ConvertProgress,
+    FileSize,
     Kind,
     Layout,
     Target,
@@ -103,7 +104,7 @@ def convert(
     make = ParquetFile if kind == "parquet" else functools.partial(RootFile, kind)
     others: dict[str, str] = {}
     chunks = _chunks(files, with_trees, plan, memory_limit, access, others)
-    entries, (clusters, size_bytes) = _write(
+    written = _write(
         lambda sample: make(target, layout, plan, sample),
         plan,
         lambda: first.arrays(plan.paths(), entry_stop=0),
@@ -114,13 +115,19 @@ def convert(
         path=os.fspath(output),
         kind=kind,
         files=len(files),
-        entries=entries,
-        clusters=clusters,
+        entries=written.entries,
+        clusters=written.size.clusters,
         fields=len(plan.fields) + len(plan.shown),
-        size_bytes=size_bytes,
+        size_bytes=written.size.size_bytes,
         renamed=plan.renamed,
         left_out=_left_out(others),
     )
+
+
+@dataclass(frozen=True)
+class _Written:
+    entries: int
+    size: FileSize
 
 
 def _write(
@@ -128,9 +135,9 @@ def _write(
     plan: FieldPlan,
     empty: Callable[[], ak.Array],
     chunks: Iterator[tuple[int, ak.Array]],
-    tell: Callable[[int, int], Any],
-) -> tuple[int, tuple[int, int]]:
-    """Writes all chunks: their entries, and the clusters and bytes of the file."""
+    report: Callable[[int, int], Any],
+) -> _Written:
+    """Writes all chunks."""
     done, chunk = next(chunks, (0, None))
     # What objects hold is told by objects: the types are those of the first entries, if there are any.
     writer = begin(chunk if chunk is not None else empty())
@@ -139,10 +146,10 @@ def _write(
         while chunk is not None:
             writer.fill(plan, chunk)
             entries += len(chunk)
-            tell(done, entries)
+            report(done, entries)
             del chunk
             done, chunk = next(chunks, (0, None))
-        return entries, writer.finish()
+        return _Written(entries, writer.finish())
     except BaseException:
         writer.abandon()
         raise
@@ -193,15 +200,12 @@ class RootFile:
     """A file of ROOT that is made: an RNTuple or a TTree."""
 
     def __init__(self, kind: Kind, target: Target, layout: Layout, plan: FieldPlan, sample: ak.Array) -> None:
-        columns = plan.columns(sample)
-        fields = list(zip([field.name for field in plan.fields], columns, strict=True))
-        place, about = (target.path, target.inputs, target.force), (target.name, target.title)
-        sizes = (layout.codec, layout.cluster_entries, layout.cluster_bytes, layout.page_bytes)
+        names, columns = [field.name for field in plan.fields], plan.columns(sample)
         try:
             if kind == "rntuple":
-                self._core = _core.ColumnsFile.ntuple(place, about, sizes, fields, list(plan.shown))
+                self._core = _core.ColumnsFile.ntuple(target, layout, names, columns, list(plan.shown))
             else:
-                self._core = _core.ColumnsFile.tree(place, about, sizes, fields)
+                self._core = _core.ColumnsFile.tree(target, layout, names, columns)
         except ValueError as error:
             raise OptionError(str(error)) from None
 
@@ -209,10 +213,10 @@ class RootFile:
         """Adds a chunk."""
         self._core.fill(plan.columns(chunk), len(chunk))
 
-    def finish(self) -> tuple[int, int]:
-        """Ends the file; clusters and bytes that it has."""
+    def finish(self) -> FileSize:
+        """Ends the file."""
         made = self._core.finish()
-        return made["clusters"], made["size_bytes"]
+        return FileSize(made.clusters, made.size_bytes)
 
     def abandon(self) -> None:
         """Leaves nothing of it."""

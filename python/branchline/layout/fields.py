@@ -74,8 +74,15 @@ class Members:
 
 
 Field = Leaf | Members
-#: A field that shows a member of the elements of a collection, or with None how many there are.
-Shown = tuple[str, str, str | None]
+
+
+@dataclass(frozen=True)
+class ShownField:
+    """A field that shows a ``member`` of the elements of a collection, or with None how many there are."""
+
+    name: str
+    collection: str
+    member: str | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class FieldPlan:
     """The fields of an output, those that show parts of others, and names that had to be changed."""
 
     fields: tuple[Field, ...]
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownField, ...]
     renamed: tuple[tuple[str, str], ...]
 
     def paths(self) -> list[str]:
@@ -211,16 +218,16 @@ def _collected(tree: Any, outline: Outline, fields: Sequence[Field], made: _Make
             if counter is not None and layout is not None and layout.is_list and _is_flat(layout.content):
                 by_counter.setdefault(counter, []).append(field)
     collections: dict[str, Members] = {}
-    shown: list[Shown] = []
+    shown: list[ShownField] = []
     gone: set[str] = set()
     for number, (counter, members) in enumerate(by_counter.items()):
         name = f"{IMPORTED}{number}"
         collections[name] = Members(name, tuple(members), is_list=True)
-        shown += [(member.name, name, member.name) for member in members]
+        shown += [ShownField(member.name, name, member.name) for member in members]
         gone |= {member.path for member in members}
         own = next((one for one in fields if isinstance(one, Leaf) and one.path == outline.paths[counter]), None)
         if own is not None:
-            shown.append((own.name, name, None))
+            shown.append(ShownField(own.name, name, None))
             gone.add(own.path)
     rest = [field for field in fields if not (isinstance(field, Leaf) and field.path in gone)]
     return FieldPlan((*rest, *collections.values()), tuple(shown), tuple(made.renamed))

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, get_args
 
 from branchline import _core
 from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
+from branchline.layout.merge_request import BasketLayout, Kept, MergeLimits, MergeRequest, Order
 from branchline.layout.targets import ENTRIES_END, check_root_name
-from branchline.limits import parse_bytes
+from branchline.limits import MERGE_JOURNAL_BYTES, parse_bytes
 from branchline.locations import shown
 from branchline.report.quantities import size
 
-#: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
-Order = Literal["offset", "branch", "entry"]
 #: What ROOT reads of a basket at most, with its key.
 BASKET_BYTES_MAX = 2**30
-#: How often who watches is told, in seconds.
+#: How often progress is reported, in seconds.
 REPORT_PAUSE_S = 0.1
 
 
@@ -32,22 +31,6 @@ class MergeProgress:
     files_done: int
     files_count: int
     bytes_done: int
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of trees: by the path of a tree its branches, with those that they need; by the path of a file the
-    entries of its tree ``selected``, as one bit for each and their number. What is not named is kept whole.
-    """
-
-    branches: Mapping[str, Collection[str]] = field(default_factory=dict)
-    entries: Mapping[str, tuple[bytes, int]] = field(default_factory=dict)
-    selected: str | None = None
-
-    def wanted(self) -> dict[str, Any]:
-        """It as the compiled module wants it."""
-        branches = {path: set(names) for path, names in self.branches.items()}
-        return {"selections": dict(self.entries), "selected": self.selected, "branches": branches}
 
 
 @dataclass(frozen=True)
@@ -124,69 +107,78 @@ def merge(
     there are not.
     """
     kept = kept or Kept()
-    rewrites = _check_layout(order, basket_size, cluster_events, cluster_bytes, kept)
-    paths, tree = _inputs(inputs, tree)
-    wanted: dict[str, Any] = {
-        "inputs": paths,
-        "access": access,
-        "output": os.fspath(check_root_name(output)),
-        "tree": tree,
-        "order": order,
-        "codec": codec,
-        "rewrites": rewrites,
-        "basket_size": None if basket_size is None else parse_bytes(basket_size),
-        "cluster_events": cluster_events,
-        "cluster_bytes": None if cluster_bytes is None else parse_bytes(cluster_bytes),
-        **kept.wanted(),
-        "replace": force,
-        "max_size": None if max_size is None else parse_bytes(max_size),
-        "skip_bad_files": skip_bad_files,
-        "verify": verify,
-        "memory": parse_bytes(memory_limit),
-        "sync": sync,
-        "resume": resume,
-        "journal_bytes": None,
-        "records_at": None,
-    }
-    return run_merge(wanted, progress)
-
-
-def run_merge(wanted: dict[str, Any], progress: Callable[[MergeProgress], None] | None) -> MergeResult:
-    """Merges what is described by a dictionary as the compiled module wants it."""
-    try:
-        job = _core.Merge(wanted)
-    except ValueError as error:
-        raise OptionError(str(error)) from None
-    made = _run(job, len(wanted["inputs"]), progress)
-    outputs = tuple(os.fspath(path) for path in made.pop("outputs"))
-    skipped = tuple(SkippedFile(shown(path), reason) for path, reason in made.pop("skipped"))
-    left_out, notes = tuple(made.pop("left_out")), tuple(made.pop("notes"))
-    if wanted["verify"]:
-        notes += ("verified: what was written was read again and is the same",)
-    if wanted["max_size"] is not None:
-        larger = [path for path in outputs if os.path.getsize(path) > wanted["max_size"]]
-        notes += tuple(f"{path} is larger than {size(wanted['max_size'])}: one input is not divided" for path in larger)
-    return MergeResult(path=wanted["output"], paths=outputs, skipped=skipped, left_out=left_out, notes=notes, **made)
-
-
-def _check_layout(
-    order: Order,
-    basket_size: int | str | None,
-    cluster_events: int | None,
-    cluster_bytes: int | str | None,
-    kept: Kept,
-) -> bool:
-    """Whether entries come to new baskets. Raises `OptionError` for options that do not go together."""
+    layout = _basket_layout(basket_size, cluster_events, cluster_bytes, kept)
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
-    rewrites = bool(kept.entries) or not (basket_size is None and cluster_events is None and cluster_bytes is None)
+    paths, tree = _inputs(inputs, tree)
+    request = MergeRequest(
+        inputs=paths,
+        output=check_root_name(output),
+        limits=MergeLimits(parse_bytes(memory_limit), MERGE_JOURNAL_BYTES),
+        access=access,
+        tree=tree,
+        order=order,
+        codec=codec,
+        layout=layout,
+        branches={path: frozenset(names) for path, names in kept.branches.items()},
+        selections=dict(kept.entries),
+        selected=kept.selected,
+        replace=force,
+        size_bytes_max=None if max_size is None else parse_bytes(max_size),
+        skip_bad_files=skip_bad_files,
+        verify=verify,
+        sync=sync,
+        resume=resume,
+    )
+    return run_merge(request, progress)
+
+
+def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] | None) -> MergeResult:
+    """Merges what is requested. Raises what `merge` raises."""
+    try:
+        job = _core.Merge(request)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    made = _run(job, len(request.inputs), progress)
+    notes = list(made.notes)
+    if request.verify:
+        notes.append("verified: what was written was read again and is the same")
+    most = request.size_bytes_max
+    if most is not None:
+        larger = [path for path in made.outputs if path.stat().st_size > most]
+        notes += [f"{path} is larger than {size(most)}: one input is not divided" for path in larger]
+    return MergeResult(
+        path=os.fspath(request.output),
+        paths=tuple(os.fspath(path) for path in made.outputs),
+        files=made.files,
+        trees=made.trees,
+        entries=made.entries,
+        baskets=made.baskets,
+        basket_bytes=made.basket_bytes,
+        objects=made.objects,
+        size_bytes=made.size_bytes,
+        left_out=tuple(made.left_out),
+        notes=tuple(notes),
+        skipped=tuple(SkippedFile(shown(skipped.path), skipped.reason) for skipped in made.skipped),
+    )
+
+
+def _basket_layout(
+    basket_size: int | str | None, cluster_events: int | None, cluster_bytes: int | str | None, kept: Kept
+) -> BasketLayout | None:
+    """How entries are put into new baskets; None if they stay in theirs. Raises `OptionError` for options that do not
+    go together.
+    """
     if cluster_events is not None and (not 1 <= cluster_events < ENTRIES_END or cluster_bytes is not None):
         raise OptionError("clusters have a number of events from 1 to 2^63 - 1, or a number of bytes")
-    if basket_size is not None and not 1 <= parse_bytes(basket_size) <= BASKET_BYTES_MAX:
+    basket_bytes = None if basket_size is None else parse_bytes(basket_size)
+    if basket_bytes is not None and not 1 <= basket_bytes <= BASKET_BYTES_MAX:
         raise OptionError(
             f"no basket is as large as {basket_size}", hint="give 1 byte to 1 GiB; ROOT's default is 32000"
         )
-    return rewrites
+    bytes_of_cluster = None if cluster_bytes is None else parse_bytes(cluster_bytes)
+    layout = BasketLayout(basket_bytes, cluster_events, bytes_of_cluster)
+    return layout if kept.entries or layout != BasketLayout() else None
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
@@ -204,9 +196,9 @@ def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
     return [file.opens for file in files], trees.pop()
 
 
-def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress], None] | None) -> dict[str, Any]:
+def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress], None] | None) -> _core.Merged:
     """Runs a merge in a thread of its own, so that Ctrl-C ends it at once and it can be watched."""
-    made: list[dict[str, Any]] = []
+    made: list[_core.Merged] = []
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -224,8 +216,7 @@ def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress],
             # Before the last report, so that it says how all ended.
             is_running = thread.is_alive()
             if progress is not None:
-                files_done, bytes_done = job.progress()
-                progress(MergeProgress(files_done, files_count, bytes_done))
+                progress(MergeProgress(job.files_done, files_count, job.bytes_done))
     except BaseException:
         job.stop()
         thread.join()

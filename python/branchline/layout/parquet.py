@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from branchline import _core
 from branchline.errors import OptionError, StorageError, UnsupportedBranchError
 from branchline.layout.fields import FieldPlan
-from branchline.layout.targets import Layout, Target
+from branchline.layout.targets import FileSize, Layout, Target
 
 CODECS = {"zstd": "zstd", "zlib": "gzip", "lz4": "lz4", "none": "none"}
 LEVELS = tuple("123456789")
@@ -33,7 +33,7 @@ class ParquetFile:
         metadata = {b"name": target.name.encode(), b"title": target.title.encode()}
         self._row_groups = 0
         self._output = _core.NewFile(self._path, target.inputs, target.force)
-        with _told(self._path):
+        with _naming(self._path):
             self._writer = pq.ParquetWriter(
                 self._output.temporary,
                 self._schema.with_metadata(metadata),
@@ -51,16 +51,16 @@ class ParquetFile:
             except pa.ArrowException as error:
                 message = f"later entries have other types than the first: {error}"
                 raise UnsupportedBranchError(message, hint="leave out what differs with --drop") from None
-        with _told(self._path):
+        with _naming(self._path):
             self._writer.write_table(table, row_group_size=max(len(chunk), 1))
         self._row_groups += 1
 
-    def finish(self) -> tuple[int, int]:
-        """Ends the file; row groups and bytes that it has."""
-        with _told(self._path):
+    def finish(self) -> FileSize:
+        """Ends the file."""
+        with _naming(self._path):
             self._writer.close()
         self._output.publish()
-        return self._row_groups, self._path.stat().st_size
+        return FileSize(self._row_groups, self._path.stat().st_size)
 
     def abandon(self) -> None:
         """Leaves nothing of it."""
@@ -117,8 +117,8 @@ def _alternative(layout: ak.contents.Content, number: int) -> ak.contents.Conten
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Any:
-    """Says of what cannot be written which file it is."""
+def _naming(path: Path) -> Any:
+    """Names the file in the error of what cannot be written."""
     try:
         yield
     except OSError as error:

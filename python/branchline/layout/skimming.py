@@ -13,7 +13,8 @@ import numpy.typing as npt
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
-from branchline.layout.merging import Kept, MergeResult, merge
+from branchline.layout.merge_request import EntrySelection, Kept
+from branchline.layout.merging import MergeResult, merge
 from branchline.layout.targets import check_root_name
 from branchline.report.quantities import count, counted
 from branchline.tree import Chunk, ChunkStream, File, Tree
@@ -106,7 +107,7 @@ def skim(
             found = _chosen_tree(file, path, lambda one: one.selection([where]) if isinstance(where, str) else None)
             path = found.path
             mask = _mask_of_expression(found, str(where)) if select is None else _mask_of_chunks(found, one, select)
-            selections[one.path] = (np.packbits(mask).tobytes(), found.num_entries)
+            selections[one.path] = EntrySelection(np.packbits(mask).tobytes(), found.num_entries)
             kept_count, entries_count = kept_count + int(mask.sum()), entries_count + len(mask)
             others.add(file, path)
     wanted = Kept(entries=selections, selected=path)

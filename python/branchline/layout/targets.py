@@ -77,14 +77,22 @@ class ConvertProgress:
     entries_done: int
 
 
+@dataclass(frozen=True)
+class FileSize:
+    """What a file has: clusters (of Parquet row groups) and bytes."""
+
+    clusters: int
+    size_bytes: int
+
+
 class Writer(Protocol):
     """Takes chunks of fields, and makes a file of them that has its name when it is whole."""
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
         """Adds a chunk."""
 
-    def finish(self) -> tuple[int, int]:
-        """Ends the file; clusters and bytes that it has."""
+    def finish(self) -> FileSize:
+        """Ends the file."""
 
     def abandon(self) -> None:
         """Leaves nothing of it."""

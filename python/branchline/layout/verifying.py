@@ -56,8 +56,8 @@ def verify(
     made = [os.fspath(path) for path in outputs] if isinstance(outputs, list) else [os.fspath(outputs)]
     given = _paths(inputs)
     compared = _core.compare(made, given, tree, access)
-    trees = tuple(_tree(found, made, given, access) for found in compared["trees"])
-    return Verification(trees, compared["objects"], tuple(compared["differences"]))
+    trees = tuple(_tree(found, made, given, access) for found in compared.trees)
+    return Verification(trees, compared.objects, tuple(compared.differences))
 
 
 def _paths(inputs: Any) -> list[str]:
@@ -67,12 +67,12 @@ def _paths(inputs: Any) -> list[str]:
     return [file.path for file in files]
 
 
-def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
+def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
     """Looks at the values of branches whose baskets differ."""
-    differing = dict(found["differing"])
-    equal: list[str] = list(found["same"])
-    differences = list(found["differences"])
-    for name, (reason, is_same) in _compared(differing, found["path"], made, given, access).items():
+    differing = {branch.name: branch.reason for branch in found.differing}
+    equal: list[str] = list(found.same)
+    differences = list(found.differences)
+    for name, (reason, is_same) in _compared(differing, found.path, made, given, access).items():
         if isinstance(is_same, UnsupportedBranchError):
             differences.append(f"branch {name}: {reason}, and its values are not compared: {is_same.what}")
         elif isinstance(is_same, BranchlineError):
@@ -81,8 +81,8 @@ def _tree(found: dict[str, Any], made: list[str], given: list[str], access: Acce
             equal.append(name)
         else:
             differences.append(f"branch {name} has other values: {reason}")
-    copied = found["branches"] - len(differing) - len(found["same"])
-    return VerifiedTree(found["path"], found["entries"][0], found["baskets"], copied, tuple(equal), tuple(differences))
+    copied = found.branches - len(differing) - len(found.same)
+    return VerifiedTree(found.path, found.entries, found.baskets, copied, tuple(equal), tuple(differences))
 
 
 def _compared(

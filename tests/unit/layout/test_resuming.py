@@ -1,4 +1,4 @@
-"""Merges that are killed and gone on with: the output is the one of a merge that nobody disturbed, byte by byte."""
+"""Merges that are killed and resumed: the output is that of a merge that nobody disturbed, byte by byte."""
 
 from __future__ import annotations
 
@@ -16,33 +16,28 @@ import pytest
 import uproot
 from tests.command_line import run_command
 
-from branchline import _core
 from branchline.errors import BadFileError, BranchlineError, OptionError
-from branchline.layout import MergeResult, convert, merge, skim
+from branchline.layout import MergeResult, convert, merge, merging, skim
 
 FILES = 12
-# It is noted after each input how far the merge is. No file may become larger than so many bytes: the write that would
+# The journal is written after each input. No file may become larger than so many bytes: the write that would
 # make it larger ends the process in its middle.
 KILLED = """
 import json, resource, signal, sys
-from branchline import _core
-from branchline.layout import merge, skim
+from branchline.layout import merge, merging, skim
 size, output, options, inputs = json.loads(sys.argv[1])
-whole = _core.Merge
-_core.Merge = lambda wanted: whole({**wanted, "journal_bytes": 0})
+merging.MERGE_JOURNAL_BYTES = 0
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 (skim if "where" in options else merge)(inputs, output, **options)
 """
-# So slow that who watches comes in time: it is killed when so many inputs are done, of which some were passed over.
+# So slow that progress is reported in time: it is killed when so many inputs are done, some of them by a merge before.
 WATCHED = """
 import json, os, signal, sys
-from branchline import _core
 from branchline.access import Access
-from branchline.layout import merge
+from branchline.layout import merge, merging
 files_done, output, options, inputs = json.loads(sys.argv[1])
-whole = _core.Merge
-_core.Merge = lambda wanted: whole({**wanted, "journal_bytes": 0})
+merging.MERGE_JOURNAL_BYTES = 0
 def kill(now):
     if now.files_done >= files_done:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -118,7 +113,7 @@ def test_a_merge_that_is_killed_again_and_again_makes_the_same_file(
     for number, size in enumerate(moments):
         killed(size, output, inputs, resume=number > 0, **options)
     made = merge(inputs, output, resume=True, verify=True, **options)
-    assert any("went on behind" in note for note in made.notes)
+    assert any("resumed behind" in note for note in made.notes)
     assert contents(made) == contents(whole)
     assert (made.entries, made.files, made.baskets, made.objects) == (
         whole.entries,
@@ -157,8 +152,8 @@ def test_new_baskets_of_one_input_that_are_on_the_disk_are_not_made_again(
     for number in range(2):
         killed(whole.size_bytes * (number + 1) // 4, output, inputs[:2], resume=number > 0, **options)
     made = make(inputs[:2], output, resume=True, verify=True, **options)
-    (went_on,) = (note for note in made.notes if "went on behind" in note)
-    assert 100 < int(went_on.split()[3]) < whole.entries
+    (resumed,) = (note for note in made.notes if "resumed behind" in note)
+    assert 100 < int(resumed.split()[2]) < whole.entries
     assert contents(made) == contents(whole)
     assert parts(tmp_path) == []
 
@@ -173,8 +168,8 @@ def test_kills_while_the_next_input_is_copied_cost_nothing_that_was_noted(tmp_pa
         assert ended.returncode == -signal.SIGKILL, ended.stderr
         assert not output.exists()
     made = merge(many, output, resume=True)
-    (went_on,) = (note for note in made.notes if "went on behind" in note)
-    assert int(went_on.split()[3]) >= 49
+    (resumed,) = (note for note in made.notes if "resumed behind" in note)
+    assert int(resumed.split()[2]) >= 49
     assert contents(made) == contents(whole)
     assert parts(tmp_path) == []
 
@@ -196,7 +191,7 @@ def test_pages_of_rntuples_that_are_on_the_disk_are_not_copied_again(
     Path(ntuples[0]).write_bytes(content)
     os.utime(ntuples[0], ns=(times.st_atime_ns, times.st_mtime_ns))
     made = merge(ntuples, output, resume=True, verify=True, **options)
-    assert any("went on behind" in note for note in made.notes)
+    assert any("resumed behind" in note for note in made.notes)
     assert contents(made) == contents(whole)
     assert parts(tmp_path) == []
     with pytest.raises(BadFileError, match=r"field x: the page does not agree"):
@@ -223,7 +218,7 @@ def test_what_was_left_is_trusted_only_as_far_as_it_is_whole(tmp_path: Path, inp
         }
         path.write_bytes(harmed[harm])
     made = merge(inputs, output, resume=True)
-    said = "could not be trusted" if harm in ("garbage", "empty") else "went on behind"
+    said = "could not be trusted" if harm in ("garbage", "empty") else "resumed behind"
     assert [note for note in made.notes if said in note]
     assert contents(made) == contents(whole)
     assert parts(tmp_path) == []
@@ -281,8 +276,7 @@ def test_a_merge_that_fails_leaves_neither_output_nor_journal(
     tmp_path: Path, inputs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(inputs[-1]).write_bytes(b"no file of ROOT")
-    whole = _core.Merge
-    monkeypatch.setattr(_core, "Merge", lambda wanted: whole({**wanted, "journal_bytes": 0}))
+    monkeypatch.setattr(merging, "MERGE_JOURNAL_BYTES", 0)
     with pytest.raises(BadFileError):
         merge(inputs, tmp_path / "all.root")
     assert parts(tmp_path) == []
@@ -292,11 +286,11 @@ def test_what_goes_wrong_with_the_last_note_is_not_lost(
     tmp_path: Path, inputs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due = undisturbed(tmp_path, inputs).size_bytes * 3 // 4
-    whole, output = _core.Merge, tmp_path / "all.root"
-    monkeypatch.setattr(_core, "Merge", lambda wanted: whole({**wanted, "journal_bytes": due}))
+    output = tmp_path / "all.root"
+    monkeypatch.setattr(merging, "MERGE_JOURNAL_BYTES", due)
     # Nothing can be written where the journal is to be.
     (tmp_path / f".{output.name}.{os.getpid()}.part.journal").mkdir()
-    with pytest.raises(BranchlineError, match="cannot note how far the merge is"):
+    with pytest.raises(BranchlineError, match="cannot write the journal of the merge"):
         merge(inputs, output)
     assert not output.exists()
 
@@ -311,4 +305,4 @@ def test_the_commands_go_on_and_say_so(tmp_path: Path, inputs: list[str]) -> Non
     assert f"of {FILES} files, which were on the disk already" in done.output
     assert output.read_bytes() == (tmp_path / "whole" / "all.root").read_bytes()
     done = run_command([*command, "--force"])
-    assert "nothing was left to go on with" in done.output
+    assert "nothing was left to resume" in done.output

@@ -59,7 +59,7 @@ def test_names_that_some_outputs_have_already_are_taken_back(tmp_path: Path, inp
     assert count == 3 or not output.exists()
     made = merge(inputs, output, max_size=SIZE_BYTES, resume=True, verify=True)
     assert len(made.paths) == 3
-    assert made.notes[0] == "went on behind 6 of 6 files, which were on the disk already"
+    assert made.notes[0] == "resumed behind 6 of 6 files, which were on the disk already"
     assert sorted(path.name for path in folder.iterdir()) == ["all.root", "all_1.root", "all_2.root"]
     (tmp_path / "whole").mkdir()
     whole = merge(inputs, tmp_path / "whole" / "all.root", max_size=SIZE_BYTES)

@@ -1,8 +1,11 @@
 //! Baskets of TTrees: copied, compressed in another way, or filled with the entries of others.
 
+pub(crate) mod bundles;
 pub(crate) mod copy;
 pub(crate) mod counting;
+pub(crate) mod digest;
 pub(crate) mod forms;
 pub(crate) mod recompress;
 pub(crate) mod rewrite;
-pub(crate) mod source;
+pub(crate) mod slices;
+mod source;

@@ -6,9 +6,11 @@ mod fields;
 mod fill;
 mod ntuple;
 mod tree;
+mod writer;
 
 pub use super::pages::cluster::Layout;
 pub use fields::Shown;
-pub(crate) use ntuple::ROOT_VERSION;
-pub use ntuple::{ColumnsWriter, NewNtuple, NtupleWriter, Written};
+pub use ntuple::NtupleWriter;
 pub use tree::TreeWriter;
+pub(crate) use writer::ROOT_VERSION;
+pub use writer::{ColumnsWriter, NamedColumn, NewColumnsFile, Written};

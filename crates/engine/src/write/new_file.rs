@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::error::FormatError;
+use branchline_format::file::TKey;
 use branchline_format::write::file::BEGIN;
 use branchline_format::write::{FileFrame, NewDirectory, NewKey, RecordPlace};
 use xxhash_rust::xxh3::xxh3_128;
@@ -36,9 +37,9 @@ enum Slot {
     Key(Vec<u8>),
     /// A directory.
     Directory(usize),
-    /// What is written later.
+    /// An object that is written later.
     Reserved,
-    /// The same, to a place that was kept for it: where it lies, and bytes of the object.
+    /// An object that is written later to bytes that are reserved for it: where its key lies, and its size.
     Room { seek: u64, size: u64 },
 }
 
@@ -50,6 +51,19 @@ pub(crate) struct ObjectName {
     pub(crate) title: String,
     pub(crate) date: u32,
     pub(crate) cycle: i16,
+}
+
+impl ObjectName {
+    /// The name of an object as its key in another file has it, with the first cycle.
+    pub(crate) fn of_key(key: &TKey) -> Self {
+        Self {
+            class_name: key.class_name.clone(),
+            name: key.name.clone(),
+            title: key.title.clone(),
+            date: key.date,
+            cycle: 1,
+        }
+    }
 }
 
 /// A place in the list of keys of a directory: the directory's number and its own.
@@ -125,14 +139,14 @@ impl NewFile {
         Ok(number)
     }
 
-    /// Keeps a place in the list of keys for an object that is written later.
+    /// Reserves a place in the list of keys for an object that is written later.
     pub(crate) fn reserve(&mut self, directory: usize) -> SlotId {
         let slots = &mut self.directories[directory].slots;
         slots.push(Slot::Reserved);
         SlotId { directory, slot: slots.len() - 1 }
     }
 
-    /// Keeps a place for the record of an object of so many bytes, too. It is written there if it has as many then.
+    /// Reserves the bytes of an object's record, too. The object must have this size when it is written.
     pub(crate) fn reserve_room(&mut self, place: SlotId, about: &ObjectName, size: u64) -> Result<()> {
         let (seek, key_size) = (self.output.end(), self.key_size(place.directory, about));
         self.output.write(&vec![0; (key_size + size) as usize])?;
@@ -140,7 +154,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Writes an object, compressed as the file is. `plain` gives its bytes behind a key of so many bytes.
+    /// Writes an object, compressed as the file is. `plain` gives its bytes behind a key of the given size.
     pub(crate) fn write_object(
         &mut self,
         place: SlotId,
@@ -153,19 +167,19 @@ impl NewFile {
             let plain = plain(key.size())?;
             if plain.len() as u64 == size {
                 (key.object_size, key.stored_size) = (size, size);
-                let key = key.bytes().map_err(|error| self.told(&error))?;
+                let key = key.bytes().map_err(|error| self.error(&error))?;
                 self.output.write_at(seek, &[&key[..], &plain].concat())?;
                 self.directories[place.directory].slots[place.slot] = Slot::Key(key);
                 return Ok(());
             }
-            return Err(self.told(&FormatError::unsupported(format!("{} grew while it was added up", about.name))));
+            return Err(self.error(&FormatError::unsupported(format!("{} grew while it was added up", about.name))));
         }
         let plain = plain(key.size())?;
         let mut stored = Vec::new();
         let is_smaller = self.compressor.compress(self.setting, &plain, &mut stored);
         let stored = if is_smaller { stored } else { plain.clone() };
         (key.object_size, key.stored_size) = (plain.len() as u64, stored.len() as u64);
-        self.write_record(place, &key.bytes().map_err(|error| self.told(&error))?, &stored)
+        self.write_record(place, &key.bytes().map_err(|error| self.error(&error))?, &stored)
     }
 
     /// Writes an object whose bytes are as they were stored elsewhere, behind a key of this size there.
@@ -173,11 +187,12 @@ impl NewFile {
         &mut self,
         place: SlotId,
         about: &ObjectName,
-        (object_size, stored): (u64, &[u8]),
+        object_size: u64,
+        stored: &[u8],
     ) -> Result<()> {
         let mut key = self.key(place.directory, about);
         (key.object_size, key.stored_size) = (object_size, stored.len() as u64);
-        self.write_record(place, &key.bytes().map_err(|error| self.told(&error))?, stored)
+        self.write_record(place, &key.bytes().map_err(|error| self.error(&error))?, stored)
     }
 
     /// Bytes of the key that an object would have now.
@@ -240,21 +255,21 @@ impl NewFile {
     }
 
     /// Writes what comes behind the objects, and what stands in front of them: streamer infos (which `infos` gives for
-    /// a key of so many bytes), lists of keys, free space, directories and header. Answers with the size of the file,
+    /// a key of the given size), lists of keys, free space, directories and header. Answers with the size of the file,
     /// which is on the disk then.
     pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {
         let infos = self.write_infos(infos)?;
         let keys = (0..self.directories.len()).map(|number| self.write_keys(number)).collect::<Result<Vec<_>>>()?;
         let seek = self.output.end();
-        let list = self.frame.free_list(seek).map_err(|error| self.told(&error))?;
+        let list = self.frame.free_list(seek).map_err(|error| self.error(&error))?;
         let free = RecordPlace { seek, size: list.len() as u64 };
         self.output.write(&list)?;
         for (number, keys) in keys.into_iter().enumerate() {
             let directory = self.new_directory(number);
-            let (seek, record) = (directory.seek, directory.record(keys).map_err(|error| self.told(&error))?);
+            let (seek, record) = (directory.seek, directory.record(keys).map_err(|error| self.error(&error))?);
             self.output.write_at(seek, &record)?;
         }
-        let header = self.frame.header(self.output.end(), free, infos).map_err(|error| self.told(&error))?;
+        let header = self.frame.header(self.output.end(), free, infos).map_err(|error| self.error(&error))?;
         self.output.write_at(0, &header)?;
         self.output.sync()?;
         Ok(self.output.end())
@@ -287,12 +302,12 @@ impl NewFile {
             self.directories[number].slots.iter().filter_map(of).collect();
         let seek = self.output.end();
         let list = keys.and_then(|keys| self.new_directory(number).key_list(seek, &keys));
-        let list = list.map_err(|error| self.told(&error))?;
+        let list = list.map_err(|error| self.error(&error))?;
         self.output.write(&list)?;
         Ok(RecordPlace { seek, size: list.len() as u64 })
     }
 
-    fn told(&self, error: &FormatError) -> ReadError {
+    fn error(&self, error: &FormatError) -> ReadError {
         ReadError::from_format(&self.output.path().display().to_string(), error)
     }
 }

@@ -1,5 +1,6 @@
-//! A file that is made: under another name until it is whole.
+//! A file that is written, under a temporary name until it is whole.
 
+pub(crate) mod leftovers;
 mod room;
 mod write_back;
 
@@ -10,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+use crate::write::output::leftovers::{each_leftover, folder_of, temporary_of};
 use crate::write::output::room::Room;
 use crate::write::output::write_back::Flushing;
 
@@ -24,13 +26,13 @@ pub struct Output {
     replaces: bool,
     /// Whether it stays under the name that it has.
     is_kept: bool,
-    /// Whether it has its name, and the one that it had before.
+    /// Whether it has its name and its temporary name.
     has_both_names: bool,
-    /// Up to where the kernel was told to bring it to the disk.
+    /// Up to where the kernel was asked to write it to the disk.
     begun: u64,
     flushing: Option<Flushing>,
     room: Room,
-    /// Whether one waits until it is on the disk before it has its name.
+    /// Whether it is on the disk before it has its name.
     waits: bool,
 }
 
@@ -44,7 +46,7 @@ pub(crate) struct Written {
 impl Written {
     /// Returns when its bytes are on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| told(&self.path, &error))
+        self.file.sync_data().map_err(|error| failed(&self.path, &error))
     }
 }
 
@@ -65,12 +67,12 @@ impl Output {
         Ok(Self::over(file, path, temporary, replace, false))
     }
 
-    /// Begins a file over what somebody who was killed left of it, which stays if it is not published.
-    pub(crate) fn go_over(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
+    /// Begins a file over what a killed process left of it, which stays if it is not published.
+    pub(crate) fn resume(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         let temporary = temporary_of(path, number);
         take_back(path, &temporary)?;
         check_free(path, replace, inputs)?;
-        let file = OpenOptions::new().read(true).write(true).open(&temporary).map_err(|error| told(path, &error))?;
+        let file = OpenOptions::new().read(true).write(true).open(&temporary).map_err(|error| failed(path, &error))?;
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(taken(path));
         }
@@ -98,15 +100,15 @@ impl Output {
         self.end
     }
 
-    /// Has it its name as soon as it is written: what becomes of it when the machine stops is left to luck.
-    pub(crate) fn wait_for_nothing(&mut self) {
+    /// Does not wait for the disk. The file may be damaged if the machine stops.
+    pub(crate) fn skip_sync(&mut self) {
         self.waits = false;
     }
 
     /// Adds bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.room.make(&self.file, self.end, self.end + bytes.len() as u64);
-        self.file.write_all(bytes).map_err(|error| told(&self.path, &error))?;
+        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))?;
         self.end += bytes.len() as u64;
         self.begin_writing_back();
         Ok(())
@@ -124,7 +126,7 @@ impl Output {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
                 written => written,
             };
-            let count = count.map_err(|error| told(&self.path, &error))?;
+            let count = count.map_err(|error| failed(&self.path, &error))?;
             IoSlice::advance_slices(&mut rest, count);
             self.end += count as u64;
         }
@@ -135,7 +137,7 @@ impl Output {
     /// Has the disk written while there is more to come.
     fn begin_writing_back(&mut self) {
         if self.waits && self.end.saturating_sub(self.begun) >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
-            // Without the thread all is waited for in the end.
+            // Without the thread the last sync takes longer.
             self.flushing = self.flushing.take().or_else(|| Flushing::of(&self.file).ok());
             if let Some(flushing) = &self.flushing {
                 flushing.begin(self.begun..self.end);
@@ -148,12 +150,12 @@ impl Output {
     pub(crate) fn pass(&mut self, count: u64) -> Result<()> {
         self.end += count;
         let passed = io::Seek::seek(&mut &self.file, io::SeekFrom::Start(self.end));
-        passed.map(|_| ()).map_err(|error| told(&self.path, &error))
+        passed.map(|_| ()).map_err(|error| failed(&self.path, &error))
     }
 
     /// Writes over bytes that are there.
     pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| told(&self.path, &error))
+        self.file.write_all_at(bytes, offset).map_err(|error| failed(&self.path, &error))
     }
 
     /// Goes on at another place: takes back what lies behind it, or leaves a hole up to it.
@@ -162,7 +164,7 @@ impl Output {
             self.file.set_len(end)?;
             io::Seek::seek(&mut &self.file, io::SeekFrom::Start(end))
         };
-        cut().map_err(|error| told(&self.path, &error))?;
+        cut().map_err(|error| failed(&self.path, &error))?;
         self.end = end;
         self.room.forget();
         Ok(())
@@ -170,30 +172,30 @@ impl Output {
 
     /// All of it is written. Returns when it is on the disk, if that is waited for.
     pub fn sync(&mut self) -> Result<()> {
-        self.room.give_back(&self.file, self.end).map_err(|error| told(&self.path, &error))?;
+        self.room.give_back(&self.file, self.end).map_err(|error| failed(&self.path, &error))?;
         if !self.waits {
             return Ok(());
         }
-        self.file.sync_all().map_err(|error| told(&self.path, &error))
+        self.file.sync_all().map_err(|error| failed(&self.path, &error))
     }
 
     /// What is written so far.
     pub(crate) fn written(&self) -> Result<Written> {
-        let file = self.file.try_clone().map_err(|error| told(&self.path, &error))?;
+        let file = self.file.try_clone().map_err(|error| failed(&self.path, &error))?;
         Ok(Written { path: self.path.clone(), file })
     }
 
-    /// Gives the file its name. A file that came to be there meanwhile is only replaced if that was allowed.
+    /// Gives the file its name. A file that was made there meanwhile is replaced only if that is allowed.
     pub fn publish(&mut self) -> Result<()> {
         self.take_name()?;
         self.settle_name()
     }
 
-    /// The same, but that it keeps its other name, too, as long as others that belong to it have not theirs: so whoever
-    /// goes on after a kill knows it.
+    /// The same, but it keeps its temporary name, too, until the other outputs of a merge have theirs: so a merge that is
+    /// resumed after a kill knows it.
     pub(crate) fn take_name(&mut self) -> Result<()> {
         if self.replaces {
-            return fs::rename(&self.temporary, &self.path).map_err(|error| told(&self.path, &error));
+            return fs::rename(&self.temporary, &self.path).map_err(|error| failed(&self.path, &error));
         }
         match fs::hard_link(&self.temporary, &self.path) {
             Ok(()) => {
@@ -203,27 +205,27 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             // Not all file systems have a second name for a file, and none of the others a way to ask only once.
             Err(_) if fs::symlink_metadata(&self.path).is_err() => {
-                return fs::rename(&self.temporary, &self.path).map_err(|error| told(&self.path, &error));
+                return fs::rename(&self.temporary, &self.path).map_err(|error| failed(&self.path, &error));
             }
             Err(_) => {}
         }
         Err(refused(&self.path, "somebody else made a file of this name meanwhile").with_hint("--force replaces it"))
     }
 
-    /// It is to have its name alone, and the disk is to know it.
+    /// Takes its temporary name away, and waits until the disk has its new one.
     pub(crate) fn settle_name(&mut self) -> Result<()> {
         if std::mem::take(&mut self.has_both_names) {
-            fs::remove_file(&self.temporary).map_err(|error| told(&self.path, &error))?;
+            fs::remove_file(&self.temporary).map_err(|error| failed(&self.path, &error))?;
         }
         self.is_kept = true;
         if !self.waits {
             return Ok(());
         }
         let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| told(&self.path, &error))
+        synced.map_err(|error| failed(&self.path, &error))
     }
 
-    /// Takes back the name of a file that is whole, as it belongs to others that could not be made.
+    /// Takes back the name of an output, as another output of the merge could not have its own.
     pub(crate) fn withdraw(self) {
         if !self.replaces {
             drop(fs::remove_file(&self.path));
@@ -231,7 +233,7 @@ impl Output {
     }
 }
 
-/// Takes back a name that somebody gave a file who was killed before others that belong to it had theirs.
+/// Takes back the name of an output whose merge was killed before its other outputs had theirs.
 fn take_back(path: &Path, temporary: &Path) -> Result<()> {
     let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
     let Ok(file) = File::open(temporary) else { return Ok(()) };
@@ -240,115 +242,48 @@ fn take_back(path: &Path, temporary: &Path) -> Result<()> {
     if is_held || one.is_none() || one != other {
         return Ok(());
     }
-    fs::remove_file(path).map_err(|error| told(path, &error))
+    fs::remove_file(path).map_err(|error| failed(path, &error))
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.is_kept {
-            // If it cannot go, its name still says that it is not whole.
+            // If it cannot be removed, its name still shows that it is not whole.
             drop(fs::remove_file(&self.temporary));
         }
     }
 }
 
-const PART: &str = ".part";
-const JOURNAL: &str = ".journal";
-
-/// The name of a file while it is written, by the process with this number.
-pub(crate) fn temporary_of(path: &Path, number: u32) -> PathBuf {
-    path.with_file_name(format!("{}{number}{PART}", prefix(path)))
-}
-
-/// Where it is noted how far a file is that has this name while it is written.
-pub(crate) fn journal_of(temporary: &Path) -> PathBuf {
-    temporary.with_file_name(format!("{}{JOURNAL}", temporary.file_name().unwrap_or_default().to_string_lossy()))
-}
-
-/// The number of the process that was killed when it wrote this file and had noted how far it was; of several the last.
-pub(crate) fn left_of(path: &Path) -> Option<u32> {
-    let numbers =
-        leftovers(path).into_iter().filter(|(found, _)| found.extension().is_some_and(|end| end == "journal"));
-    let age = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
-    numbers.max_by_key(|(found, _)| age(found)).map(|(_, number)| number)
-}
-
-/// What the names of a file begin with while it is written.
-fn prefix(path: &Path) -> String {
-    format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
-}
-
-/// Removes what others that were killed left of this file. One that somebody writes now is not theirs alone to make.
+/// Removes what killed processes left of this file. Refuses a file that another process writes now.
 fn clean_up(path: &Path) -> Result<()> {
     let of_a_file = |name: &Path| name.extension().is_some_and(|end| end == "part");
-    each_leftover(path, |found, _, is_held| {
-        if is_held && of_a_file(found) {
+    each_leftover(path, |leftover| {
+        if leftover.is_held && of_a_file(&leftover.path) {
             return Err(taken(path));
         }
-        if !is_held {
-            drop(fs::remove_file(found));
+        if !leftover.is_held {
+            drop(fs::remove_file(&leftover.path));
         }
         Ok(())
     })
 }
 
-/// What others that were killed left of this file, with their numbers.
-fn leftovers(path: &Path) -> Vec<(PathBuf, u32)> {
-    let mut found = Vec::new();
-    let seen = each_leftover(path, |name, number, is_held| {
-        if !is_held {
-            found.push((name.to_owned(), number));
-        }
-        Ok(())
-    });
-    drop(seen);
-    found
-}
-
-/// Shows what has the name of this file while it is written: its number, and whether somebody still holds it. It is
-/// held while it is shown, so that nobody begins to write what is looked at.
-fn each_leftover(path: &Path, mut show: impl FnMut(&Path, u32, bool) -> Result<()>) -> Result<()> {
-    let prefix = prefix(path);
-    for entry in fs::read_dir(folder_of(path)).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let name = name.strip_suffix(JOURNAL).unwrap_or(&name);
-        let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(PART));
-        let Some(number) = number.and_then(|number| number.parse().ok()) else { continue };
-        // What is no file would make who opens it wait.
-        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            continue;
-        }
-        let Ok(file) = File::open(entry.path()) else { continue };
-        match file.try_lock() {
-            Ok(()) => show(&entry.path(), number, false)?,
-            Err(TryLockError::WouldBlock) => show(&entry.path(), number, true)?,
-            // Where nothing can be held nobody knows whose it is.
-            Err(TryLockError::Error(_)) => {}
-        }
-    }
-    Ok(())
-}
-
-/// A new file that nobody else writes, whatever their number: processes of several machines, or threads of one.
+/// A new file that no other process writes, on this machine or on another with the same number, and no other thread.
 fn begin(path: &Path, temporary: &Path) -> Result<File> {
     for _ in 0..limits::OUTPUT_BEGINNINGS_COUNT {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(temporary);
-        let file = file.map_err(|error| told(path, &error))?;
+        let file = file.map_err(|error| failed(path, &error))?;
         if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
-            // Somebody may have taken it away as a leftover before it was held.
+            // Another process may have removed it as a leftover before it was locked.
             if number_of(file.metadata()) == number_of(fs::symlink_metadata(temporary)) {
-                file.set_len(0).map_err(|error| told(path, &error))?;
+                file.set_len(0).map_err(|error| failed(path, &error))?;
                 return Ok(file);
             }
         }
         std::thread::sleep(limits::OUTPUT_BEGINNING_PAUSE);
     }
     Err(taken(path))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Refuses a place where there is a file already, or one of the inputs, or anything that no file may replace.
@@ -382,16 +317,16 @@ fn taken(path: &Path) -> ReadError {
     refused(path, "somebody else is writing this output").with_hint("wait until it is whole, or name another file")
 }
 
-fn told(path: &Path, error: &io::Error) -> ReadError {
+fn failed(path: &Path, error: &io::Error) -> ReadError {
     let message = format!("cannot write: {error}");
-    let told = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
+    let failed = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
     if error.kind() == io::ErrorKind::StorageFull {
-        return told.with_hint("make room on the disk; nothing has the name of this output");
+        return failed.with_hint("make room on the disk; nothing has the name of this output");
     }
     let first = path.components().next();
     let is_scheme = |part: Component<'_>| part.as_os_str().to_string_lossy().ends_with(':');
     if error.kind() == io::ErrorKind::NotFound && first.is_some_and(is_scheme) {
-        return told.with_hint("an output is a local file; copy it there when it is whole");
+        return failed.with_hint("an output is a local file; copy it there when it is whole");
     }
-    told
+    failed
 }

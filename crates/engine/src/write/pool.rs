@@ -1,4 +1,4 @@
-//! Threads that work on one thing each, and give the results back in the order in which the things were handed to them.
+//! A pool of threads that gives results back in the order in which the jobs were handed to it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread::{self, JoinHandle};
@@ -38,7 +38,7 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
                         tools = BasketTools::new();
                     }
                     if results.send((number, result)).is_err() {
-                        return; // nobody waits any longer
+                        return; // the pool is dropped
                     }
                 }
             })
@@ -48,13 +48,13 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
         Self { jobs: Some(jobs), queue, done, threads, early, handed_over: 0, given_back: 0, costs, cost: 0 }
     }
 
-    /// Hands something over that takes so many bytes.
+    /// Hands a job to the threads. `cost` is the memory that it takes.
     pub(crate) fn hand_over(&mut self, job: J, cost: u64) {
         self.hand_over_all(vec![(job, cost)]);
     }
 
-    /// Hands some things over that take so many bytes. The largest are begun first, so that no thread works long on a
-    /// last one while the others have nothing to do.
+    /// Hands jobs to the threads. The largest are begun first, so that no thread works long on a last one while the
+    /// others are idle.
     pub(crate) fn hand_over_all(&mut self, some: Vec<(J, u64)>) {
         let Some(jobs) = &self.jobs else { return };
         let mut numbered = Vec::with_capacity(some.len());

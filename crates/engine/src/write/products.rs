@@ -1,5 +1,12 @@
-//! What is made of the objects of several files: a TTree, an RNTuple, an object.
+//! What is made of the objects of several files. `kind.rs` says what a kind of object must be able to do, `list.rs` has
+//! the kinds, and each of them has a file.
 
-pub(crate) mod ntuple;
-pub(crate) mod object;
+mod directory;
+pub(crate) mod holdings;
+pub(crate) mod kind;
+pub(crate) mod list;
+mod ntuple;
+mod object;
+pub(crate) mod output;
+pub(crate) mod source;
 pub(crate) mod tree;

@@ -15,7 +15,7 @@ use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, Result};
 use crate::file::File;
-use crate::write::baskets::source::read;
+use crate::write::ranges::read_ranges;
 
 /// A branch that counts may be counted itself, and that one may not.
 const DEPTH_MAX: u32 = 2;
@@ -57,11 +57,11 @@ impl<'a> Counting<'a> {
         }
         let about = self.tree.branches.get(branch).filter(|_| depth > 0);
         let (file, tree) = (self.file, self.tree);
-        let told = |error: FormatError| {
+        let named = |error: FormatError| {
             let path = tree.branches.get(branch).map_or("", |branch| &branch.path);
             ReadError::from_format(file.path(), &error.in_object(format!("tree {}: branch {path}", tree.name)))
         };
-        let wrong = || told(FormatError::unsupported("it is to count the elements of others, and holds no counts"));
+        let wrong = || named(FormatError::unsupported("it is to count the elements of others, and holds no counts"));
         let about = about.ok_or_else(wrong)?;
         let Kind::Data(layout) = kind_of(about, self.file.classes()) else { return Err(wrong()) };
         let mut column = Column::empty(&layout);
@@ -77,14 +77,14 @@ impl<'a> Counting<'a> {
             let part = match &basket.place {
                 Place::Embedded(embedded) => decode(&layout, &Plain::embedded(embedded), local, counts.as_deref()),
                 Place::File { seek, size } => {
-                    let record = read(file, &[ByteRange::new(*seek, *size)])?.pop().unwrap_or_default();
+                    let record = read_ranges(file, &[ByteRange::new(*seek, *size)])?.pop().unwrap_or_default();
                     BasketRecord::parse(&record, basket.entry_stop - basket.entry_start).and_then(|basket| {
                         let bytes = self.tools.decompress(&basket)?;
                         decode(&layout, &basket.plain(bytes), local, counts.as_deref())
                     })
                 }
             };
-            column.append(part.map_err(told)?);
+            column.append(part.map_err(named)?);
         }
         let counts = Arc::new(Counts::of(&column).ok_or_else(wrong)?);
         self.last.insert(branch, (entries, Arc::clone(&counts)));

@@ -9,7 +9,14 @@ use branchline_format::tree::{TBranch, TTree};
 use branchline_format::write::{OwnerKind, Recording};
 
 use crate::write::baskets::counting::counter_of;
-use crate::write::baskets::rewrite::BranchForm;
+
+/// What the baskets of a branch are like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BranchForm {
+    /// Whether they say where entries begin (TBranch::fEntryOffsetLen).
+    pub(crate) stores_offsets: bool,
+    pub(crate) setting: Setting,
+}
 
 /// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
 /// the branch, else as the file says in a number of ROOT. What a branch says of itself is not believed where it says that
@@ -17,7 +24,8 @@ use crate::write::baskets::rewrite::BranchForm;
 pub(crate) fn forms(
     tree: &TTree,
     recording: &Recording<'_>,
-    (codec, file_compress): (Option<Setting>, i32),
+    codec: Option<Setting>,
+    file_compress: i32,
     classes: &Arc<Classes>,
 ) -> Vec<BranchForm> {
     let usual = Setting::of_root(file_compress.into()).or(Setting::new(Codec::Zlib, 1)).unwrap_or(Setting::NONE);

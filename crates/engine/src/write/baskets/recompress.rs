@@ -1,4 +1,4 @@
-//! Recompress merge: each basket is decompressed and compressed anew, by all cores, and all else is as it was.
+//! Recompress merge: all cores decompress each basket and compress it in another way; all else stays as it is.
 
 use branchline_format::compress::Setting;
 use branchline_format::error::Result as FormatResult;
@@ -7,22 +7,25 @@ use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::write::baskets::copy::{Copying, Places, Wanted};
+use crate::write::baskets::bundles::InputBasket;
+use crate::write::baskets::copy::BasketCopy;
 use crate::write::baskets::source::plain_bytes;
 use crate::write::output::Output;
+use crate::write::placed::Places;
 use crate::write::pool::Pool;
+use crate::write::progress::Progress;
 
-/// A record that is to be compressed anew.
+/// A record that is to be compressed.
 struct Job {
     setting: Setting,
     record: Bytes,
-    basket: Wanted,
+    basket: InputBasket,
 }
 
 /// A basket and its new record.
-type Done = (Wanted, FormatResult<Vec<u8>>);
+type Done = (InputBasket, FormatResult<Vec<u8>>);
 
-/// Compresses the baskets of one input after the other anew.
+/// Compresses the baskets of one input after the other.
 pub(crate) struct Recompressor {
     setting: Setting,
     pool: Pool<Job, Done>,
@@ -40,17 +43,17 @@ impl Recompressor {
         Self { setting, pool: Pool::new(recompress) }
     }
 
-    /// Writes all baskets of a tree. `written` is told how many bytes were, and may end it.
+    /// Writes all baskets of a tree.
     pub(crate) fn add(
         &mut self,
-        tree: &Copying<'_>,
+        tree: &BasketCopy<'_>,
         output: &mut Output,
-        written: &mut dyn FnMut(u64) -> Result<()>,
+        progress: &mut Progress<'_>,
     ) -> Result<Places> {
-        let mut places = tree.no_places();
-        let added = self.add_to(tree, output, &mut places, written);
+        let mut places = tree.reader.no_places();
+        let added = self.add_to(tree, output, &mut places, progress);
         if added.is_err() {
-            // What is in work belongs to no other tree.
+            // What the threads still work on belongs to this tree and not to the next.
             while self.pool.next().is_some() {}
         }
         added.map(|()| places)
@@ -58,21 +61,21 @@ impl Recompressor {
 
     fn add_to(
         &mut self,
-        tree: &Copying<'_>,
+        tree: &BasketCopy<'_>,
         output: &mut Output,
         places: &mut Places,
-        written: &mut dyn FnMut(u64) -> Result<()>,
+        progress: &mut Progress<'_>,
     ) -> Result<()> {
         let mut waiting = Vec::new();
         let mut waiting_cost = 0;
-        tree.for_bundles(|bundle, records| {
+        tree.reader.for_bundles(|bundle, records| {
             for (basket, record) in bundle.iter().zip(records) {
                 let cost = plain_bytes(&record);
                 waiting.push((Job { setting: self.setting, record, basket: basket.clone() }, cost));
                 waiting_cost += cost;
                 if waiting_cost > limits::RECOMPRESSED_TOGETHER_BYTES {
                     while self.pool.cost() > limits::RECOMPRESSED_AT_ONCE_BYTES {
-                        self.write_next(tree, output, places, written)?;
+                        self.write_next(tree, output, places, progress)?;
                     }
                     self.pool.hand_over_all(std::mem::take(&mut waiting));
                     waiting_cost = 0;
@@ -81,24 +84,24 @@ impl Recompressor {
             Ok(())
         })?;
         self.pool.hand_over_all(waiting);
-        while self.write_next(tree, output, places, written)? {}
+        while self.write_next(tree, output, places, progress)? {}
         Ok(())
     }
 
     /// Writes the basket that comes next; false if there is none.
     fn write_next(
         &mut self,
-        tree: &Copying<'_>,
+        tree: &BasketCopy<'_>,
         output: &mut Output,
         places: &mut Places,
-        written: &mut dyn FnMut(u64) -> Result<()>,
+        progress: &mut Progress<'_>,
     ) -> Result<bool> {
         let Some(done) = self.pool.next() else { return Ok(false) };
-        let (basket, record) = done.map_err(|panic| ReadError::panicked(tree.file.path(), &panic))?;
-        let mut record = record.map_err(|error| tree.told(&basket, error))?;
-        tree.place(&basket, &mut record, output.end(), places)?;
+        let (basket, record) = done.map_err(|panic| ReadError::panicked(tree.reader.file.path(), &panic))?;
+        let mut record = record.map_err(|error| tree.reader.error(&basket, error))?;
+        places[basket.branch][basket.basket] = tree.place(&basket, &mut record, output.end())?;
         output.write(&record)?;
-        written(record.len() as u64)?;
+        progress(record.len() as u64)?;
         Ok(true)
     }
 }

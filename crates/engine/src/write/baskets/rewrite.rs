@@ -1,101 +1,59 @@
-//! Slow merge: the entries of trees are written to new baskets, cluster by cluster, as if they had been filled anew.
+//! Slow merge: the entries of trees are put into new baskets, cluster by cluster.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
 
-use branchline_format::compress::Setting;
-use branchline_format::layout::kind_of;
-use branchline_format::tree::{Place, TTree};
+use branchline_format::tree::TTree;
 use branchline_format::write::{BasketForm, BasketFrame, NewBasket};
-use branchline_storage::ByteRange;
 
-use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::file::File;
+use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::write::baskets::copy::digest_of;
-use crate::write::baskets::counting::Counting;
-use crate::write::baskets::source::{make, read, InputBranches, Job, Made, Slice, Source, Stored};
-use crate::write::merge::Order;
+use crate::write::baskets::digest::digest_of;
+use crate::write::baskets::forms::BranchForm;
+use crate::write::baskets::slices::{stored_between, RewrittenTree, SliceReader};
+use crate::write::baskets::source::{make, Job, Made, Slice};
+use crate::write::errors::other_leftovers;
 use crate::write::output::Output;
+use crate::write::placed::{Placed, PlacedBasket, PlacedCluster, Places};
 use crate::write::pool::Pool;
-use crate::write::selection::Selection;
+use crate::write::progress::Progress;
+use crate::write::request::{BasketLayout, ClusterSize, Order};
 
 /// Sizes of baskets are multiples of this (TTree::OptimizeBaskets).
 const BASKET_STEP_BYTES: u64 = 512;
 
-/// How large the clusters of a tree are to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClusterSize {
-    /// So many entries.
-    Entries(u64),
-    /// About so many compressed bytes, as those of the first input are.
-    Bytes(u64),
-}
-
-/// How a tree is written anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rewriting {
-    /// Bytes of a basket at most, before compression; by itself as few baskets for each cluster as are sensible.
-    pub basket_bytes: Option<u32>,
-    /// The clusters; those of the first input if it is not given and they have one size.
-    pub clusters: Option<ClusterSize>,
-}
-
-/// A tree of an input whose entries are to be written.
-pub(crate) struct Rewritten<'a> {
-    pub(crate) file: &'a File,
-    pub(crate) tree: &'a TTree,
-    /// TTree::fAutoFlush: entries in a cluster, if positive.
-    pub(crate) auto_flush: i64,
-    pub(crate) process_ids_before: u16,
-    pub(crate) selection: Option<Arc<Selection>>,
-}
-
-/// What the baskets of a branch are like: whether they say where entries begin (TBranch::fEntryOffsetLen).
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BranchForm {
-    pub(crate) stores_offsets: bool,
-    pub(crate) setting: Setting,
-}
-
-/// A basket in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LaidBasket {
-    pub(crate) first_entry: u64,
-    pub(crate) seek: u64,
-    pub(crate) size: u64,
-    /// Bytes before compression, key included.
-    pub(crate) plain_size: u64,
-    /// Of all its bytes but those that say where it lies.
-    pub(crate) digest: u64,
-}
-
-/// What was laid down of entries that were handed over together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Flushed {
-    pub(crate) entries_count: u64,
-    /// Each with the number of its branch, in the order in which they lie.
-    pub(crate) baskets: Vec<(usize, LaidBasket)>,
-}
-
-/// What came of a tree.
+/// All new baskets of a tree.
 #[derive(Debug, Default)]
-pub(crate) struct Laid {
+pub(crate) struct NewBaskets {
     pub(crate) entries_count: u64,
-    /// Of each branch.
-    pub(crate) baskets: Vec<Vec<LaidBasket>>,
+    pub(crate) places: Places,
     pub(crate) cluster_entries: u64,
     /// Of each branch (TBranch::fBasketSize).
     pub(crate) basket_bytes: Vec<u64>,
-    /// Whether its baskets say where entries begin.
+    /// Of each branch, whether its baskets say where entries begin.
     pub(crate) stores_offsets: Vec<bool>,
+}
+
+/// How a tree is rewritten, and where its baskets come to lie.
+pub(crate) struct RewritePlan {
+    pub(crate) layout: BasketLayout,
+    /// The order of the baskets of a cluster.
+    pub(crate) order: Order,
+    pub(crate) memory_bytes: u64,
+    /// Of each branch.
+    pub(crate) forms: Vec<BranchForm>,
+    /// Where the directory lies that the tree is to be in.
+    pub(crate) seek_directory: u64,
+    /// When the tree was made, as TDatime packs it.
+    pub(crate) date: u32,
+    /// The clusters that a killed merge wrote.
+    pub(crate) written_before: VecDeque<PlacedCluster>,
 }
 
 /// Writes the entries of trees with the same branches, one tree after the other.
 pub(crate) struct Rewriter {
-    rewriting: Rewriting,
-    /// Of the baskets of a cluster.
+    layout: BasketLayout,
+    /// The order of the baskets of a cluster.
     order: Order,
     /// Stored bytes that are read before they are handed over.
     at_once_bytes: u64,
@@ -107,68 +65,60 @@ pub(crate) struct Rewriter {
     pending_entries: u64,
     pending_bytes: u64,
     cluster_entries: u64,
-    flushes: VecDeque<Flush>,
-    /// What is there already, of a merge that is gone on with.
-    known: VecDeque<Flushed>,
-    /// What was written and nobody was told of yet.
-    flushed: Vec<Flushed>,
-    laid: Laid,
+    clusters: VecDeque<Cluster>,
+    /// The clusters that a killed merge wrote.
+    written_before: VecDeque<PlacedCluster>,
+    /// Clusters that were written since the last checkpoint.
+    written: Vec<PlacedCluster>,
+    new: NewBaskets,
 }
 
-/// Entries that were handed over together.
-struct Flush {
+/// Entries whose baskets the threads make.
+struct Cluster {
     first_entry: u64,
     entries_count: u64,
     jobs_left: usize,
     made: Vec<(usize, Vec<NewBasket>)>,
 }
 
-/// Told how many bytes were written; may end it.
-pub(crate) type Written<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
-/// Told what lies in the output now, so that it can be gone on with.
-pub(crate) type Noted<'a> = &'a mut dyn FnMut(Vec<Flushed>, &Output) -> Result<()>;
+/// Is called with the clusters that lie in the output now, so that a merge that is killed can be resumed behind them.
+pub(crate) type Checkpoint<'a> = dyn FnMut(Vec<PlacedCluster>, &Output) -> Result<()> + 'a;
 
 impl Rewriter {
-    /// For trees like this one, which lies in the directory at this place of the output.
-    pub(crate) fn new(
-        (rewriting, order, memory_bytes): (Rewriting, Order, u64),
-        first: &Rewritten<'_>,
-        forms: Vec<BranchForm>,
-        (seek_directory, date): (u64, u32),
-        known: VecDeque<Flushed>,
-    ) -> Self {
-        let branches = &first.tree.branches;
+    /// For trees with the branches of this one.
+    pub(crate) fn new(first: &TTree, plan: RewritePlan) -> Self {
+        let RewritePlan { layout, order, memory_bytes, forms, seek_directory, date, written_before } = plan;
         let frame = |name: &String| BasketFrame {
             branch: name.clone().into_bytes(),
-            tree: first.tree.name.clone().into_bytes(),
+            tree: first.name.clone().into_bytes(),
             date,
             seek_directory,
         };
         Self {
-            rewriting,
+            layout,
             order,
             at_once_bytes: limits::REWRITTEN_AT_ONCE_BYTES.min(memory_bytes / limits::REWRITING_MEMORY_SHARE),
-            frames: branches.iter().map(|branch| frame(&branch.name)).collect(),
+            frames: first.branches.iter().map(|branch| frame(&branch.name)).collect(),
             forms,
             pool: Pool::new(make),
-            pending: branches.iter().map(|_| Vec::new()).collect(),
+            pending: first.branches.iter().map(|_| Vec::new()).collect(),
             pending_entries: 0,
             pending_bytes: 0,
             cluster_entries: 0,
-            flushes: VecDeque::new(),
-            known,
-            flushed: Vec::new(),
-            laid: Laid { baskets: vec![Vec::new(); branches.len()], ..Laid::default() },
+            clusters: VecDeque::new(),
+            written_before,
+            written: Vec::new(),
+            new: NewBaskets { places: vec![Vec::new(); first.branches.len()], ..NewBaskets::default() },
         }
     }
 
     /// Writes the entries of a tree; the last of them only with those that come next, or at the end.
     pub(crate) fn add(
         &mut self,
-        input: &Rewritten<'_>,
+        input: &RewrittenTree<'_>,
         output: &mut Output,
-        written: Written<'_>,
-        noted: Noted<'_>,
+        progress: &mut Progress<'_>,
+        checkpoint: &mut Checkpoint<'_>,
     ) -> Result<()> {
         let entries_count = input.tree.entries_count;
         if entries_count == 0 {
@@ -177,7 +127,7 @@ impl Rewriter {
         if self.cluster_entries == 0 {
             self.cluster_entries = self.choose_cluster(input);
         }
-        let mut reader = Reader::new(input);
+        let mut reader = SliceReader::new(input);
         let mut entry = 0;
         while entry < entries_count {
             let stop = self.step(input, entry);
@@ -187,11 +137,11 @@ impl Rewriter {
                 self.pending_entries += kept;
             }
             entry = stop;
-            let in_cluster = (self.laid.entries_count + self.pending_entries) % self.cluster_entries;
+            let in_cluster = (self.new.entries_count + self.pending_entries) % self.cluster_entries;
             if in_cluster == 0 || self.pending_bytes > self.at_once_bytes {
-                self.flush(output, written)?;
-                if !self.flushed.is_empty() {
-                    noted(std::mem::take(&mut self.flushed), output)?;
+                self.flush(output, progress)?;
+                if !self.written.is_empty() {
+                    checkpoint(std::mem::take(&mut self.written), output)?;
                 }
             }
         }
@@ -199,8 +149,8 @@ impl Rewriter {
     }
 
     /// Reads entries of an input, unless they are there already.
-    fn take(&mut self, reader: &mut Reader<'_>, entries: Range<u64>) -> Result<()> {
-        if !self.known.is_empty() {
+    fn take(&mut self, reader: &mut SliceReader<'_>, entries: Range<u64>) -> Result<()> {
+        if !self.written_before.is_empty() {
             self.pending_bytes += reader.stored_bytes(&entries);
             return Ok(());
         }
@@ -211,32 +161,32 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Writes what was handed over. What comes to lie behind it does not depend on when it was made.
-    pub(crate) fn settle(&mut self, output: &mut Output, written: Written<'_>) -> Result<()> {
-        while self.write_next(output, written)? {}
+    /// Writes the baskets that the threads make. Where later things lie must not depend on how fast the threads are.
+    pub(crate) fn settle(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
+        while self.write_next(output, progress)? {}
         Ok(())
     }
 
     /// Writes what is left.
-    pub(crate) fn finish(mut self, output: &mut Output, written: Written<'_>) -> Result<Laid> {
-        self.flush(output, written)?;
-        self.settle(output, written)?;
-        self.laid.cluster_entries = self.cluster_entries;
-        self.laid.stores_offsets = self.forms.iter().map(|form| form.stores_offsets).collect();
-        let largest = |baskets: &Vec<LaidBasket>| baskets.iter().map(|basket| basket.plain_size).max().unwrap_or(0);
-        self.laid.basket_bytes = match self.rewriting.basket_bytes {
-            Some(bytes) => vec![bytes.into(); self.laid.baskets.len()],
+    pub(crate) fn finish(mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<NewBaskets> {
+        self.flush(output, progress)?;
+        self.settle(output, progress)?;
+        self.new.cluster_entries = self.cluster_entries;
+        self.new.stores_offsets = self.forms.iter().map(|form| form.stores_offsets).collect();
+        let largest = |baskets: &Vec<Placed>| baskets.iter().map(|basket| basket.plain_size).max().unwrap_or(0);
+        self.new.basket_bytes = match self.layout.basket_bytes {
+            Some(bytes) => vec![bytes.into(); self.new.places.len()],
             None => {
                 let rounded = |baskets| u64::next_multiple_of(largest(baskets).max(1), BASKET_STEP_BYTES);
-                self.laid.baskets.iter().map(rounded).collect()
+                self.new.places.iter().map(rounded).collect()
             }
         };
-        Ok(self.laid)
+        Ok(self.new)
     }
 
     /// Entries in a cluster.
-    fn choose_cluster(&self, input: &Rewritten<'_>) -> u64 {
-        let bytes_max = match self.rewriting.clusters {
+    fn choose_cluster(&self, input: &RewrittenTree<'_>) -> u64 {
+        let bytes_max = match self.layout.clusters {
             Some(ClusterSize::Entries(entries)) => return entries.max(1),
             Some(ClusterSize::Bytes(bytes)) => bytes,
             None if input.auto_flush > 0 => return input.auto_flush as u64,
@@ -248,13 +198,13 @@ impl Rewriter {
     }
 
     /// Up to which entry of an input the next ones are read at a time: no further than the cluster reaches.
-    fn step(&self, input: &Rewritten<'_>, entry: u64) -> u64 {
+    fn step(&self, input: &RewrittenTree<'_>, entry: u64) -> u64 {
         let entries_count = input.tree.entries_count;
-        let done = self.laid.entries_count + self.pending_entries;
+        let done = self.new.entries_count + self.pending_entries;
         let wanted = self.cluster_entries - done % self.cluster_entries;
         let mut stop = entry.saturating_add(wanted).min(entries_count);
         if let Some(selection) = &input.selection {
-            // As many as are needed for so many that are kept.
+            // It takes more entries to have enough that are kept.
             let mut kept = selection.count(entry..stop);
             while kept < wanted && stop < entries_count {
                 let next = stop.saturating_add(wanted - kept).min(entries_count);
@@ -269,18 +219,18 @@ impl Rewriter {
     }
 
     /// Hands over what is pending.
-    fn flush(&mut self, output: &mut Output, written: Written<'_>) -> Result<()> {
+    fn flush(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         if self.pending_entries == 0 {
             return Ok(());
         }
-        if let Some(known) = self.known.pop_front() {
-            return self.pass(known, output, written);
+        if let Some(known) = self.written_before.pop_front() {
+            return self.pass(known, output, progress);
         }
-        let (first_entry, entries_count) = (self.laid.entries_count, self.pending_entries);
-        self.laid.entries_count += entries_count;
+        let (first_entry, entries_count) = (self.new.entries_count, self.pending_entries);
+        self.new.entries_count += entries_count;
         (self.pending_entries, self.pending_bytes) = (0, 0);
         let mut jobs_left = 0;
-        let bytes_max = self.rewriting.basket_bytes.map_or(limits::BASKET_BYTES, |bytes| bytes as usize);
+        let bytes_max = self.layout.basket_bytes.map_or(limits::BASKET_BYTES, |bytes| bytes as usize);
         let mut jobs = Vec::new();
         for (branch, pending) in self.pending.iter_mut().enumerate().filter(|(_, pending)| !pending.is_empty()) {
             let BranchForm { stores_offsets, setting } = self.forms[branch];
@@ -289,10 +239,10 @@ impl Rewriter {
             jobs_left += 1;
         }
         let made = Vec::with_capacity(jobs_left);
-        self.flushes.push_back(Flush { first_entry, entries_count, jobs_left, made });
+        self.clusters.push_back(Cluster { first_entry, entries_count, jobs_left, made });
         for job in jobs {
             while self.pool.cost() > 2 * self.at_once_bytes {
-                self.write_next(output, written)?;
+                self.write_next(output, progress)?;
             }
             let cost = job.slices.iter().map(|slice| slice.source.plain_bytes()).sum();
             self.pool.hand_over(job, cost);
@@ -300,38 +250,38 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Passes over what is there already.
-    fn pass(&mut self, known: Flushed, output: &mut Output, written: Written<'_>) -> Result<()> {
+    /// Passes over a cluster that a killed merge wrote.
+    fn pass(&mut self, known: PlacedCluster, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         let mut end = output.end();
-        for (branch, basket) in &known.baskets {
-            let laid = self.laid.baskets.get_mut(*branch).filter(|_| basket.seek == end);
-            laid.ok_or_else(|| not_these(output))?.push(*basket);
-            end = end.saturating_add(basket.size);
+        for PlacedBasket { branch, place } in &known.baskets {
+            let places = self.new.places.get_mut(*branch).filter(|_| place.seek == end);
+            places.ok_or_else(|| other_leftovers(output.path()))?.push(*place);
+            end = end.saturating_add(place.size);
         }
         if known.entries_count != self.pending_entries {
-            return Err(not_these(output));
+            return Err(other_leftovers(output.path()));
         }
-        self.laid.entries_count += self.pending_entries;
+        self.new.entries_count += self.pending_entries;
         (self.pending_entries, self.pending_bytes) = (0, 0);
         let bytes = end - output.end();
         output.pass(bytes)?;
-        written(bytes)
+        progress(bytes)
     }
 
     /// Takes what was made of the job that was handed over first, and writes the baskets with those that they belong
     /// to, by their first entries; false if there is nothing to wait for.
-    fn write_next(&mut self, output: &mut Output, written: Written<'_>) -> Result<bool> {
+    fn write_next(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<bool> {
         let Some(made) = self.pool.next() else { return Ok(false) };
         let path = || output.path().display().to_string();
         let (branch, baskets) = made.map_err(|panic| ReadError::panicked(&path(), &panic))?;
-        let no_flush = || ReadError::internal(&path(), "a basket is made that belongs to no cluster");
-        let flush = self.flushes.front_mut().ok_or_else(no_flush)?;
-        flush.made.push((branch, baskets?));
-        flush.jobs_left -= 1;
-        if flush.jobs_left > 0 {
+        let no_cluster = || ReadError::internal(&path(), "a basket is made that belongs to no cluster");
+        let cluster = self.clusters.front_mut().ok_or_else(no_cluster)?;
+        cluster.made.push((branch, baskets?));
+        cluster.jobs_left -= 1;
+        if cluster.jobs_left > 0 {
             return Ok(true);
         }
-        let Some(Flush { first_entry, entries_count, made, .. }) = self.flushes.pop_front() else { return Ok(true) };
+        let Some(Cluster { first_entry, entries_count, made, .. }) = self.clusters.pop_front() else { return Ok(true) };
         let mut baskets = Vec::new();
         for (branch, of_branch) in made {
             let mut entry = first_entry;
@@ -347,136 +297,18 @@ impl Rewriter {
             Order::Offset => baskets.sort_by_key(|(entry, branch, basket)| (entry + basket.entries_count, *branch)),
             Order::Branch => baskets.sort_by_key(|(entry, branch, _)| (*branch, *entry)),
         }
-        let mut flushed = Flushed { entries_count, baskets: Vec::with_capacity(baskets.len()) };
+        let mut written = PlacedCluster { entries_count, baskets: Vec::with_capacity(baskets.len()) };
         for (first_entry, branch, mut basket) in baskets {
-            let seek = output.end();
-            let laid = &mut self.laid.baskets[branch];
-            basket.place(laid.len(), seek);
+            let (seek, places) = (output.end(), &mut self.new.places[branch]);
+            basket.place(places.len(), seek);
             output.write(&basket.record)?;
-            let size = basket.record.len() as u64;
-            let digest = digest_of(&basket.record);
-            let basket = LaidBasket { first_entry, seek, size, plain_size: basket.plain_size, digest };
-            laid.push(basket);
-            flushed.baskets.push((branch, basket));
-            written(size)?;
+            let (size, digest) = (basket.record.len() as u64, digest_of(&basket.record));
+            let place = Placed { first_entry, seek, size, plain_size: basket.plain_size, digest };
+            places.push(place);
+            written.baskets.push(PlacedBasket { branch, place });
+            progress(size)?;
         }
-        self.flushed.push(flushed);
+        self.written.push(written);
         Ok(true)
-    }
-}
-
-fn not_these(output: &Output) -> ReadError {
-    let message = "what was left of it is not what these inputs make";
-    ReadError::new(ReadErrorKind::Option, &output.path().display().to_string(), message)
-        .with_hint("leave --resume out: the merge begins anew")
-}
-
-/// Bytes of the baskets with these entries, as far as they lie in the file.
-fn stored_between(tree: &TTree, entries: Range<u64>) -> u64 {
-    let of = |place: &Place| match place {
-        Place::File { size, .. } => *size,
-        Place::Embedded(_) => 0,
-    };
-    let baskets = tree.branches.iter().flat_map(|branch| &branch.baskets[overlapping(branch, &entries)]);
-    baskets.map(|basket| of(&basket.place)).sum()
-}
-
-/// Which baskets of a branch have some of these entries.
-fn overlapping(branch: &branchline_format::tree::TBranch, entries: &Range<u64>) -> Range<usize> {
-    let first = branch.baskets.partition_point(|basket| basket.entry_stop <= entries.start);
-    let behind = branch.baskets.partition_point(|basket| basket.entry_start < entries.end);
-    first..behind.max(first)
-}
-
-/// Reads the baskets of an input.
-struct Reader<'a> {
-    input: &'a Rewritten<'a>,
-    about: Arc<InputBranches>,
-    counting: Counting<'a>,
-    /// Of each branch the basket that was read last, which may reach further.
-    last: Vec<Option<Arc<Source>>>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(input: &'a Rewritten<'a>) -> Self {
-        let branches = &input.tree.branches;
-        let about = InputBranches {
-            file_path: input.file.path().to_string(),
-            tree_name: input.tree.name.clone(),
-            kinds: branches.iter().map(|branch| kind_of(branch, input.file.classes())).collect(),
-            paths: branches.iter().map(|branch| branch.path.clone()).collect(),
-            process_ids_before: input.process_ids_before,
-            selection: input.selection.clone(),
-        };
-        let counting = Counting::new(input.file, input.tree);
-        Self { input, about: Arc::new(about), counting, last: vec![None; branches.len()] }
-    }
-
-    /// What the baskets with these entries take in memory.
-    fn stored_bytes(&self, entries: &Range<u64>) -> u64 {
-        let mut bytes = 0;
-        for branch in &self.input.tree.branches {
-            for basket in &branch.baskets[overlapping(branch, entries)] {
-                let in_it = basket.entry_start.max(entries.start)..basket.entry_stop.min(entries.end);
-                if self.about.selection.as_ref().is_some_and(|selection| selection.count(in_it) == 0) {
-                    continue;
-                }
-                bytes += match &basket.place {
-                    Place::File { size, .. } => *size,
-                    Place::Embedded(embedded) => embedded.data.len() as u64,
-                };
-            }
-        }
-        bytes
-    }
-
-    /// The baskets with these entries, in the order of branches and entries.
-    fn slices(&mut self, entries: Range<u64>) -> Result<Vec<Slice>> {
-        let mut slices = Vec::new();
-        let mut missing = Vec::new();
-        for (number, branch) in self.input.tree.branches.iter().enumerate() {
-            for basket in overlapping(branch, &entries) {
-                let about = &branch.baskets[basket];
-                let in_it = about.entry_start.max(entries.start)..about.entry_stop.min(entries.end);
-                if self.about.selection.as_ref().is_some_and(|selection| selection.count(in_it.clone()) == 0) {
-                    continue;
-                }
-                let known = self.last[number].as_ref().filter(|source| source.basket == basket);
-                match (known, &about.place) {
-                    (Some(source), _) => slices.push((number, in_it, Some(Arc::clone(source)))),
-                    (None, Place::Embedded(embedded)) => {
-                        let stored = Stored::Embedded(Arc::clone(embedded));
-                        slices.push((number, in_it, Some(self.source(number, basket, stored)?)));
-                    }
-                    (None, Place::File { seek, size }) => {
-                        missing.push((slices.len(), number, basket, ByteRange::new(*seek, *size)));
-                        slices.push((number, in_it, None));
-                    }
-                }
-            }
-        }
-        let ranges: Vec<ByteRange> = missing.iter().map(|(.., range)| *range).collect();
-        for ((slice, branch, basket, _), record) in missing.into_iter().zip(read(self.input.file, &ranges)?) {
-            slices[slice].2 = Some(self.source(branch, basket, Stored::Record(record))?);
-        }
-        let mut done = Vec::with_capacity(slices.len());
-        for (branch, entries, source) in slices {
-            if let Some(source) = source {
-                self.last[branch] = Some(Arc::clone(&source)).filter(|source| source.entries.end > entries.end);
-                done.push(Slice { source, entries });
-            }
-        }
-        Ok(done)
-    }
-
-    fn source(&mut self, branch: usize, basket: usize, stored: Stored) -> Result<Arc<Source>> {
-        let about = &self.input.tree.branches[branch].baskets[basket];
-        let entries = about.entry_start..about.entry_stop;
-        let counts = match self.about.kinds.get(branch) {
-            Some(kind) if !stored.says_bounds() => self.counting.counts_for(kind, entries.clone())?,
-            _ => None,
-        };
-        let taken_apart = OnceLock::new();
-        Ok(Arc::new(Source { stored, about: Arc::clone(&self.about), branch, basket, entries, counts, taken_apart }))
     }
 }

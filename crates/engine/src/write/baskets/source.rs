@@ -1,4 +1,4 @@
-//! Baskets that entries are taken from, and new ones made of them.
+//! Baskets of inputs, and new baskets that are made of their entries.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -9,13 +9,9 @@ use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::layout::Kind;
 use branchline_format::tree::embedded::EmbeddedBasket;
 use branchline_format::write::{BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewBasket};
-use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, ByteRange, RangeRead};
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
-use crate::file::File;
-use crate::read_buffers;
 use crate::write::selection::Selection;
 
 /// Where the bytes of a basket are in memory.
@@ -29,18 +25,18 @@ pub(crate) enum Stored {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) stored: Stored,
-    pub(crate) about: Arc<InputBranches>,
+    pub(crate) input: Arc<InputBranches>,
     pub(crate) branch: usize,
     /// Its number in its branch, and its entries in the tree.
     pub(crate) basket: usize,
     pub(crate) entries: Range<u64>,
     /// How many elements they have, where the basket does not say where they begin.
     pub(crate) counts: Option<Arc<Counts>>,
-    /// Its entries, once somebody needed them.
+    /// Its entries, once they were needed.
     pub(crate) taken_apart: OnceLock<std::result::Result<Entries, FormatError>>,
 }
 
-/// What the branches of an input are.
+/// The branches of an input.
 #[derive(Debug)]
 pub(crate) struct InputBranches {
     pub(crate) file_path: String,
@@ -52,10 +48,10 @@ pub(crate) struct InputBranches {
 }
 
 impl Stored {
-    /// Whether it says where its entries begin.
+    /// Whether it stores where its entries begin.
     pub(crate) fn says_bounds(&self) -> bool {
         match self {
-            // What is wrong with a record is told when it is taken apart.
+            // A damaged record is reported when it is taken apart.
             Self::Record(record) => BasketRecord::of(record).map_or(true, |basket| basket.stores_bounds()),
             Self::Embedded(embedded) => embedded.offsets.is_some(),
         }
@@ -79,20 +75,20 @@ impl Source {
         }
     }
 
-    fn told(&self, error: &FormatError) -> ReadError {
-        let path = self.about.paths.get(self.branch).map_or("", String::as_str);
-        let name = format!("tree {}: branch {path}: basket {}", self.about.tree_name, self.basket);
-        let told = ReadError::from_format(&self.about.file_path, &error.clone().in_object(name));
+    fn error(&self, error: &FormatError) -> ReadError {
+        let path = self.input.paths.get(self.branch).map_or("", String::as_str);
+        let name = format!("tree {}: branch {path}: basket {}", self.input.tree_name, self.basket);
+        let named = ReadError::from_format(&self.input.file_path, &error.clone().in_object(name));
         match error.kind {
-            ErrorKind::Unsupported => told.with_hint("branchline cannot rewrite this branch yet; slim leaves it out"),
-            _ => told,
+            ErrorKind::Unsupported => named.with_hint("branchline cannot rewrite this branch yet; slim leaves it out"),
+            _ => named,
         }
     }
 
     fn take_apart(&self, tools: &mut BasketTools) -> std::result::Result<Entries, FormatError> {
         let unknown = Kind::Group;
-        let kind = self.about.kinds.get(self.branch).unwrap_or(&unknown);
-        let (counts, before) = (self.counts.as_deref(), self.about.process_ids_before);
+        let kind = self.input.kinds.get(self.branch).unwrap_or(&unknown);
+        let (counts, before) = (self.counts.as_deref(), self.input.process_ids_before);
         match &self.stored {
             Stored::Embedded(embedded) => Entries::of(&Plain::embedded(embedded), kind, counts, before),
             Stored::Record(record) => {
@@ -150,48 +146,30 @@ pub(crate) fn make(tools: &mut BasketTools, job: Job) -> Made {
 
 fn baskets(tools: &mut BasketTools, job: Job) -> Result<Vec<NewBasket>> {
     let Some(first) = job.slices.first().map(|slice| Arc::clone(&slice.source)) else { return Ok(Vec::new()) };
-    let mut maker = BasketMaker::new(job.frame, job.form, tools).map_err(|error| first.told(&error))?;
+    let mut maker = BasketMaker::new(job.frame, job.form, tools).map_err(|error| first.error(&error))?;
     // Each basket goes with its slice, unless entries of it are still to come.
     for slice in job.slices {
         slice.add_to(&mut maker)?;
     }
-    maker.finish().map_err(|error| first.told(&error))
+    maker.finish().map_err(|error| first.error(&error))
 }
 
 impl Slice {
     fn add_to(&self, maker: &mut BasketMaker<'_>) -> Result<()> {
         let source = &self.source;
         let entries = source.taken_apart.get_or_init(|| source.take_apart(maker.tools()));
-        let entries = entries.as_ref().map_err(|error| source.told(error))?;
+        let entries = entries.as_ref().map_err(|error| source.error(error))?;
         let mut rest = self.entries.clone();
         while !rest.is_empty() {
-            let run = match &source.about.selection {
+            let run = match &source.input.selection {
                 Some(selection) => selection.first_run(rest.clone()),
                 None => rest.clone(),
             };
             let start = source.entries.start;
             let local = (run.start - start) as usize..(run.end - start) as usize;
-            maker.add(entries, local).map_err(|error| source.told(&error))?;
+            maker.add(entries, local).map_err(|error| source.error(&error))?;
             rest.start = run.end;
         }
         Ok(())
     }
-}
-
-/// The bytes of these ranges, near ones read together.
-pub(crate) fn read(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
-    let mut records: Vec<Option<Bytes>> = ranges.iter().map(|range| file.held(range.offset, range.length)).collect();
-    let missing: Vec<usize> = (0..ranges.len()).filter(|index| records[*index].is_none()).collect();
-    let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
-    if !wanted.is_empty() {
-        let plan = coalesce(&wanted, file.gap_bytes(), MAX_JOINED_BYTES);
-        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
-        file.read_ranges(&mut reads)?;
-        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
-        for (index, place) in missing.into_iter().zip(&plan.placements) {
-            let start = place.offset as usize;
-            records[index] = Some(joined[place.range].slice(start..start + place.length as usize));
-        }
-    }
-    Ok(records.into_iter().flatten().collect())
 }

@@ -4,6 +4,8 @@ use branchline_format::column::Column as Values;
 use branchline_format::number::Number;
 use branchline_format::write::tree_record::BranchKind;
 
+use crate::write::columns::writer::{NamedColumn, RefusedField};
+
 /// Where the values of a branch are: the field, and the members that lead to them, through records and through the
 /// elements of one list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,29 +16,40 @@ pub(crate) struct Source {
     pub(crate) dtype: &'static str,
 }
 
-type Branch = (String, BranchKind, Source);
+/// A branch that is to be made.
+pub(crate) struct PlannedBranch {
+    pub(crate) name: String,
+    pub(crate) kind: BranchKind,
+    pub(crate) source: Source,
+}
 
-/// The branches of these fields, and those that have none, with the reasons.
-pub(crate) fn branches_of(fields: &[(String, Values)]) -> (Vec<Branch>, Vec<(&str, String)>) {
-    let (mut branches, mut reasons) = (Vec::new(), Vec::new());
-    for (field, (name, values)) in fields.iter().enumerate() {
-        let mut walk = Walk { field, members: Vec::new(), branches: &mut branches };
+/// The branches that fields become, and the fields that have none.
+pub(crate) struct PlannedBranches {
+    pub(crate) branches: Vec<PlannedBranch>,
+    pub(crate) refused: Vec<RefusedField>,
+}
+
+/// The branches of these fields.
+pub(crate) fn branches_of(fields: &[NamedColumn]) -> PlannedBranches {
+    let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
+    for (field, NamedColumn { name, values }) in fields.iter().enumerate() {
+        let mut walk = Walk { field, members: Vec::new(), branches: &mut planned.branches };
         if let Err(reason) = walk.add(name, values, false) {
-            reasons.push((name.as_str(), reason));
+            planned.refused.push(RefusedField { name: name.clone(), reason });
         }
     }
-    (branches, reasons)
+    planned
 }
 
 struct Walk<'a> {
     field: usize,
     members: Vec<usize>,
-    branches: &'a mut Vec<Branch>,
+    branches: &'a mut Vec<PlannedBranch>,
 }
 
 impl Walk<'_> {
     fn add(&mut self, name: &str, values: &Values, in_list: bool) -> Result<(), String> {
-        let none = || Err(format!("{name}: no branch of a TTree can hold {}", told(values)));
+        let none = || Err(format!("{name}: no branch of a TTree can hold {}", described(values)));
         match values {
             Values::Record { members, .. } => {
                 for (index, (member, values)) in members.iter().enumerate() {
@@ -57,7 +70,7 @@ impl Walk<'_> {
         }
         let Some((kind, dtype)) = kind_of(values, in_list) else { return none() };
         let source = Source { field: self.field, members: self.members.clone(), dtype };
-        self.branches.push((name.to_string(), kind, source));
+        self.branches.push(PlannedBranch { name: name.to_string(), kind, source });
         Ok(())
     }
 
@@ -117,7 +130,7 @@ fn leaf(dtype: &str) -> Option<Number> {
     }
 }
 
-fn told(values: &Values) -> &'static str {
+fn described(values: &Values) -> &'static str {
     match values {
         Values::Flat { .. } => "numbers of this type",
         Values::Option { .. } => "values that may be missing",

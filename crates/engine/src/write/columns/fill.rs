@@ -199,28 +199,28 @@ fn elements_of(taker: &Taker, columns: &Columns) -> u64 {
     }
 }
 
-/// Tells of every column of a field.
-pub(crate) fn each_column(taker: &Taker, tell: &mut impl FnMut(usize)) {
+/// Gives every column of a field to `visit`.
+pub(crate) fn each_column(taker: &Taker, visit: &mut impl FnMut(usize)) {
     match taker {
-        Taker::Number { column, .. } => tell(*column),
+        Taker::Number { column, .. } => visit(*column),
         Taker::Text { ends, bytes } => {
-            tell(*ends);
-            tell(*bytes);
+            visit(*ends);
+            visit(*bytes);
         }
-        Taker::Regular { content, .. } => each_column(content, tell),
+        Taker::Regular { content, .. } => each_column(content, visit),
         Taker::List { ends, content } | Taker::Option { ends, content } => {
-            tell(*ends);
-            each_column(content, tell);
+            visit(*ends);
+            each_column(content, visit);
         }
         Taker::Repeated { ends, content, .. } => {
-            tell(*ends);
-            each_column(content, tell);
+            visit(*ends);
+            each_column(content, visit);
         }
         Taker::Union { switch, alternatives } => {
-            tell(*switch);
-            alternatives.iter().for_each(|one| each_column(one, tell));
+            visit(*switch);
+            alternatives.iter().for_each(|one| each_column(one, visit));
         }
-        Taker::Record(members) => members.iter().for_each(|(_, member)| each_column(member, tell)),
-        Taker::Tuple(items) => items.iter().for_each(|item| each_column(item, tell)),
+        Taker::Record(members) => members.iter().for_each(|(_, member)| each_column(member, visit)),
+        Taker::Tuple(items) => items.iter().for_each(|item| each_column(item, visit)),
     }
 }

@@ -10,16 +10,16 @@ use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTo
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::write::columns::branches::{branches_of, Source};
+use crate::write::columns::branches::{branches_of, PlannedBranch, PlannedBranches, Source};
 use crate::write::columns::entries::{append, EntryBytes};
-use crate::write::columns::ntuple::{frame as frame_of, refuse, ColumnsWriter, NewNtuple as NewOutput, Written};
+use crate::write::columns::writer::{frame, refuse, ColumnsWriter, NamedColumn, NewColumnsFile, Written};
 use crate::write::new_file::{NewFile, ObjectName, SlotId, TOP};
 use crate::write::output::Output;
 use crate::write::parallel::map_in_order;
 
 /// A TTree that is being written.
 pub struct TreeWriter {
-    about: NewOutput,
+    new: NewColumnsFile,
     file: NewFile,
     slot: SlotId,
     branches: Vec<Open>,
@@ -54,34 +54,34 @@ struct Cluster {
 
 impl TreeWriter {
     /// Begins a file with branches for values like these.
-    pub fn create(about: NewOutput, fields: &[(String, Values)]) -> Result<Self> {
-        let name = about.output.display().to_string();
-        let (sources, reasons) = branches_of(fields);
-        refuse(&name, &reasons)?;
-        let output = Output::create(&about.output, about.replace, &about.inputs)?;
-        let mut file = NewFile::begin(output, frame_of(&about))?;
+    pub fn create(new: NewColumnsFile, fields: &[NamedColumn]) -> Result<Self> {
+        let name = new.output.display().to_string();
+        let PlannedBranches { branches, refused } = branches_of(fields);
+        refuse(&name, &refused)?;
+        let output = Output::create(&new.output, new.replace, &new.inputs)?;
+        let mut file = NewFile::begin(output, frame(&new))?;
         let slot = file.reserve(TOP);
-        let open = |(path, kind, source): (String, BranchKind, Source)| {
-            let basket_size = about.layout.page_bytes;
+        let open = |PlannedBranch { name: path, kind, source }: PlannedBranch| {
+            let basket_size = new.layout.page_bytes;
             let frame = BasketFrame {
                 branch: path.clone().into_bytes(),
-                tree: about.name.clone().into_bytes(),
-                date: about.date,
+                tree: new.name.clone().into_bytes(),
+                date: new.date,
                 seek_directory: BEGIN,
             };
             let (plain_bytes, stored_bytes, baskets) = (0, 0, Vec::new());
             let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size };
             Open { source, frame, open: fresh(&made.kind), entries_before: 0, made }
         };
-        let branches = sources.into_iter().map(open).collect();
-        let cluster = Cluster { size: about.layout.cluster_entries, ..Cluster::default() };
+        let branches = branches.into_iter().map(open).collect();
+        let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
         let (waiting, waiting_bytes) = (Vec::new(), 0);
         let fields_count = fields.len();
-        Ok(Self { about, file, slot, branches, fields_count, entries_count: 0, cluster, waiting, waiting_bytes })
+        Ok(Self { new, file, slot, branches, fields_count, entries_count: 0, cluster, waiting, waiting_bytes })
     }
 
     fn path(&self) -> String {
-        self.about.output.display().to_string()
+        self.new.output.display().to_string()
     }
 
     fn end_cluster_if_full(&mut self) -> Result<()> {
@@ -93,7 +93,7 @@ impl TreeWriter {
                 let (stored, plain) = cluster.ratio;
                 let left = open + self.waiting_bytes as u64;
                 let expected = (u128::from(left) * u128::from(stored.max(1)) / u128::from(plain.max(1))) as u64;
-                stored + if plain == 0 { left } else { expected } >= self.about.layout.cluster_bytes
+                stored + if plain == 0 { left } else { expected } >= self.new.layout.cluster_bytes
             }
         };
         if is_full {
@@ -127,7 +127,7 @@ impl TreeWriter {
     fn write_waiting(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
-        let (branches, setting) = (&self.branches, self.about.layout.setting);
+        let (branches, setting) = (&self.branches, self.new.layout.setting);
         let made = map_in_order(&waiting, BasketTools::new, |tools, (number, entries)| {
             branches[*number].basket(entries, setting, tools)
         });
@@ -154,7 +154,7 @@ impl ColumnsWriter for TreeWriter {
     fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
         if values.len() != self.fields_count {
             let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
-            return Err(ReadError::internal(&self.path(), message));
+            return Err(ReadError::internal(&self.path(), &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
         let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
@@ -177,7 +177,7 @@ impl ColumnsWriter for TreeWriter {
                         self.waiting_bytes += full.data.len();
                         self.waiting.push((number, full));
                     },
-                    self.about.layout.page_bytes as usize,
+                    self.new.layout.page_bytes as usize,
                 )
                 .map_err(|reason| {
                     let message = format!("branch {}: {reason}", branch.made.name);
@@ -200,23 +200,23 @@ impl ColumnsWriter for TreeWriter {
         self.end_cluster()?;
         let path = self.path();
         let tree = NewTree {
-            name: self.about.name.clone(),
-            title: self.about.description.clone(),
+            name: self.new.name.clone(),
+            title: self.new.description.clone(),
             entries_count: self.entries_count,
             cluster_entries: self.cluster.size.unwrap_or(1),
-            compress: self.about.layout.setting.as_root(),
+            compress: self.new.layout.setting.as_root(),
             branches: self.branches.into_iter().map(|branch| branch.made).collect(),
         };
         let key = ObjectName {
             class_name: "TTree".to_string(),
             name: tree.name.clone(),
             title: tree.title.clone(),
-            date: self.about.date,
+            date: self.new.date,
             cycle: 1,
         };
-        let told = |error| ReadError::from_format(&path, &error);
-        self.file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(told))?;
-        let size_bytes = self.file.finish(|key_size| tree_infos(key_size).map_err(told))?;
+        let named = |error| ReadError::from_format(&path, &error);
+        self.file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(named))?;
+        let size_bytes = self.file.finish(|key_size| tree_infos(key_size).map_err(named))?;
         self.file.output().publish()?;
         let (entries_count, clusters_count) = (self.entries_count, self.cluster.clusters_count);
         Ok(Written { entries_count, clusters_count, size_bytes })

@@ -1,8 +1,7 @@
-//! Whether branches whose baskets differ hold the same entries all the same: by the bytes of each entry, as they are
-//! wherever it lies.
+//! Whether branches whose baskets differ hold the same entries: by the bytes of each entry, which do not depend on where
+//! it lies.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::error::FormatError;
@@ -14,13 +13,15 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::error::Result;
 use crate::file::File;
 use crate::limits;
-use crate::write::baskets::copy::{Copying, Wanted};
+use crate::write::baskets::bundles::{BasketReader, InputBasket};
 use crate::write::baskets::counting::Counting;
-use crate::write::merge::input::{Content, Input};
-use crate::write::merge::{Branches, Order};
+use crate::write::merge::input::{Input, Wanted};
+use crate::write::products::list::AnyContent;
 use crate::write::products::tree::input::{KnownTrees, TreeInput, Uneven};
+use crate::write::progress::Check;
+use crate::write::request::{Branches, Order};
 
-/// What tells the entries of each branch from others; none of a branch whose entries are not told apart.
+/// Digests of the entries of branches; none of a branch whose entries cannot be told apart.
 #[derive(Default)]
 pub(crate) struct EntryDigests {
     all: HashMap<String, Option<Xxh3>>,
@@ -28,23 +29,22 @@ pub(crate) struct EntryDigests {
 }
 
 impl EntryDigests {
-    /// Of these branches of a tree of some files, one behind the other.
+    /// Of these branches of a tree of some files, one file behind the other.
     pub(crate) fn of(
         paths: &[String],
-        (tree, branches): (&str, &HashSet<String>),
+        tree: &str,
+        branches: &HashSet<String>,
         access: &Access,
-        go_on: &mut dyn FnMut() -> Result<()>,
+        check: &mut Check<'_>,
     ) -> Result<Self> {
         let mut digests = Self::default();
-        let wanted = Branches::from([(tree.to_string(), branches.clone())]);
+        let of_tree = Branches::from([(tree.to_string(), branches.clone())]);
+        let wanted = Wanted { tree: Some(tree), branches: &of_tree, access };
         for path in paths {
-            let input =
-                Input::open(path, Some(tree), (&wanted, &KnownTrees::new(Uneven::CompletedIfPossible)), access)?;
-            let file = Arc::clone(&input.file);
-            for item in input.items {
-                match item.content {
-                    Content::Tree(of_tree) if item.path == tree => digests.add(&file, &of_tree, branches, go_on)?,
-                    _ => {}
+            let input = Input::open(path, wanted, &KnownTrees::new(Uneven::CompletedIfPossible))?;
+            for item in input.items.into_iter().filter(|item| item.entry.path == tree) {
+                if let AnyContent::Tree(content) = item.content {
+                    digests.add(&input.file, &content, branches, check)?;
                 }
             }
         }
@@ -57,26 +57,13 @@ impl EntryDigests {
         of(self).is_some_and(|digest| of(other) == Some(digest))
     }
 
-    fn add(
-        &mut self,
-        file: &File,
-        input: &TreeInput,
-        wanted: &HashSet<String>,
-        go_on: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+    fn add(&mut self, file: &File, input: &TreeInput, wanted: &HashSet<String>, check: &mut Check<'_>) -> Result<()> {
         let tree = &input.tree;
         let mut counting = Counting::new(file, tree);
         let kinds: Vec<Kind> = tree.branches.iter().map(|branch| kind_of(branch, file.classes())).collect();
-        let reading = Copying {
-            file,
-            tree,
-            order: Order::Branch,
-            seek_directory: 0,
-            process_ids_before: 0,
-            bundle_bytes: limits::COPIED_AT_ONCE_BYTES,
-            digests: false,
-        };
-        reading.for_bundles(|bundle, records| {
+        let bundle_bytes = limits::COPIED_AT_ONCE_BYTES;
+        let reader = BasketReader { file, tree, order: Order::Branch, bundle_bytes };
+        reader.for_bundles(|bundle, records| {
             for (basket, record) in bundle.iter().zip(records) {
                 let path = &tree.branches[basket.branch].path;
                 if !wanted.contains(path) {
@@ -84,22 +71,23 @@ impl EntryDigests {
                 }
                 let mut digest = self.all.entry(path.clone()).or_insert_with(|| Some(Xxh3::new())).take();
                 if let Some(known) = &mut digest {
-                    if self.add_basket(&mut counting, &kinds[basket.branch], (basket, &record), known).is_err() {
+                    if self.add_basket(&mut counting, &kinds[basket.branch], basket, &record, known).is_err() {
                         digest = None;
                     }
                 }
                 self.all.insert(path.clone(), digest);
             }
-            go_on()
+            check()
         })
     }
 
-    /// Adds the entries of a basket. Whatever is wrong with it is told by who reads values.
+    /// Adds the entries of a basket. Whoever reads the values reports what is wrong with it.
     fn add_basket(
         &mut self,
         counting: &mut Counting<'_>,
         kind: &Kind,
-        (basket, record): (&Wanted, &[u8]),
+        basket: &InputBasket,
+        record: &[u8],
         digest: &mut Xxh3,
     ) -> std::result::Result<(), FormatError> {
         let parsed = BasketRecord::parse(record, basket.entries_count)?;

@@ -1,92 +1,96 @@
-//! Brings what was written to the disk and notes how far it is, in a thread of its own, while more is written.
+//! Writes checkpoints in a thread of its own, while the merge goes on: the output is brought to the disk first, the journal
+//! then.
 
 use std::fs;
 use std::io;
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
-use crate::write::journal::{Journal, Merging};
+use crate::write::journal::file::JournalFile;
+use crate::write::journal::records::JournalHeader;
 use crate::write::output::Written;
 
 /// Tells one start of the machine from another.
-const START: &str = "/proc/sys/kernel/random/boot_id";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The journal of a merge, and who writes it.
-pub(crate) struct Noting {
-    /// Where the output is to be, of which errors speak.
-    output: String,
-    path: PathBuf,
-    merging: Merging,
-    /// Whether what is noted is on the disk first. If not, it is only good as long as the machine runs.
-    waits: bool,
-    journal: Option<Journal>,
-    busy: Option<JoinHandle<Result<Journal>>>,
+/// Where a journal lies, and what it describes.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalPlace {
+    /// The output, which errors name.
+    pub(crate) output: PathBuf,
+    pub(crate) journal: PathBuf,
+    pub(crate) header: JournalHeader,
+    /// Whether the output is on the disk before it is recorded. If not, a record counts only as long as the machine runs.
+    pub(crate) waits: bool,
 }
 
-impl Noting {
-    /// Writes a journal at `path`, or goes on with one.
-    pub(crate) fn new(
-        output: &str,
-        path: PathBuf,
-        (merging, waits): (Merging, bool),
-        journal: Option<Journal>,
-    ) -> Self {
-        Self { output: output.to_owned(), path, merging, waits, journal, busy: None }
+/// Writes the journal of a merge.
+pub(crate) struct JournalWriter {
+    place: JournalPlace,
+    file: Option<JournalFile>,
+    busy: Option<JoinHandle<Result<JournalFile>>>,
+}
+
+impl JournalWriter {
+    /// Writes a journal, or continues one. It is made with the first records.
+    pub(crate) fn new(place: JournalPlace, file: Option<JournalFile>) -> Self {
+        Self { place, file, busy: None }
     }
 
-    /// Notes records of what was written until now, when those before are noted.
-    pub(crate) fn note(&mut self, written: Written, records: Vec<u8>) -> Result<()> {
+    /// Records what was written until now. Waits until the records before are written.
+    pub(crate) fn write(&mut self, written: Written, records: Vec<u8>) -> Result<()> {
         self.settle()?;
-        let (journal, path, merging, waits) = (self.journal.take(), self.path.clone(), self.merging, self.waits);
-        let output = self.output.clone();
+        let (file, place) = (self.file.take(), self.place.clone());
         let work = move || {
+            let JournalPlace { output, journal, header, waits } = place;
             if waits {
                 written.sync()?;
             }
-            let journal = journal.map_or_else(|| Journal::begin(&path, merging, waits), Ok);
-            let noted = journal.and_then(|mut journal| journal.append(&records, waits).map(|()| journal));
-            noted.map_err(|error| told(&output, &error))
+            let file = file.map_or_else(|| JournalFile::begin(&journal, header, waits), Ok);
+            let recorded = file.and_then(|mut file| file.append(&records, waits).map(|()| file));
+            recorded.map_err(|error| failed(&output, &error))
         };
-        let path = self.output.clone();
-        let begun = thread::Builder::new().name("branchline-noting".to_owned()).spawn(move || guarded(&path, work));
-        self.busy = Some(begun.map_err(|error| told(&self.output, &error))?);
+        let path = self.place.output.display().to_string();
+        let begun = thread::Builder::new().name("branchline-journal".to_owned()).spawn(move || guarded(&path, work));
+        self.busy = Some(begun.map_err(|error| failed(&self.place.output, &error))?);
         Ok(())
     }
 
-    /// Waits until all is noted.
+    /// Waits until all records are written.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if let Some(busy) = self.busy.take() {
-            self.journal = Some(busy.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+            self.file = Some(busy.join().unwrap_or_else(|panic| resume_unwind(panic))?);
         }
         Ok(())
     }
 
     /// Removes the journal: the merge is whole.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn remove(mut self) {
         drop(self.settle());
-        if let Some(journal) = self.journal.take() {
-            journal.end();
+        if let Some(file) = self.file.take() {
+            file.remove();
         }
     }
 }
 
-impl Drop for Noting {
+impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // The journal goes, or stays, when nobody writes it any more.
+        // The file is removed, or stays, when the thread has ended.
         drop(self.settle());
     }
 }
 
-/// It could not be noted how far it is.
-pub(crate) fn told(output: &str, error: &io::Error) -> ReadError {
-    ReadError::new(ReadErrorKind::Output, output, format!("cannot note how far the merge is: {error}"))
+/// The journal could not be read or written.
+pub(crate) fn failed(output: &Path, error: &io::Error) -> ReadError {
+    let message = format!("cannot write the journal of the merge: {error}");
+    ReadError::new(ReadErrorKind::Output, &output.display().to_string(), message)
 }
 
-/// What tells this start of the machine from others, where somebody knows; never 0.
-pub(crate) fn start_of_machine() -> Option<u128> {
-    fs::read(START).ok().map(|id| xxh3_128(&id).max(1))
+/// Tells this start of the machine from others, where the system knows; never 0.
+pub(crate) fn machine_start() -> Option<u128> {
+    fs::read(BOOT_ID).ok().map(|id| xxh3_128(&id).max(1))
 }

@@ -1,17 +1,17 @@
-//! Opens inputs ahead of the merge, several at a time: their bytes come and are understood while others are copied.
+//! Opens inputs ahead of the merge, several at a time, while others are copied.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{guarded, Result};
 use crate::limits;
-use crate::write::merge::input::Input;
-use crate::write::merge::MergeOptions;
+use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::request::MergeRequest;
 
 /// Inputs that are opened, in any order, and taken in theirs.
-pub(crate) struct Ahead<'a> {
-    options: &'a MergeOptions,
+pub(crate) struct OpenAhead<'a> {
+    request: &'a MergeRequest,
     state: Mutex<State>,
     changed: Condvar,
     known: KnownTrees,
@@ -36,7 +36,7 @@ struct State {
 }
 
 /// Ends the opening of inputs when it is dropped.
-struct Stopping<'a, 'o>(&'a Ahead<'o>);
+struct Stopping<'a, 'o>(&'a OpenAhead<'o>);
 
 impl Drop for Stopping<'_, '_> {
     fn drop(&mut self) {
@@ -45,26 +45,26 @@ impl Drop for Stopping<'_, '_> {
     }
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> OpenAhead<'a> {
     /// None is opened yet.
-    pub(crate) fn new(options: &'a MergeOptions) -> Self {
-        let is_far = options.inputs.iter().any(|path| path.contains("://"));
-        // A file that is laid down anew alone stays as it is, unless its entries come to new baskets.
-        let is_alone = options.inputs.len() == 1 && options.rewriting.is_none();
+    pub(crate) fn new(request: &'a MergeRequest) -> Self {
+        let is_far = request.inputs.iter().any(|path| path.contains("://"));
+        // A single input is only put into another order, unless its entries are put into new baskets.
+        let is_alone = request.inputs.len() == 1 && request.layout.is_none();
         let known = KnownTrees::new(if is_alone { Uneven::Kept } else { Uneven::Completed });
-        Self { options, state: Mutex::default(), changed: Condvar::new(), known, is_far }
+        Self { request, state: Mutex::default(), changed: Condvar::new(), known, is_far }
     }
 
     /// Gives all inputs to a consumer, which ends it with an error.
     pub(crate) fn run(&self, mut consume: impl FnMut(&str, Result<Input>) -> Result<()>) -> Result<()> {
         let threads = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_OPENED };
         std::thread::scope(|scope| {
-            for _ in 0..threads.min(self.options.inputs.len()) {
+            for _ in 0..threads.min(self.request.inputs.len()) {
                 scope.spawn(|| self.open_all());
             }
             // Also when the consumer panics: the scope waits for its threads.
             let _stopping = Stopping(self);
-            self.options.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)))
+            self.request.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)))
         })
     }
 
@@ -75,10 +75,11 @@ impl<'a> Ahead<'a> {
     /// Opens one input after the other as long as there is room.
     fn open_all(&self) {
         while let Some(index) = self.next() {
-            let path = &self.options.inputs[index];
-            let MergeOptions { tree, branches, access, .. } = self.options;
+            let path = &self.request.inputs[index];
+            let MergeRequest { tree, branches, access, .. } = self.request;
+            let wanted = Wanted { tree: tree.as_deref(), branches, access };
             let open = || {
-                let mut input = Input::open(path, tree.as_deref(), (branches, &self.known), access)?;
+                let mut input = Input::open(path, wanted, &self.known)?;
                 input.identify();
                 Ok(input)
             };
@@ -97,11 +98,11 @@ impl<'a> Ahead<'a> {
     fn next(&self) -> Option<usize> {
         let mut state = self.lock();
         loop {
-            if state.is_stopped || state.next >= self.options.inputs.len() {
+            if state.is_stopped || state.next >= self.request.inputs.len() {
                 return None;
             }
             let expected = (state.opening_count + 1).saturating_mul(state.largest_bytes);
-            let is_room = state.held_bytes.saturating_add(expected) <= self.options.memory_bytes / 2;
+            let is_room = state.held_bytes.saturating_add(expected) <= self.request.limits.memory_bytes / 2;
             let most = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
             let is_near = state.next - state.taken <= most;
             // The one that is waited for is always opened; of the first it is not known what it takes.

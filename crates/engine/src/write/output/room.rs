@@ -1,5 +1,5 @@
-//! Room on the disk for what is about to be written, asked for in large pieces: the kernel then needs not count and
-//! reserve each of the blocks, and finds them side by side.
+//! Room on the disk for what will be written, reserved in large pieces: the kernel then does not count and reserve each
+//! block, and the blocks lie side by side.
 
 use std::fs::File;
 
@@ -39,7 +39,7 @@ impl Room {
         }
     }
 
-    /// Gives back what is kept behind the end of a file of so many bytes.
+    /// Gives back what is reserved behind the end of a file of this size.
     pub(crate) fn give_back(&mut self, file: &File, size: u64) -> std::io::Result<()> {
         if self.end > size {
             file.set_len(size)?;

@@ -1,4 +1,4 @@
-//! Has the disk written by a thread of its own while there is more to come, so that the last wait for it is short.
+//! A thread that has the kernel write to the disk while more is written, so that the last wait for the disk is short.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{unbounded, Receiver, Sender};
 use rustix::fs::{fadvise, Advice};
 
-/// A thread that tells the kernel to begin with what was written, which may have to wait for the disk.
+/// The thread. Asking the kernel may have to wait for the disk.
 #[derive(Debug)]
 pub(crate) struct Flushing {
     ranges: Option<Sender<Range<u64>>>,
@@ -36,8 +36,8 @@ impl Flushing {
     }
 }
 
-/// To say that pages are not needed is how Linux is told to begin with those that it has to write first; these stay in
-/// its cache. It may refuse: then all is waited for in the end.
+/// Linux begins to write dirty pages that are advised as not needed, and keeps them in its cache. Without that the last
+/// sync takes longer.
 fn begin(file: &File, range: &Range<u64>) {
     let length = NonZeroU64::new(range.end.saturating_sub(range.start));
     fadvise(file, range.start, length, Advice::DontNeed).ok();
@@ -45,7 +45,7 @@ fn begin(file: &File, range: &Range<u64>) {
 
 impl Drop for Flushing {
     fn drop(&mut self) {
-        // Who waits for the disk waits for all of it, and who gives up for nothing.
+        // A sync writes the rest, and an output that is given up needs none of it.
         self.ranges = None;
         while self.queue.try_recv().is_ok() {}
         if let Some(thread) = self.thread.take() {

@@ -12,7 +12,7 @@ use branchline_format::ntuple::write::page::sealed;
 use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::write::output::Output;
-use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, Made};
+use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
 use crate::write::parallel::map_in_order;
 
 /// How values are laid out in clusters and pages.
@@ -121,7 +121,7 @@ impl Columns {
         self.columns[column].last_end = end;
     }
 
-    /// About how many bytes the cluster will have.
+    /// Labels how many bytes the cluster will have.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let (compressed, plain) = self.ratio;
         let open = (self.open_bytes + self.waiting_bytes) as u128;
@@ -159,7 +159,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Takes the largest pages as they are until what is open takes no more than so many bytes.
+    /// Closes the largest open pages until the rest takes no more than the given bytes.
     fn fill_up(&mut self, most: usize) {
         let mut order: Vec<usize> = (0..self.columns.len()).collect();
         order.sort_by_key(|column| std::cmp::Reverse(self.columns[*column].elements.len()));
@@ -206,7 +206,7 @@ impl Columns {
     }
 
     /// Writes the pages, and begins the next cluster.
-    pub(crate) fn close(&mut self, output: &mut Output, date: u32, entries_count: u64) -> Result<Made> {
+    pub(crate) fn close(&mut self, output: &mut Output, date: u32, entries_count: u64) -> Result<WrittenCluster> {
         let path = output.path().display().to_string();
         (0..self.columns.len()).for_each(|column| self.take(column));
         self.seal(&path)?;
@@ -242,6 +242,6 @@ impl Columns {
         }
         self.ratio = (self.sealed_bytes.max(1), self.plain_bytes.max(1));
         (self.sealed_bytes, self.plain_bytes) = (0, 0);
-        Ok(Made { entries_count, columns: made, checksums })
+        Ok(WrittenCluster { entries_count, columns: made, checksums })
     }
 }

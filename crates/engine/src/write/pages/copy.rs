@@ -13,43 +13,44 @@ use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpa
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
-use crate::write::baskets::copy::Copied;
-use crate::write::merge::Order;
 use crate::write::output::Output;
-use crate::write::pages::input::{fixed_counts, Input};
+use crate::write::pages::input::{fixed_counts, InputNtuple};
 use crate::write::pages::join::ColumnMap;
-use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, Made};
+use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
 use crate::write::pages::zeros::Zeros;
 use crate::write::parallel::map_in_order;
+use crate::write::placed::Placed;
+use crate::write::progress::Progress;
+use crate::write::request::Order;
 
 /// A page to copy.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct PageToCopy {
     cluster: usize,
     /// Its column in the input, and which of its pages it is.
     column: usize,
     index: usize,
     page: Page,
-    /// About where in the cluster its elements are, of 2^32.
+    /// Labels where in the cluster its elements are, of 2^32.
     position: u64,
     /// How it is compressed again, if it is.
-    remade: Option<Setting>,
+    recompressed: Option<Setting>,
 }
 
-/// By what it is told that pages have the same bytes.
+/// Pages with equal keys have the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Shared {
+struct PageKey {
     offset: u64,
     size: u64,
     plain_size: u64,
-    remade: Option<Setting>,
-    /// Column of the output, if the page is encoded anew.
+    recompressed: Option<Setting>,
+    /// Column of the output, if the page is encoded again.
     column: Option<usize>,
 }
 
 /// How an input is copied.
-pub(crate) struct Copying<'a> {
-    pub(crate) input: &'a Input,
+pub(crate) struct PageCopy<'a> {
+    pub(crate) input: &'a InputNtuple,
     /// For each of its columns the one of the output.
     pub(crate) map: &'a ColumnMap,
     /// Schema of the output.
@@ -61,14 +62,14 @@ pub(crate) struct Copying<'a> {
     pub(crate) setting: Option<Setting>,
 }
 
-impl Copying<'_> {
-    /// Copies all clusters; answers with them. `copied` is told how many bytes were copied, and may end the merge.
+impl PageCopy<'_> {
+    /// Copies all clusters. Answers with them.
     pub(crate) fn run(
         &self,
         output: &mut Output,
         date: u32,
-        copied: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<Vec<Made>> {
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<WrittenCluster>> {
         let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
         let zeros = Zeros::new(self.setting.unwrap_or(setting), date);
         let (mut made, mut wanted) = self.clusters(zeros, &mut Some(&mut *output))?;
@@ -77,15 +78,15 @@ impl Copying<'_> {
             Order::Branch => wanted.sort_by_key(|one| (one.column, one.cluster, one.index)),
             Order::Entry => wanted.sort_by_key(|one| (one.cluster, one.position, one.column, one.index)),
         }
-        self.copy(&wanted, &mut made, date, output, copied)?;
+        self.copy(&wanted, &mut made, date, output, progress)?;
         Ok(made)
     }
 
-    /// Passes over pages that are there already, in the order of clusters and columns. None if they are not those of this
+    /// Passes over pages that a killed merge wrote, in the order of clusters and columns. None if they are not those of this
     /// RNTuple.
-    pub(crate) fn pass(&self, there: &[Copied], output: &mut Output) -> Result<Option<Vec<Made>>> {
+    pub(crate) fn pass(&self, written: &[Placed], output: &mut Output) -> Result<Option<Vec<WrittenCluster>>> {
         let (mut made, _) = self.clusters(Zeros::new(Setting::NONE, 0), &mut None)?;
-        let Some((whole, mut rest)) = there.split_first() else { return Ok(None) };
+        let Some((whole, mut rest)) = written.split_first() else { return Ok(None) };
         let region = output.end()..output.end().saturating_add(whole.size);
         for (pages, checksums) in made.iter_mut().flat_map(|made| made.columns.iter_mut().zip(&mut made.checksums)) {
             for (page, checksum) in pages.pages.iter_mut().zip(checksums) {
@@ -107,7 +108,11 @@ impl Copying<'_> {
     }
 
     /// All clusters as they will be in the output, but for where their pages lie, and the pages to copy.
-    fn clusters(&self, mut zeros: Zeros, output: &mut Option<&mut Output>) -> Result<(Vec<Made>, Vec<Wanted>)> {
+    fn clusters(
+        &self,
+        mut zeros: Zeros,
+        output: &mut Option<&mut Output>,
+    ) -> Result<(Vec<WrittenCluster>, Vec<PageToCopy>)> {
         let (mut made, mut wanted) = (Vec::new(), Vec::new());
         for cluster in self.input.clusters()? {
             let pages = self.input.pages(cluster)?;
@@ -126,12 +131,12 @@ impl Copying<'_> {
         pages: Vec<Option<ColumnPages>>,
         zeros: &mut Zeros,
         output: &mut Option<&mut Output>,
-    ) -> Result<(Made, Vec<Wanted>)> {
+    ) -> Result<(WrittenCluster, Vec<PageToCopy>)> {
         let schema = &self.input.schema;
         let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
         let columns = vec![suppressed; self.schema.columns.len()];
         let checksums = vec![Vec::new(); columns.len()];
-        let mut made = Made { entries_count, columns, checksums };
+        let mut made = WrittenCluster { entries_count, columns, checksums };
         let mut wanted = Vec::new();
         let fixed = fixed_counts(&self.input.schema, entries_count);
         for field in schema.fields.iter().filter(|field| field.source.is_none() && !field.columns.is_empty()) {
@@ -177,17 +182,17 @@ impl Copying<'_> {
         zeros.pages(&encoding, missing, output)
     }
 
-    /// How the pages of a column are compressed again: where that is wanted, or where they are encoded anew.
-    fn remade(&self, column: usize, there: &ColumnPages) -> Option<Setting> {
+    /// How the pages of a column are compressed again: where that is wanted, or where they are encoded again.
+    fn recompressed(&self, column: usize, there: &ColumnPages) -> Option<Setting> {
         let known = there.compression.and_then(|number| Setting::of_root(i64::from(number)));
         match self.setting {
             Some(wanted) if known != Some(wanted) => Some(wanted),
-            _ if self.is_encoded_anew(column) => Some(known.unwrap_or(Setting::NONE)),
+            _ if self.is_reencoded(column) => Some(known.unwrap_or(Setting::NONE)),
             _ => None,
         }
     }
 
-    fn is_encoded_anew(&self, column: usize) -> bool {
+    fn is_reencoded(&self, column: usize) -> bool {
         let own = &self.schema.columns[self.map[column]].encoding;
         *own != self.input.schema.columns[column].encoding
     }
@@ -198,18 +203,18 @@ impl Copying<'_> {
         column: usize,
         there: &ColumnPages,
         made: &mut ColumnPages,
-        wanted: &mut Vec<Wanted>,
+        wanted: &mut Vec<PageToCopy>,
     ) {
         let (before, all) = (made.elements_count(), there.elements_count().max(1));
-        let remade = self.remade(column, there);
-        if let Some(setting) = remade {
+        let recompressed = self.recompressed(column, there);
+        if let Some(setting) = recompressed {
             made.compression = Some(setting.as_root() as u32);
         }
         for page in &there.pages {
             let index = made.pages.len();
             let position = (u128::from(page.first_element) << 32) / u128::from(all);
             let position = position as u64;
-            wanted.push(Wanted { cluster, column, index, page: *page, position, remade });
+            wanted.push(PageToCopy { cluster, column, index, page: *page, position, recompressed });
             made.pages.push(Page { first_element: before + page.first_element, ..*page });
         }
     }
@@ -217,13 +222,13 @@ impl Copying<'_> {
     /// Copies pages and says where they lie now. What several columns share is copied once.
     fn copy(
         &self,
-        wanted: &[Wanted],
-        made: &mut [Made],
+        wanted: &[PageToCopy],
+        made: &mut [WrittenCluster],
         date: u32,
         output: &mut Output,
-        copied: &mut dyn FnMut(u64) -> Result<()>,
+        progress: &mut Progress<'_>,
     ) -> Result<()> {
-        let mut known: HashMap<Shared, (Locator, u64)> = HashMap::new();
+        let mut known: HashMap<PageKey, (Locator, u64)> = HashMap::new();
         let mut rest = wanted;
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -233,15 +238,15 @@ impl Copying<'_> {
                 is_first || bytes <= self.bundle_bytes
             });
             let (bundle, after) = rest.split_at(bundle.count());
-            let mut seen: HashSet<Shared> = HashSet::new();
-            let is_new = |one: &&Wanted| !known.contains_key(&self.shared(one)) && seen.insert(self.shared(one));
-            let fresh: Vec<&Wanted> = bundle.iter().filter(is_new).collect();
-            let (parts, joined) = self.made_ready(&fresh)?;
+            let mut seen: HashSet<PageKey> = HashSet::new();
+            let is_new = |one: &&PageToCopy| !known.contains_key(&self.key_of(one)) && seen.insert(self.key_of(one));
+            let fresh: Vec<&PageToCopy> = bundle.iter().filter(is_new).collect();
+            let (parts, joined) = self.prepared(&fresh)?;
             let start = next_blob(output);
             for (one, part) in fresh.iter().zip(parts) {
                 let size = (part.end - part.start) as u64 - PAGE_CHECKSUM_SIZE;
                 let locator = Locator { offset: start + part.start as u64, size };
-                known.insert(self.shared(one), (locator, checksum_of(&joined[part])));
+                known.insert(self.key_of(one), (locator, checksum_of(&joined[part])));
             }
             if !joined.is_empty() {
                 write_blob(output, date, &joined)?;
@@ -249,19 +254,19 @@ impl Copying<'_> {
             for one in bundle {
                 let (cluster, column) = (&mut made[one.cluster], self.map[one.column]);
                 let page = &mut cluster.columns[column].pages[one.index];
-                (page.locator, cluster.checksums[column][one.index]) = known[&self.shared(one)];
+                (page.locator, cluster.checksums[column][one.index]) = known[&self.key_of(one)];
                 page.has_checksum = true;
             }
-            copied(joined.len() as u64)?;
+            progress(joined.len() as u64)?;
             rest = after;
         }
         Ok(())
     }
 
     /// Pages as they are to be written, with their checksums, one behind the other.
-    fn made_ready(&self, pages: &[&Wanted]) -> Result<(Vec<Range<usize>>, Vec<u8>)> {
+    fn prepared(&self, pages: &[&PageToCopy]) -> Result<(Vec<Range<usize>>, Vec<u8>)> {
         let stored = self.input.read_pages(&pages.iter().map(|one| one.page).collect::<Vec<Page>>())?;
-        let both: Vec<(&Wanted, Bytes)> = pages.iter().copied().zip(stored).collect();
+        let both: Vec<(&PageToCopy, Bytes)> = pages.iter().copied().zip(stored).collect();
         let workers = || (Decompressor::new(), Compressor::new());
         let ready = map_in_order(&both, workers, |(decompressor, compressor), (one, stored)| {
             self.ready(one, stored, decompressor, compressor).map_err(|error| {
@@ -281,18 +286,18 @@ impl Copying<'_> {
 
     fn ready(
         &self,
-        one: &Wanted,
+        one: &PageToCopy,
         stored: &Bytes,
         decompressor: &mut Decompressor,
         compressor: &mut Compressor,
     ) -> std::result::Result<Bytes, FormatError> {
         let compressed = checked(stored, &one.page)?;
-        match one.remade {
+        match one.recompressed {
             Some(setting) => {
                 let known = |column: &Column| column.encoding.clone().map_err(FormatError::unsupported);
                 let encoding = known(&self.input.schema.columns[one.column])?;
                 let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
-                if self.is_encoded_anew(one.column) {
+                if self.is_reencoded(one.column) {
                     let own = known(&self.schema.columns[self.map[one.column]])?;
                     plain = encoded_anew(&encoding, &plain, one.page.elements_count as usize, &own)?;
                 }
@@ -307,12 +312,12 @@ impl Copying<'_> {
         }
     }
 
-    fn shared(&self, one: &Wanted) -> Shared {
+    fn key_of(&self, one: &PageToCopy) -> PageKey {
         let Locator { offset, size } = one.page.locator;
         let encoding = self.input.schema.columns[one.column].encoding.as_ref();
         let count = one.page.elements_count;
         let plain_size = encoding.map_or(count, |encoding| encoding.page_size(count));
-        let column = self.is_encoded_anew(one.column).then(|| self.map[one.column]);
-        Shared { offset, size, plain_size, remade: one.remade, column }
+        let column = self.is_reencoded(one.column).then(|| self.map[one.column]);
+        PageKey { offset, size, plain_size, recompressed: one.recompressed, column }
     }
 }

@@ -13,7 +13,7 @@ use branchline_format::ntuple::write::walk::Elements;
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
-use crate::write::pages::input::{fixed_counts, Input};
+use crate::write::pages::input::{fixed_counts, InputNtuple};
 use crate::write::parallel::map_in_order;
 
 type FormatResult<T> = std::result::Result<T, FormatError>;
@@ -22,7 +22,7 @@ type PageId = (usize, usize);
 
 /// The elements of a cluster of an input.
 pub(crate) struct Reading<'a> {
-    input: &'a Input,
+    input: &'a InputNtuple,
     pages: Vec<Option<ColumnPages>>,
     /// The columns that a field has here.
     pub(crate) active: HashMap<usize, Vec<usize>>,
@@ -40,12 +40,12 @@ pub(crate) struct Reading<'a> {
     decompressor: Decompressor,
     read_bytes: u64,
     /// Why pages could not be read: decoders only return errors of the format.
-    pub(super) unread: Option<ReadError>,
+    pub(crate) unread: Option<ReadError>,
 }
 
 impl<'a> Reading<'a> {
     /// Of a cluster, of which all is wanted or not. So many bytes of pages, before compression, are read at a time.
-    pub(crate) fn new(input: &'a Input, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
+    pub(crate) fn new(input: &'a InputNtuple, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
         let pages = input.pages(cluster)?;
         let schema = &input.schema;
         let fixed = fixed_counts(&input.schema, cluster.entries_count());
@@ -202,7 +202,7 @@ impl<'a> Reading<'a> {
         for ((page, stored), decoded) in both.into_iter().zip(decoded) {
             match decoded {
                 Ok(elements) => drop(self.kept.insert(page, elements)),
-                // What is wrong is told when it is wanted, with the field that it is in.
+                // The error is reported when the page is needed, with the name of its field.
                 Err(_) => drop(self.stored.insert(page, stored)),
             }
         }

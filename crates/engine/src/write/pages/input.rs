@@ -7,18 +7,18 @@ use branchline_format::directory::Entry;
 use branchline_format::ntuple::envelope::{blob, Locator};
 use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
 use branchline_format::ntuple::schema::Schema;
-use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, ByteRange, RangeRead};
+use branchline_storage::ByteRange;
 use bytes::Bytes;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::write::pages::prune::Pruned;
-use crate::{limits, read_buffers};
+use crate::write::ranges::read_ranges;
 
-/// An RNTuple of a file.
-pub(crate) struct Input {
+/// An RNTuple of an input.
+pub(crate) struct InputNtuple {
     pub(crate) file: Arc<File>,
     pub(crate) ntuple: Ntuple,
     /// What is wanted of its schema.
@@ -28,7 +28,7 @@ pub(crate) struct Input {
     pub(crate) date: u32,
 }
 
-impl Input {
+impl InputNtuple {
     /// Reads header and footer. Only the wanted fields are looked at, by their paths; all if it is not said which.
     pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
         let ntuple = Ntuple::open(&mut file.metadata_reader(), entry, file.whole_classes())?;
@@ -129,26 +129,11 @@ impl Input {
             let message = format!("{} bytes are said to lie at {}, of {size}", wrong.length, wrong.offset);
             return Err(self.damaged(message));
         }
-        let mut parts: Vec<Option<Bytes>> =
-            wanted.iter().map(|range| self.file.held(range.offset, range.length)).collect();
-        let missing: Vec<usize> = (0..wanted.len()).filter(|index| parts[*index].is_none()).collect();
-        let ranges: Vec<ByteRange> = missing.iter().map(|index| wanted[*index]).collect();
-        if !ranges.is_empty() {
-            let plan = coalesce(&ranges, self.file.gap_bytes(), MAX_JOINED_BYTES);
-            let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
-            self.file.read_ranges(&mut reads)?;
-            let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
-            for (index, place) in missing.into_iter().zip(&plan.placements) {
-                let start = place.offset as usize;
-                parts[index] = Some(joined[place.range].slice(start..start + place.length as usize));
-            }
-        }
-        Ok(parts.into_iter().flatten().collect())
+        read_ranges(&self.file, wanted)
     }
 }
 
-/// Elements that each column has in a cluster, where that is told by the number of entries alone: not within
-/// collections, where as many are there as there are.
+/// Elements that each column has in a cluster, where these follow from the number of entries: not within collections.
 pub(crate) fn fixed_counts(schema: &Schema, entries_count: u64) -> HashMap<usize, u64> {
     let mut counts = HashMap::new();
     let mut next: Vec<(usize, u64)> = schema.top.iter().map(|field| (*field, entries_count)).collect();

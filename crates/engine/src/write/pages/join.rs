@@ -22,8 +22,8 @@ pub(crate) fn of_first(schema: &Schema) -> Schema {
     own
 }
 
-/// Adds to the schema of the output the representations that it lacks of an input's fields, and tells where the columns
-/// of the input are in it. Refuses an input that has other fields.
+/// Adds to the schema of the output the representations that it lacks of an input's fields, and answers where the
+/// columns of the input are in it. Refuses an input that has other fields.
 pub(crate) fn join(output: &mut Schema, input: &Schema) -> Result<ColumnMap, Difference> {
     let mut joiner = Joiner { output, input, columns: vec![usize::MAX; input.columns.len()] };
     let (ours, theirs) = (joiner.output.top.clone(), input.top.clone());
@@ -120,7 +120,7 @@ impl Joiner<'_> {
             columns.len() == theirs.len() && ours.zip(theirs).all(|(one, two)| like(one, two))
         };
         let same = all.iter().find(|columns| is(columns, |one, two| one.kind == two.kind));
-        // Pages of the same elements are encoded anew rather than that readers have to know of two ways.
+        // Pages of the same elements are encoded again, so that readers need only one encoding.
         let found = same.or_else(|| all.iter().find(|columns| is(columns, have_same_elements)));
         found.cloned()
     }

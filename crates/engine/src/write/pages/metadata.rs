@@ -28,7 +28,7 @@ const MAX_KEY_SIZE: u64 = 1 << 30;
 
 /// What is the same for all parts of an RNTuple.
 #[derive(Debug, Clone)]
-pub(crate) struct About {
+pub(crate) struct Labels {
     /// Its name.
     pub(crate) name: String,
     /// What its author says about it.
@@ -41,7 +41,7 @@ pub(crate) struct About {
 
 /// A cluster whose pages were written.
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
+pub(crate) struct WrittenCluster {
     pub(crate) entries_count: u64,
     /// Of the columns that were known then; later ones are suppressed.
     pub(crate) columns: Vec<ColumnPages>,
@@ -54,7 +54,7 @@ pub(crate) fn checksum_of(stored: &[u8]) -> u64 {
     stored.last_chunk().map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
-/// Writes bytes behind a key of their own and tells where they lie.
+/// Writes bytes behind a key of their own. Answers with where they lie.
 pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result<u64> {
     let key = blob_key(output, date, bytes.len() as u64);
     let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
@@ -85,7 +85,12 @@ fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
 
 /// Writes header, page lists and footer of these clusters; answers with the bytes of the anchor. The header comes behind
 /// the pages: which ways of storing the fields have is known only then.
-pub(crate) fn write_metadata(output: &mut Output, about: &About, schema: &Schema, made: &[Made]) -> Result<Vec<u8>> {
+pub(crate) fn write_metadata(
+    output: &mut Output,
+    about: &Labels,
+    schema: &Schema,
+    made: &[WrittenCluster],
+) -> Result<Vec<u8>> {
     let path = output.path().display().to_string();
     let named = |error: FormatError| ReadError::from_format(&path, &error.in_object(&about.name));
     let mut compressor = Compressor::new();
@@ -129,7 +134,7 @@ impl Counting {
         Self { entries: 0, elements: vec![0; slots.iter().max().map_or(0, |last| last + 1)], slots }
     }
 
-    fn cluster(&mut self, made: &Made) -> NewCluster {
+    fn cluster(&mut self, made: &WrittenCluster) -> NewCluster {
         let start = self.entries;
         self.entries += made.entries_count;
         let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
@@ -145,7 +150,7 @@ impl Counting {
 
 fn write_envelope(
     output: &mut Output,
-    about: &About,
+    about: &Labels,
     envelope: &NewEnvelope,
     compressor: &mut Compressor,
 ) -> Result<Link> {

@@ -72,7 +72,7 @@ impl Keeper<'_> {
         let about = &self.schema.fields[field];
         if let Some(source) = about.source {
             self.keep(source);
-            // How many there are is told by elements that have something.
+            // The number of elements follows from a column of them.
             if about.children.is_empty() {
                 self.keep_first_below(source);
             }

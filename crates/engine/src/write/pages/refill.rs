@@ -15,9 +15,10 @@ use crate::error::{ReadError, Result};
 use crate::write::output::Output;
 use crate::write::pages::cluster::Columns;
 use crate::write::pages::elements::Reading;
-use crate::write::pages::input::Input;
+use crate::write::pages::input::InputNtuple;
 use crate::write::pages::join::ColumnMap;
-use crate::write::pages::metadata::Made;
+use crate::write::pages::metadata::WrittenCluster;
+use crate::write::progress::Progress;
 use crate::write::selection::Selection;
 
 /// A cluster that is being filled, across inputs.
@@ -36,7 +37,7 @@ impl Filling {
     }
 
     /// Writes the cluster, if there is anything in it.
-    pub(crate) fn close(&mut self, output: &mut Output, date: u32) -> Result<Option<Made>> {
+    pub(crate) fn close(&mut self, output: &mut Output, date: u32) -> Result<Option<WrittenCluster>> {
         if self.entries_count == 0 {
             return Ok(None);
         }
@@ -48,7 +49,7 @@ impl Filling {
 
 /// How an input is rewritten.
 pub(crate) struct Refilling<'a> {
-    pub(crate) input: &'a Input,
+    pub(crate) input: &'a InputNtuple,
     pub(crate) map: &'a ColumnMap,
     /// Schema of the output.
     pub(crate) schema: &'a Schema,
@@ -62,15 +63,15 @@ pub(crate) struct Refilling<'a> {
 }
 
 impl Refilling<'_> {
-    /// Adds all entries to the cluster that is being filled; answers with those that became full. `copied` is told how
-    /// many bytes were read, and may end the merge.
+    /// Adds all entries to the cluster that is being filled; answers with those that became full. `progress` gets the
+    /// bytes that were read.
     pub(crate) fn run(
         &self,
         filling: &mut Filling,
         output: &mut Output,
         date: u32,
-        copied: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<Vec<Made>> {
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<WrittenCluster>> {
         let mut made = Vec::new();
         for cluster in self.input.clusters()? {
             let mut reading = Reading::new(self.input, cluster, self.selection.is_none(), self.bundle_bytes)?;
@@ -104,7 +105,7 @@ impl Refilling<'_> {
                     made.extend(filling.close(output, date)?);
                     filling.active = active;
                 }
-                copied(reading.take_read_bytes())?;
+                progress(reading.take_read_bytes())?;
             }
         }
         Ok(made)

@@ -19,7 +19,7 @@ pub(crate) struct Zeros {
     setting: Setting,
     date: u32,
     compressor: Compressor,
-    /// Where the pages of so many bytes lie, and their checksums.
+    /// The pages by their size before compression.
     known: HashMap<u64, (Locator, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl Zeros {
         Self { setting, date, compressor: Compressor::new(), known: HashMap::new() }
     }
 
-    /// Pages of so many elements, with their checksums. Zeros are zeros in every encoding (section "Column Description").
+    /// Pages of this many elements, with their checksums. Zeros are zeros in every encoding (section "Column Description").
     /// Without an output it is left open where they lie.
     pub(crate) fn pages(
         &mut self,

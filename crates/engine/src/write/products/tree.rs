@@ -1,6 +1,260 @@
-//! A TTree made of several.
+//! TTrees of one path: their baskets are copied or made again, and the record of the first is written with the numbers of
+//! all.
 
 pub(crate) mod input;
-pub(crate) mod missing;
-pub(crate) mod same_branches;
+mod missing;
+mod same_branches;
 pub(crate) mod totals;
+
+use std::sync::atomic::Ordering;
+
+use branchline_format::compress::Decompressor;
+use branchline_format::directory::Entry;
+use branchline_format::file::{read_object, TKey};
+use branchline_format::write::Recording;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::error::{ReadError, Result};
+use crate::file::File;
+use crate::write::baskets::bundles::BasketReader;
+use crate::write::baskets::copy::BasketCopy;
+use crate::write::baskets::digest::digest_of;
+use crate::write::baskets::forms::forms;
+use crate::write::baskets::rewrite::{RewritePlan, Rewriter};
+use crate::write::baskets::slices::RewrittenTree;
+use crate::write::errors::{differs, unmergeable};
+use crate::write::merged::Merged;
+use crate::write::new_file::{ObjectName, SlotId};
+use crate::write::output::Output;
+use crate::write::placed::Places;
+use crate::write::products::holdings::{Holdings, Row};
+use crate::write::products::kind::{Content, Opening, Product, Remarks};
+use crate::write::products::output::{MergeOutput, Transfer};
+use crate::write::products::source::Source;
+use crate::write::products::tree::input::TreeInput;
+use crate::write::products::tree::same_branches::{check_same, TreeOfFile};
+use crate::write::products::tree::totals::Totals;
+use crate::write::progress::Check;
+use crate::write::request::{BasketLayout, Branches};
+
+/// A tree in an output.
+pub(crate) struct MergedTree {
+    slot: SlotId,
+    totals: Totals,
+}
+
+impl Content for TreeInput {
+    fn is_of(file: &File, key: &TKey) -> bool {
+        file.is_tree(key)
+    }
+
+    fn keeps_cycles(_file: &File, _key: &TKey) -> bool {
+        false
+    }
+
+    fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self> {
+        let key = &entry.key;
+        let plain = opening.reader.until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
+        let source = Source { file: opening.file, entry };
+        Self::new(&source, plain, opening.branches.get(&entry.path), opening.known_trees)
+    }
+
+    fn size_bytes(&self, _key: &TKey) -> u64 {
+        self.output_bytes()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.held_bytes()
+    }
+
+    fn hash(&self, digest: &mut Xxh3) {
+        digest.update(&self.plain);
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks { left_out: None, note: self.note.clone() }
+    }
+
+    fn hold(self, source: &Source<'_>, _older: bool, holdings: &mut Holdings, check: &mut Check<'_>) -> Result<()> {
+        let table = holdings.tree(source.path());
+        table.is_ttree = true;
+        let first = table.entries_count;
+        let row = |basket: &branchline_format::tree::Basket| Row {
+            entry_start: first + basket.entry_start,
+            entries_count: basket.entry_stop - basket.entry_start,
+            digest: 0,
+        };
+        let branches = &self.tree.branches;
+        let mut rows: Vec<Vec<Row>> = branches.iter().map(|branch| branch.baskets.iter().map(row).collect()).collect();
+        BasketReader::in_file_order(source.file, &self.tree).for_bundles(|bundle, records| {
+            for (basket, record) in bundle.iter().zip(records) {
+                rows[basket.branch][basket.basket].digest = digest_of(&record);
+            }
+            check()
+        })?;
+        for (branch, rows) in branches.iter().zip(rows) {
+            table.branches.entry(branch.path.clone()).or_default().extend(rows);
+        }
+        table.entries_count += self.tree.entries_count;
+        Ok(())
+    }
+}
+
+impl Product for MergedTree {
+    type Content = TreeInput;
+    type Written = Places;
+
+    const HAS_VERSIONS: bool = false;
+
+    /// The record of the first tree is written in the end.
+    fn prepare(content: &mut TreeInput, source: &Source<'_>, branches: &Branches) -> Result<()> {
+        content.take_apart(source, branches.get(source.path()))
+    }
+
+    fn check(&self, content: &TreeInput, source: &Source<'_>) -> Result<()> {
+        let first = TreeOfFile { file: &self.totals.first_path, tree: &self.totals.first };
+        check_same(&first, &TreeOfFile { file: source.file_path(), tree: content })
+    }
+
+    /// Of entries that are put into new baskets the rewriter keeps where these lie.
+    fn write(
+        _known: Option<&Self>,
+        content: &TreeInput,
+        source: &Source<'_>,
+        output: &mut MergeOutput,
+        transfer: &mut Transfer<'_, '_>,
+    ) -> Result<Places> {
+        if let Some(layout) = transfer.request.layout {
+            rewrite(content, source, layout, output, transfer)?;
+            return Ok(Places::new());
+        }
+        let reader = BasketReader {
+            file: source.file,
+            tree: &content.tree,
+            order: transfer.request.order,
+            bundle_bytes: transfer.request.limits.bundle_bytes(),
+        };
+        let copy = BasketCopy {
+            reader,
+            seek_directory: output.file.seek_of(source.directory(output)),
+            process_ids_before: transfer.process_ids_before,
+            digests: transfer.request.verifies,
+        };
+        copy_baskets(&copy, output, transfer)
+    }
+
+    fn begin(content: TreeInput, places: Places, source: &Source<'_>, output: &mut MergeOutput) -> Result<Self> {
+        let mut totals = Totals::new(content, source, output.codec);
+        totals.add_first(&places);
+        Ok(Self { slot: output.file.reserve(source.directory(output)), totals })
+    }
+
+    fn add(&mut self, mut content: TreeInput, places: Places, _: &Source<'_>, _: &mut MergeOutput) -> Result<()> {
+        self.totals.add(&mut content, &places);
+        Ok(())
+    }
+
+    fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()> {
+        let Self { slot, totals } = self;
+        if let Some(rewriter) = output.rewriters.remove(path) {
+            totals.take(rewriter.finish(output.file.output(), &mut |_| Ok(()))?);
+        }
+        output.file.write_object(*slot, name, |key_size| totals.record(key_size))?;
+        let (baskets_count, basket_bytes) = totals.baskets();
+        merged.add_tree(totals.entries_count(), baskets_count, basket_bytes);
+        merged.left_out.extend(totals.left_out());
+        Ok(())
+    }
+
+    fn verify(&self, path: &str, found: Option<&TreeInput>, file: &File, check: &mut Check<'_>) -> Result<()> {
+        let (totals, differs) = (&self.totals, |message: String| Err(differs(file.path(), &message)));
+        let Some(TreeInput { tree, .. }) = found else { return differs(format!("there is no tree {path}")) };
+        if tree.entries_count != totals.entries_count() {
+            let (found, expected) = (tree.entries_count, totals.entries_count());
+            return differs(format!("tree {} has {found} entries, not {expected}", tree.name));
+        }
+        for (branch, expected) in tree.branches.iter().zip(totals.written()) {
+            let firsts = branch.baskets.iter().map(|basket| basket.entry_start);
+            if branch.path != expected.name || !firsts.eq(expected.baskets.iter().map(|basket| basket.first_entry)) {
+                return differs(format!("branch {} of tree {} has other baskets", branch.path, tree.name));
+            }
+        }
+        let expected: Vec<_> = totals.written().map(|branch| branch.baskets).collect();
+        BasketReader::in_file_order(file, tree).for_bundles(|bundle, records| {
+            for (basket, record) in bundle.iter().zip(records) {
+                let place = expected[basket.branch].get(basket.basket);
+                if place.map(|place| place.digest) != Some(digest_of(&record)) {
+                    let branch = &tree.branches[basket.branch].path;
+                    return differs(format!("basket {} of branch {branch} of tree {}", basket.basket, tree.name));
+                }
+            }
+            check()
+        })
+    }
+}
+
+/// Copies the baskets of a tree, unless a killed merge wrote them.
+fn copy_baskets(copy: &BasketCopy<'_>, output: &mut MergeOutput, transfer: &mut Transfer<'_, '_>) -> Result<Places> {
+    let output = output.file.output();
+    let before = output.end();
+    let places = match (&mut transfer.written_before, &mut transfer.recompressor) {
+        (Some(written), _) => {
+            let places = copy.pass(&written.next().unwrap_or_default(), output)?;
+            (transfer.progress)(output.end() - before)?;
+            places
+                .ok_or_else(|| unmergeable(copy.reader.file.path(), "its baskets are not those of the killed merge"))?
+        }
+        (None, Some(recompressor)) => recompressor.add(copy, output, transfer.progress)?,
+        (None, None) => copy.run(output, transfer.progress)?,
+    };
+    transfer.placed.push(places.iter().flatten().copied().collect());
+    Ok(places)
+}
+
+/// Has the entries of a tree put into new baskets, those of the last cluster later.
+fn rewrite(
+    content: &TreeInput,
+    source: &Source<'_>,
+    layout: BasketLayout,
+    output: &mut MergeOutput,
+    transfer: &mut Transfer<'_, '_>,
+) -> Result<()> {
+    let (path, request) = (source.path(), transfer.request);
+    let selection = request.selection_of(source.file_path(), path, content.tree.entries_count)?;
+    let rewriter = match output.rewriters.remove(path) {
+        Some(rewriter) => rewriter,
+        None => {
+            let (key, file) = (source.key(), source.file);
+            let recording = Recording::of_tree(&content.plain, content.key_size, &key.class_name, file.class_infos())
+                .map_err(|error| ReadError::from_format(file.path(), &error.in_object(path)))?;
+            let forms = forms(&content.tree, &recording, request.codec, file.header().compress, file.classes());
+            let plan = RewritePlan {
+                layout,
+                order: request.order,
+                memory_bytes: request.limits.memory_bytes,
+                forms,
+                seek_directory: output.file.seek_of(source.directory(output)),
+                date: key.date,
+                written_before: transfer.checkpoints.clusters_of(transfer.volume, path),
+            };
+            Rewriter::new(&content.tree, plan)
+        }
+    };
+    let tree = RewrittenTree {
+        file: source.file,
+        tree: &content.tree,
+        auto_flush: content.facts.auto_flush,
+        process_ids_before: transfer.process_ids_before,
+        selection,
+    };
+    output.settle()?;
+    output.is_torn = true;
+    let rewriter = output.rewriters.entry(path.to_string()).or_insert(rewriter);
+    let Transfer { progress, checkpoints, volume, bytes_done, .. } = transfer;
+    let mut checkpoint = |clusters, output: &Output| {
+        checkpoints.add_clusters(*volume, path, clusters, bytes_done.load(Ordering::Relaxed), output)
+    };
+    rewriter.add(&tree, output.file.output(), *progress, &mut checkpoint)?;
+    output.is_torn = false;
+    Ok(())
+}

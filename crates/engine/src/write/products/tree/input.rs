@@ -9,8 +9,10 @@ use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
 use branchline_format::write::{slim, OwnerKind, Recording, TreeIndex, TreeTemplate};
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, Result};
 use crate::file::File;
+use crate::write::errors::unmergeable;
+use crate::write::products::source::Source;
 use crate::write::products::tree::missing::{are_uneven, complete};
 
 /// The tree among the objects of its record.
@@ -28,13 +30,13 @@ pub(crate) struct TreeInput {
     /// Its record, not compressed, and the size of the key in front.
     pub(crate) plain: Vec<u8>,
     pub(crate) key_size: u64,
-    /// What is to be known of it.
+    /// A sentence for the user on what was made up for it.
     pub(crate) note: Option<String>,
-    /// Whether it was read as one that is like another, by whose objects its branches are called.
+    /// Whether it was only compared with another tree, whose objects name its branches.
     is_alike: bool,
 }
 
-/// What its record says beside its branches and baskets.
+/// What its record holds except branches and baskets.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeFacts {
     /// The objects in it, as all others must have them.
@@ -53,8 +55,8 @@ pub(crate) struct TreeFacts {
 /// A member of an object of a tree's record, and its value.
 pub(crate) type Maximum = ((usize, &'static str), i64);
 
-/// What is known of the trees of a merge by their paths: the first of each, with which others are compared before they
-/// are taken apart. The same branches of all are wanted.
+/// The first tree of each path, with which others are compared before they are taken apart. The same branches of all are
+/// wanted.
 pub(crate) struct KnownTrees {
     trees: Mutex<HashMap<String, Arc<KnownTree>>>,
     uneven: Uneven,
@@ -63,7 +65,7 @@ pub(crate) struct KnownTrees {
 /// What becomes of branches that have other entries than their tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uneven {
-    /// They stay so: nothing comes behind them.
+    /// They stay so, as nothing comes behind them.
     Kept,
     /// They get what they lack.
     Completed,
@@ -101,7 +103,7 @@ impl KnownTree {
         if !Arc::ptr_eq(&self.infos, infos) || self.class_name != key.class_name {
             return None;
         }
-        // What cannot be read is read again as others are, which says where it is wrong.
+        // A tree that cannot be read so is taken apart, which finds where it is damaged.
         let alike = self.form.read(plain, key.key_size)?.ok()?;
         let value = |(owner, name): (usize, &'static str)| self.form.value(&alike, owner, name);
         let mut facts = self.facts.clone();
@@ -112,14 +114,14 @@ impl KnownTree {
 }
 
 impl TreeInput {
-    /// Takes a tree apart and checks that it can be merged.
+    /// Takes a tree apart and checks that it can be merged. Without `branches` all are wanted.
     pub(crate) fn new(
-        file: &File,
-        path: &str,
-        key: &TKey,
+        source: &Source<'_>,
         plain: Vec<u8>,
-        (branches, known): (Option<&HashSet<String>>, &KnownTrees),
+        branches: Option<&HashSet<String>>,
+        known: &KnownTrees,
     ) -> Result<Self> {
+        let (file, path, key) = (source.file, source.path(), source.key());
         let infos = file.class_infos();
         let key_size = key.key_size;
         if let Some(first) = known.get(path) {
@@ -144,8 +146,8 @@ impl TreeInput {
         let mut note = None;
         if known.uneven != Uneven::Kept && are_uneven(&tree) {
             let mut whole = tree.clone();
-            match complete(&mut whole, &recording, (file, path, key.date)) {
-                Ok(told) => (tree, note) = (whole, told),
+            match complete(&mut whole, &recording, source) {
+                Ok(sentence) => (tree, note) = (whole, sentence),
                 Err(error) if known.uneven == Uneven::Completed => return Err(error),
                 Err(_) => {}
             }
@@ -153,23 +155,17 @@ impl TreeInput {
         Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: false })
     }
 
-    /// Takes it apart, if that was not needed before: its record is to be put together again.
-    pub(crate) fn take_apart(
-        &mut self,
-        file: &File,
-        path: &str,
-        key: &TKey,
-        branches: Option<&HashSet<String>>,
-    ) -> Result<()> {
+    /// Takes it apart, if it was only compared with another: its record is to be written again.
+    pub(crate) fn take_apart(&mut self, source: &Source<'_>, branches: Option<&HashSet<String>>) -> Result<()> {
         if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
             // One that is like another has all entries.
-            *self = Self::new(file, path, key, plain, (branches, &KnownTrees::new(Uneven::Kept)))?;
+            *self = Self::new(source, plain, branches, &KnownTrees::new(Uneven::Kept))?;
         }
         Ok(())
     }
 
-    /// A tree without anything, which stands for one that is elsewhere for a moment.
+    /// An empty tree, which stands for one that is moved out for a moment.
     pub(crate) fn nothing() -> Self {
         let tree = TTree {
             name: String::new(),
@@ -194,13 +190,13 @@ impl TreeInput {
     }
 
     /// About the bytes that it adds to an output.
-    pub(crate) fn size_bytes(&self) -> u64 {
+    pub(crate) fn output_bytes(&self) -> u64 {
         let stored: u64 = self.tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
         stored + self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count()
     }
 
     /// Bytes of memory that it takes.
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         let baskets = self.baskets_count() * std::mem::size_of::<branchline_format::tree::Basket>() as u64;
         baskets + self.plain.len() as u64 + (self.tree.branches.len() * std::mem::size_of::<TBranch>()) as u64
     }
@@ -226,7 +222,7 @@ impl TreeFacts {
             maxima,
             auto_flush: recording.value(TREE, "fAutoFlush"),
             clusters: ends.into_iter().zip(sizes).collect(),
-            // One that is of another kind is left out with a word.
+            // An index of another kind is left out, and reported.
             index: recording.tree_index().unwrap_or(None),
             has_index: recording.value(TREE, "fTreeIndex") != 0,
         })
@@ -236,7 +232,7 @@ impl TreeFacts {
 /// Refuses a tree whose baskets do not have each entry of their branch once.
 fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
     for branch in &tree.branches {
-        let wrong = |what: String| Err(refused(file.path(), format!("branch {} {what}", branch.path)));
+        let wrong = |what: String| Err(unmergeable(file.path(), format!("branch {} {what}", branch.path)));
         if !branch.file_name.is_empty() {
             return wrong(format!("has its baskets in another file, {}", branch.file_name));
         }
@@ -252,10 +248,4 @@ fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// An input that cannot be merged by copying.
-pub(crate) fn refused(path: &str, message: String) -> ReadError {
-    ReadError::new(ReadErrorKind::Unsupported, path, message)
-        .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
 }

@@ -1,4 +1,4 @@
-//! Entries that some branches of a tree do not have: nobody filled them. Where entries of other files come behind them
+//! Entries that some branches of a tree do not have, as these were not filled. Where entries of other files come behind them
 //! they are given nothing (0, or an empty text or container), so that each entry stays with those of its tree. ROOT's
 //! hadd leaves a gap in front of the next file's baskets, which it reads as what lies behind in memory.
 
@@ -11,41 +11,38 @@ use branchline_format::tree::{Basket, Place, TBranch, TTree};
 use branchline_format::write::Recording;
 
 use crate::error::Result;
-use crate::file::File;
 use crate::limits;
 use crate::write::baskets::counting::counter_of;
 use crate::write::baskets::forms::forms;
-use crate::write::products::tree::input::refused;
+use crate::write::errors::unmergeable;
+use crate::write::products::source::Source;
 
 /// Behind the last entry that a branch has.
 fn stop(branch: &TBranch) -> u64 {
     branch.baskets.last().map_or(0, |last| last.entry_stop)
 }
 
-/// Whether there is a branch with other entries than its tree; one that nobody ever filled has none.
+/// Whether a branch has other entries than its tree. A branch that was never filled has none, and does not count.
 pub(crate) fn are_uneven(tree: &TTree) -> bool {
     tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
 }
 
 /// Gives all branches the entries that they lack. Answers with what is to be known of it.
-pub(crate) fn complete(
-    tree: &mut TTree,
-    recording: &Recording<'_>,
-    (file, path, date): (&File, &str, u32),
-) -> Result<Option<String>> {
-    let told = |what: String| refused(file.path(), format!("tree {path}: {what}"));
-    let said = tree.entries_count;
-    if said == 0 {
-        // Its branches were filled, and nobody told it (TTree::SetEntries).
+pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Source<'_>) -> Result<Option<String>> {
+    let (file, path, date) = (source.file, source.path(), source.key().date);
+    let refused = |what: String| unmergeable(file.path(), format!("tree {path}: {what}"));
+    let stated = tree.entries_count;
+    if stated == 0 {
+        // Its branches were filled one by one, without TTree::SetEntries.
         tree.entries_count = tree.branches.iter().map(stop).max().unwrap_or(0);
     }
     let entries_count = tree.entries_count;
     if let Some(branch) = tree.branches.iter().find(|branch| stop(branch) > entries_count) {
-        return Err(told(format!("branch {} has {} entries, the tree {entries_count}", branch.path, stop(branch))));
+        return Err(refused(format!("branch {} has {} entries, the tree {entries_count}", branch.path, stop(branch))));
     }
     let kinds: Vec<Kind> = tree.branches.iter().map(|branch| kind_of(branch, file.classes())).collect();
-    let forms = forms(tree, recording, (None, file.header().compress), file.classes());
-    check_counters(tree, &kinds).map_err(told)?;
+    let forms = forms(tree, recording, None, file.header().compress, file.classes());
+    check_counters(tree, &kinds).map_err(refused)?;
     let mut room = limits::ABSENT_BYTES;
     let mut short = Vec::new();
     for ((branch, kind), form) in tree.branches.iter_mut().zip(&kinds).zip(&forms) {
@@ -59,14 +56,14 @@ pub(crate) fn complete(
             Kind::Data(layout) => empty_entry(layout),
             _ => None,
         };
-        let entry = entry.ok_or_else(|| told(format!("{lacks}, and what is missing cannot be made up for")))?;
-        let basket = basket_of(&entry, count, form.stores_offsets, &mut room).ok_or_else(|| told(lacks.clone()))?;
+        let entry = entry.ok_or_else(|| refused(format!("{lacks}, and what is missing cannot be made up for")))?;
+        let basket = basket_of(&entry, count, form.stores_offsets, &mut room).ok_or_else(|| refused(lacks.clone()))?;
         let place = Place::Embedded(Arc::new(EmbeddedBasket { date, ..basket }));
         branch.baskets.push(Basket { entry_start, entry_stop: entries_count, place });
         branch.entries_count = entries_count;
         short.push((branch.path.clone(), entry_start));
     }
-    Ok(said_of(path, (said, entries_count), &short))
+    Ok(note_on(path, (stated, entries_count), &short))
 }
 
 /// Refuses branches of which one says how many elements the other has, and that do not have the same entries.
@@ -105,8 +102,8 @@ fn basket_of(entry: &[u8], count: u64, stores_offsets: bool, room: &mut u64) -> 
     Some(EmbeddedBasket { head, cycle: 1, has_data: true, entries_count, data, offsets, ..EmbeddedBasket::default() })
 }
 
-fn said_of(path: &str, (said, entries_count): (u64, u64), short: &[(String, u64)]) -> Option<String> {
-    let raised = (said != entries_count)
+fn note_on(path: &str, (stated, entries_count): (u64, u64), short: &[(String, u64)]) -> Option<String> {
+    let raised = (stated != entries_count)
         .then(|| format!("the tree {path} says that it has no entries, its branches have up to {entries_count}"));
     let filled = short.first().map(|(first, own)| {
         let others = match short.len() {

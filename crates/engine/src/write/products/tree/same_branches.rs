@@ -8,25 +8,25 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::products::tree::input::TreeInput;
 
 /// A tree and the file that it is in.
-pub(crate) struct Place<'a> {
+pub(crate) struct TreeOfFile<'a> {
     pub(crate) file: &'a str,
     pub(crate) tree: &'a TreeInput,
 }
 
 /// Refuses a tree that differs from the first one, and says in what.
-pub(crate) fn check_same(first: &Place<'_>, other: &Place<'_>) -> Result<()> {
+pub(crate) fn check_same(first: &TreeOfFile<'_>, other: &TreeOfFile<'_>) -> Result<()> {
     let name = &other.tree.tree.name;
-    let told = |what: String| {
+    let refused = |what: String| {
         let message = format!("tree {name}: {what}, unlike {}", first.file);
         Err(ReadError::new(ReadErrorKind::Unsupported, other.file, message)
             .with_hint("only trees with the same branches can be merged; merge these files apart"))
     };
     if let Some(what) = of_trees(&first.tree.tree, &other.tree.tree) {
-        return told(what);
+        return refused(what);
     }
     let (owners, others) = (&first.tree.facts.owners, &other.tree.facts.owners);
     if !Arc::ptr_eq(owners, others) && owners != others {
-        return told("its branches and leaves come in another order".to_string());
+        return refused("its branches and leaves come in another order".to_string());
     }
     Ok(())
 }

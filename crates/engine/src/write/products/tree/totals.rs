@@ -1,4 +1,4 @@
-//! The record of the tree that is made: that of the first input with what has become more.
+//! The record of a merged tree: that of the first input with the numbers of all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use branchline_format::tree::Place;
 use branchline_format::write::{Changes, Recording, TreeIndex};
 
 use crate::error::{ReadError, Result};
-use crate::write::baskets::copy::{Copied, Places};
-use crate::write::baskets::rewrite::Laid;
+use crate::write::baskets::rewrite::NewBaskets;
+use crate::write::placed::{Placed, Places};
+use crate::write::products::source::Source;
 use crate::write::products::tree::input::{Maximum, TreeInput, TREE};
 
-/// A branch has room for at least so many baskets (TBranch::Streamer).
+/// The least number of baskets that a branch has room for (TBranch::Streamer).
 const BASKETS_MIN: usize = 10;
 
-/// Of a branch whose baskets say where entries begin (TBranch::fEntryOffsetLen): any number does.
+/// TBranch::fEntryOffsetLen of a branch whose baskets store where entries begin; any positive number means that.
 const OFFSETS_LENGTH: i64 = 1000;
 
-/// A tree in the making.
+/// What is known of the trees that were added.
 pub(crate) struct Totals {
     /// The first one, whose record is written with the numbers of all.
     pub(crate) first: TreeInput,
@@ -56,17 +57,14 @@ struct BranchTotals {
     entries: u64,
     plain_bytes: u64,
     stored_bytes: u64,
-    sizes: Vec<i64>,
-    first_entries: Vec<i64>,
-    seeks: Vec<i64>,
-    digests: Vec<u64>,
+    baskets: Vec<Placed>,
     /// TBranch::fBasketSize, where it changes.
     basket_bytes: Option<u64>,
-    /// Whether its baskets say where their entries begin, where it is not known whether they did.
+    /// Whether its new baskets store where entries begin.
     stores_offsets: bool,
 }
 
-/// Entries up to one in clusters of so many (TTree::fClusterRangeEnd and fClusterSize).
+/// Entries up to `last` are in clusters of `size` entries (TTree::fClusterRangeEnd and fClusterSize).
 #[derive(Debug, Clone, Copy)]
 struct ClusterRange {
     last: i64,
@@ -75,12 +73,7 @@ struct ClusterRange {
 
 impl Totals {
     /// Nothing yet of trees like this one.
-    pub(crate) fn new(
-        first: TreeInput,
-        (first_path, class_name): (&str, &str),
-        infos: &Arc<ClassInfos>,
-        codec: Option<Setting>,
-    ) -> Self {
+    pub(crate) fn new(first: TreeInput, source: &Source<'_>, codec: Option<Setting>) -> Self {
         Self {
             codec,
             entries: 0,
@@ -90,9 +83,9 @@ impl Totals {
             maxima: Vec::new(),
             index: Index::Unknown,
             first,
-            first_path: first_path.to_string(),
-            class_name: class_name.to_string(),
-            infos: Arc::clone(infos),
+            first_path: source.file_path().to_string(),
+            class_name: source.key().class_name.clone(),
+            infos: Arc::clone(source.file.class_infos()),
         }
     }
 
@@ -123,7 +116,7 @@ impl Totals {
                     }
                 };
                 totals.stored_bytes = (totals.stored_bytes + copied.size).saturating_sub(stored_before);
-                totals.push((self.entries + basket.entry_start) as i64, copied);
+                totals.baskets.push(Placed { first_entry: self.entries + copied.first_entry, ..*copied });
             }
             totals.entries += branch.entries_count;
         }
@@ -152,30 +145,27 @@ impl Totals {
         self.maxima.sort_unstable();
     }
 
-    /// Takes the baskets of all trees whose entries came to new ones.
-    pub(crate) fn take(&mut self, rewritten: Laid) {
-        if rewritten.entries_count != self.entries && !matches!(self.index, Index::None | Index::Unknown) {
+    /// Takes the new baskets of all trees.
+    pub(crate) fn take(&mut self, new: NewBaskets) {
+        if new.entries_count != self.entries && !matches!(self.index, Index::None | Index::Unknown) {
             self.index = Index::Lost;
         }
-        self.entries = rewritten.entries_count;
+        self.entries = new.entries_count;
         self.clusters.clear();
-        if rewritten.cluster_entries > 0 {
-            self.auto_flush = rewritten.cluster_entries as i64;
+        if new.cluster_entries > 0 {
+            self.auto_flush = new.cluster_entries as i64;
         }
         let has_entries = self.first.tree.entries_count > 0;
         let branches = self.branches.iter_mut().zip(&self.first.tree.branches);
-        let forms = rewritten.basket_bytes.into_iter().zip(rewritten.stores_offsets);
-        for (((totals, branch), baskets), (bytes, stores_offsets)) in branches.zip(rewritten.baskets).zip(forms) {
+        let forms = new.basket_bytes.into_iter().zip(new.stores_offsets);
+        for (((totals, branch), baskets), (bytes, stores_offsets)) in branches.zip(new.places).zip(forms) {
             totals.basket_bytes = (!baskets.is_empty()).then_some(bytes);
             totals.stores_offsets = stores_offsets;
             let is_counted = branch.entries_count > 0 || !baskets.is_empty() || !has_entries;
             totals.entries = if is_counted { self.entries } else { 0 };
             totals.plain_bytes = baskets.iter().map(|basket| basket.plain_size).sum();
             totals.stored_bytes = baskets.iter().map(|basket| basket.size).sum();
-            totals.sizes = baskets.iter().map(|basket| basket.size as i64).collect();
-            totals.first_entries = baskets.iter().map(|basket| basket.first_entry as i64).collect();
-            totals.seeks = baskets.iter().map(|basket| basket.seek as i64).collect();
-            totals.digests = baskets.iter().map(|basket| basket.digest).collect();
+            totals.baskets = baskets;
         }
     }
 
@@ -204,7 +194,7 @@ impl Totals {
         }
         let rest = match auto_flush {
             1.. => auto_flush,
-            // It was to be flushed when it has so many bytes, which it never had: all is one cluster.
+            // It never had the bytes after which it was to be flushed: all is one cluster.
             ..0 => entries,
             0 => 0,
         };
@@ -214,7 +204,7 @@ impl Totals {
         self.auto_flush = auto_flush;
     }
 
-    /// The plain bytes of the tree's record behind a key of so many bytes.
+    /// The plain bytes of the tree's record behind a key of this size.
     pub(crate) fn record(&self, key_size: u64) -> Result<Vec<u8>> {
         let emitted = Recording::of_tree(&self.first.plain, self.first.key_size, &self.class_name, &self.infos)
             .and_then(|recording| recording.emit(key_size, &self.changes(&recording)?));
@@ -274,8 +264,8 @@ impl Totals {
 
     /// Baskets so far, and their bytes.
     pub(crate) fn baskets(&self) -> (u64, u64) {
-        let count = self.branches.iter().map(|branch| branch.sizes.len() as u64).sum();
-        (count, self.branches.iter().flat_map(|branch| &branch.sizes).map(|size| *size as u64).sum())
+        let count = self.branches.iter().map(|branch| branch.baskets.len() as u64).sum();
+        (count, self.branches.iter().flat_map(|branch| &branch.baskets).map(|basket| basket.size).sum())
     }
 
     /// What of the inputs is not in the output.
@@ -287,38 +277,27 @@ impl Totals {
         })
     }
 
-    /// Of each branch its name, the first entries of its baskets, and what tells their bytes apart.
-    pub(crate) fn written(&self) -> impl Iterator<Item = Written<'_>> {
-        self.first.tree.branches.iter().zip(&self.branches).map(|(branch, totals)| Written {
-            name: &branch.path,
-            first_entries: &totals.first_entries,
-            digests: &totals.digests,
-        })
+    /// Each branch with its baskets.
+    pub(crate) fn written(&self) -> impl Iterator<Item = WrittenBranch<'_>> {
+        let branches = self.first.tree.branches.iter().zip(&self.branches);
+        branches.map(|(branch, totals)| WrittenBranch { name: &branch.path, baskets: &totals.baskets })
     }
 }
 
 /// A branch as it was written.
-pub(crate) struct Written<'a> {
+pub(crate) struct WrittenBranch<'a> {
     pub(crate) name: &'a str,
-    pub(crate) first_entries: &'a [i64],
-    pub(crate) digests: &'a [u64],
+    pub(crate) baskets: &'a [Placed],
 }
 
 impl BranchTotals {
-    fn push(&mut self, first_entry: i64, copied: &Copied) {
-        self.sizes.push(copied.size as i64);
-        self.first_entries.push(first_entry);
-        self.seeks.push(copied.seek as i64);
-        self.digests.push(copied.digest);
-    }
-
     fn change(
         &self,
         owner: usize,
         recording: &Recording<'_>,
         changes: &mut Changes,
     ) -> std::result::Result<(), FormatError> {
-        let count = self.sizes.len();
+        let count = self.baskets.len();
         let room = (count + 1).max(BASKETS_MIN);
         let entries = self.entries as i64;
         changes.number(recording, owner, "fWriteBasket", count as i64)?;
@@ -336,16 +315,16 @@ impl BranchTotals {
             changes.number(recording, owner, "fEntryOffsetLen", OFFSETS_LENGTH)?;
         }
         changes.no_baskets(recording, owner, room)?;
-        let filled = |numbers: &[i64], next: i64| {
-            let mut numbers = numbers.to_vec();
+        let filled = |of: fn(&Placed) -> u64, next: i64| {
+            let mut numbers: Vec<i64> = self.baskets.iter().map(|basket| of(basket) as i64).collect();
             numbers.push(next);
             numbers.resize(room, 0);
             numbers
         };
-        changes.array(recording, owner, "fBasketBytes", &filled(&self.sizes, 0))?;
+        changes.array(recording, owner, "fBasketBytes", &filled(|basket| basket.size, 0))?;
         // The basket that would come next begins behind the last entry.
         let next = if count > 0 { entries } else { 0 };
-        changes.array(recording, owner, "fBasketEntry", &filled(&self.first_entries, next))?;
-        changes.array(recording, owner, "fBasketSeek", &filled(&self.seeks, 0))
+        changes.array(recording, owner, "fBasketEntry", &filled(|basket| basket.first_entry, next))?;
+        changes.array(recording, owner, "fBasketSeek", &filled(|basket| basket.seek, 0))
     }
 }

@@ -1,0 +1,15 @@
+//! A digest of a basket that does not depend on where it lies.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of a key in front of those that say where it lies.
+const PLACE_AT: usize = 18;
+
+/// Digest of a record without the bytes that say where it lies.
+pub(crate) fn digest_of(record: &[u8]) -> u64 {
+    let is_large = record.get(4..6).is_some_and(|version| version >= &1001u16.to_be_bytes()[..]);
+    let place_bytes = if is_large { 16 } else { 8 };
+    let head = record.get(..PLACE_AT).unwrap_or(record);
+    let rest = record.get(PLACE_AT + place_bytes..).unwrap_or_default();
+    xxh3_64(rest) ^ xxh3_64(head).rotate_left(1)
+}

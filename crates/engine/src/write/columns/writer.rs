@@ -1,0 +1,89 @@
+//! What files made from columns have in common: what is asked for, and how columns are taken.
+
+use std::path::PathBuf;
+
+use branchline_format::column::Column as Values;
+use branchline_format::write::FileFrame;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::write::new_file::mark_uuid;
+use crate::write::pages::cluster::Layout;
+
+/// The version of ROOT that files from nothing are like.
+pub(crate) const ROOT_VERSION: i32 = 64000;
+
+/// The file that is made.
+#[derive(Debug, Clone)]
+pub struct NewColumnsFile {
+    /// The file.
+    pub output: PathBuf,
+    /// Whether a file that is there already is replaced.
+    pub replace: bool,
+    /// Files that are read for it, none of which may be the output.
+    pub inputs: Vec<String>,
+    /// Its name.
+    pub name: String,
+    /// What its author says about it.
+    pub description: String,
+    /// When it is made, as TDatime packs it.
+    pub date: u32,
+    /// How it is laid out.
+    pub layout: Layout,
+}
+
+/// What was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Entries.
+    pub entries_count: u64,
+    /// Clusters.
+    pub clusters_count: u64,
+    /// Bytes of the file.
+    pub size_bytes: u64,
+}
+
+/// Takes columns of values, and makes a file of them.
+pub trait ColumnsWriter: Send {
+    /// Adds `count` entries, with the values of each field in the order of the fields.
+    fn fill(&mut self, values: &[Values], count: usize) -> Result<()>;
+
+    /// Writes what is open, and gives the file its name.
+    fn finish(self: Box<Self>) -> Result<Written>;
+}
+
+/// Values with the name of their field or branch.
+#[derive(Debug, Clone)]
+pub struct NamedColumn {
+    /// The name.
+    pub name: String,
+    /// The values, of which only the types count when a file is begun.
+    pub values: Values,
+}
+
+/// A field that cannot be written.
+pub(crate) struct RefusedField {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+}
+
+/// Refuses fields that have no equivalent, all of them at once.
+pub(crate) fn refuse(path: &str, fields: &[RefusedField]) -> Result<()> {
+    if fields.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<&str> = fields.iter().map(|field| field.reason.as_str()).collect();
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    let hint = format!("leave out what cannot be converted: --drop '{}'", names.join(","));
+    Err(ReadError::new(ReadErrorKind::Unsupported, path, all.join("; ")).with_hint(hint))
+}
+
+/// What stands around the records of the file.
+pub(crate) fn frame(new: &NewColumnsFile) -> FileFrame {
+    let name = new.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let seed = format!("{name} {} {} {:?}", new.name, new.date, new.inputs);
+    let mut uuid = xxh3_128(seed.as_bytes()).to_be_bytes();
+    mark_uuid(&mut uuid);
+    let compress = new.layout.setting.as_root();
+    FileFrame { name, date: new.date, uuid, root_version: ROOT_VERSION, compress }
+}

@@ -1,0 +1,63 @@
+//! The file of a journal.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::write::journal::records::JournalHeader;
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub(crate) struct JournalFile {
+    path: PathBuf,
+    file: File,
+    /// Whether it stays when the merge fails.
+    is_kept: bool,
+}
+
+impl JournalFile {
+    /// Begins a journal. It is on the disk then, if that is waited for.
+    pub(crate) fn begin(path: &Path, header: JournalHeader, waits: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        file.try_lock().ok();
+        let mut begun = Self { path: path.to_owned(), file, is_kept: false };
+        begun.append(&header.bytes(), waits)?;
+        if waits {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(begun)
+    }
+
+    /// Continues a journal behind this many bytes of it.
+    pub(crate) fn resume(path: &Path, end: u64) -> io::Result<Self> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.try_lock()?;
+        file.set_len(end)?;
+        file.seek(SeekFrom::Start(end))?;
+        Ok(Self { path: path.to_owned(), file, is_kept: true })
+    }
+
+    /// Adds records; they are on the disk then, if that is waited for.
+    pub(crate) fn append(&mut self, records: &[u8], waits: bool) -> io::Result<()> {
+        self.file.write_all(records)?;
+        if waits {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Removes it: the merge is whole.
+    pub(crate) fn remove(mut self) {
+        self.is_kept = false;
+    }
+}
+
+impl Drop for JournalFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // One that stays without its output is removed by the next merge.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The records of a journal: a number of bytes, the bytes, and a checksum each. The first describes the merge, each other
+//! one an input or a cluster that is in an output. What follows a record that is not whole is not used.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::write::placed::{Placed, PlacedBasket, PlacedCluster};
+
+const MAGIC: &[u8] = b"branchline merge 4";
+/// Bytes of a number, and of the checksum of a record.
+const NUMBER_BYTES: usize = 8;
+/// Bytes of a place: five numbers.
+const PLACE_BYTES: usize = 5 * NUMBER_BYTES;
+/// The first byte of a record is its kind.
+const INPUT: u8 = 1;
+const CLUSTER: u8 = 2;
+
+/// The merge that a journal is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JournalHeader {
+    /// Digest of the list of inputs.
+    pub(crate) inputs: u128,
+    /// Digest of all options that decide how the outputs are laid out.
+    pub(crate) options: u128,
+    /// The start of the machine, if the journal does not outlive it; else 0.
+    pub(crate) machine_start: u128,
+}
+
+/// What became of an input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct InputRecord {
+    /// A digest that changes when the input changes; 0 if it could not be opened.
+    pub(crate) identity: u128,
+    /// The number of the output that it is in, and where this ended behind it.
+    pub(crate) position: Position,
+    /// Why it was left out.
+    pub(crate) skipped: Option<String>,
+    /// Of each of its trees where the baskets lie, branch by branch.
+    pub(crate) trees: Vec<Vec<Placed>>,
+}
+
+/// New baskets of a tree that lie in an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClusterRecord {
+    /// The number of the input that was being added, and its identity.
+    pub(crate) input: u64,
+    pub(crate) identity: u128,
+    /// The number of the output.
+    pub(crate) volume: u64,
+    /// The path of the tree.
+    pub(crate) path: String,
+    pub(crate) cluster: PlacedCluster,
+}
+
+/// The number of an output, and a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Position {
+    pub(crate) volume: u64,
+    pub(crate) end: u64,
+}
+
+/// A record behind the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Record {
+    Input(InputRecord),
+    Cluster(ClusterRecord),
+}
+
+/// What was read of a journal.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct JournalContents {
+    pub(crate) header: JournalHeader,
+    pub(crate) records: Vec<ReadRecord>,
+}
+
+/// A record, and where in the journal it ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReadRecord {
+    pub(crate) record: Record,
+    pub(crate) end: u64,
+}
+
+impl Record {
+    /// Up to where the output was written when this was recorded.
+    pub(crate) fn position(&self) -> Position {
+        match self {
+            Self::Input(input) => input.position,
+            Self::Cluster(ClusterRecord { volume, cluster, .. }) => {
+                let last = cluster.baskets.last();
+                let end = last.map_or(0, |basket| basket.place.seek.saturating_add(basket.place.size));
+                Position { volume: *volume, end }
+            }
+        }
+    }
+
+    /// Its bytes in a journal.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Input(input) => input.bytes(),
+            Self::Cluster(cluster) => cluster.bytes(),
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        match *kind {
+            INPUT => InputRecord::read(rest).map(Self::Input),
+            CLUSTER => ClusterRecord::read(rest).map(Self::Cluster),
+            _ => None,
+        }
+    }
+}
+
+impl JournalHeader {
+    /// Its bytes in a journal.
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        let [inputs, options, start] = [self.inputs, self.options, self.machine_start].map(u128::to_be_bytes);
+        framed(&[MAGIC, &inputs, &options, &start].concat())
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes.strip_prefix(MAGIC)?);
+        let (inputs, options, machine_start) = (cursor.identity()?, cursor.identity()?, cursor.identity()?);
+        cursor.0.is_empty().then_some(Self { inputs, options, machine_start })
+    }
+}
+
+impl ClusterRecord {
+    fn bytes(&self) -> Vec<u8> {
+        let Self { input, identity, volume, path, cluster } = self;
+        let mut bytes = vec![CLUSTER];
+        bytes.extend(identity.to_be_bytes());
+        put(&mut bytes, &[*input, *volume, cluster.entries_count, cluster.baskets.len() as u64]);
+        for PlacedBasket { branch, place } in &cluster.baskets {
+            put(&mut bytes, &[*branch as u64]);
+            put_place(&mut bytes, place);
+        }
+        bytes.extend(path.as_bytes());
+        framed(&bytes)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        let (identity, input, volume) = (cursor.identity()?, cursor.number()?, cursor.number()?);
+        let (entries_count, count) = (cursor.number()?, usize::try_from(cursor.number()?).ok()?);
+        let row_bytes = NUMBER_BYTES + PLACE_BYTES;
+        let rows = cursor.take(count.checked_mul(row_bytes)?)?;
+        let row = |row: &[u8]| {
+            let mut row = Cursor(row);
+            Some(PlacedBasket { branch: usize::try_from(row.number()?).ok()?, place: row.place()? })
+        };
+        let baskets = rows.chunks_exact(row_bytes).map(row).collect::<Option<_>>()?;
+        let path = String::from_utf8(cursor.0.to_vec()).ok()?;
+        Some(Self { input, identity, volume, path, cluster: PlacedCluster { entries_count, baskets } })
+    }
+}
+
+impl InputRecord {
+    fn bytes(&self) -> Vec<u8> {
+        let Self { identity, position, skipped, trees } = self;
+        let mut bytes = vec![INPUT];
+        bytes.extend(identity.to_be_bytes());
+        put(&mut bytes, &[position.volume, position.end, trees.len() as u64]);
+        for tree in trees {
+            put(&mut bytes, &[tree.len() as u64]);
+            tree.iter().for_each(|place| put_place(&mut bytes, place));
+        }
+        put(&mut bytes, &[u64::from(skipped.is_some())]);
+        bytes.extend_from_slice(skipped.as_deref().unwrap_or_default().as_bytes());
+        framed(&bytes)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        let identity = cursor.identity()?;
+        let position = Position { volume: cursor.number()?, end: cursor.number()? };
+        let mut trees = Vec::new();
+        for _ in 0..cursor.number()? {
+            let count = usize::try_from(cursor.number()?).ok()?;
+            let rows = cursor.take(count.checked_mul(PLACE_BYTES)?)?;
+            trees.push(rows.chunks_exact(PLACE_BYTES).map(|row| Cursor(row).place()).collect::<Option<_>>()?);
+        }
+        let is_skipped = cursor.number()? != 0;
+        let skipped = is_skipped.then(|| String::from_utf8_lossy(cursor.0).into_owned());
+        Some(Self { identity, position, skipped, trees })
+    }
+}
+
+impl JournalContents {
+    /// Reads a journal up to the first record that is not whole; None if not even the header is.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        let header = JournalHeader::read(cursor.record()?)?;
+        let mut records = Vec::new();
+        while let Some(record) = cursor.record().and_then(Record::read) {
+            records.push(ReadRecord { record, end: (bytes.len() - cursor.0.len()) as u64 });
+        }
+        Some(Self { header, records })
+    }
+}
+
+/// A record with its size in front and its checksum behind it.
+fn framed(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u64).to_be_bytes()[..], bytes, &xxh3_64(bytes).to_be_bytes()].concat()
+}
+
+fn put(bytes: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+}
+
+fn put_place(bytes: &mut Vec<u8>, place: &Placed) {
+    let Placed { first_entry, seek, size, plain_size, digest } = *place;
+    put(bytes, &[first_entry, seek, size, plain_size, digest]);
+}
+
+/// Bytes that were not read yet.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take(NUMBER_BYTES)?.try_into().ok().map(u64::from_be_bytes)
+    }
+
+    fn identity(&mut self) -> Option<u128> {
+        self.take(2 * NUMBER_BYTES)?.try_into().ok().map(u128::from_be_bytes)
+    }
+
+    fn place(&mut self) -> Option<Placed> {
+        let (first_entry, seek, size) = (self.number()?, self.number()?, self.number()?);
+        Some(Placed { first_entry, seek, size, plain_size: self.number()?, digest: self.number()? })
+    }
+
+    fn record(&mut self) -> Option<&'a [u8]> {
+        let size = usize::try_from(self.number()?).ok()?;
+        let bytes = self.take(size)?;
+        (self.number()? == xxh3_64(bytes)).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Written {
+        header: JournalHeader,
+        records: Vec<Record>,
+        bytes: Vec<u8>,
+    }
+
+    fn written() -> Written {
+        let header = JournalHeader { inputs: 1 << 100, options: 7, machine_start: 1 << 90 };
+        let copied = |seek| Placed { first_entry: 6, seek, size: 20, plain_size: 30, digest: seek * 99 };
+        let place = Placed { first_entry: 1, seek: 2, size: 3, plain_size: 4, digest: 5 };
+        let baskets = vec![PlacedBasket { branch: 0, place }, PlacedBasket { branch: 3, place }];
+        let cluster = PlacedCluster { entries_count: 8, baskets };
+        let at = |volume, end| Position { volume, end };
+        let records = vec![
+            Record::Input(InputRecord {
+                identity: 5,
+                position: at(0, 9),
+                skipped: None,
+                trees: vec![vec![copied(3)], vec![]],
+            }),
+            Record::Cluster(ClusterRecord { input: 1, identity: 7, volume: 1, path: "deep/er".to_string(), cluster }),
+            Record::Input(InputRecord { position: at(1, 0), skipped: Some("cut".to_string()), ..Default::default() }),
+        ];
+        let mut bytes = header.bytes();
+        records.iter().for_each(|record| bytes.extend(record.bytes()));
+        Written { header, records, bytes }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let Written { header, records, bytes } = written();
+        let read = JournalContents::read(&bytes).unwrap();
+        assert_eq!(read.header, header);
+        assert_eq!(read.records.last().unwrap().end, bytes.len() as u64);
+        assert_eq!(read.records.into_iter().map(|one| one.record).collect::<Vec<_>>(), records);
+    }
+
+    #[test]
+    fn of_a_journal_that_is_cut_anywhere_whole_records_are_read() {
+        let Written { records, bytes, .. } = written();
+        let whole = JournalContents::read(&bytes).unwrap().records;
+        for end in 0..bytes.len() {
+            let expected = whole.iter().filter(|one| one.end <= end as u64).count();
+            let read = JournalContents::read(&bytes[..end]).map_or(Vec::new(), |read| read.records);
+            assert_eq!(read.len(), expected, "cut at {end}");
+            assert!(read.iter().map(|one| &one.record).eq(&records[..expected]));
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_wrong_byte_is_believed() {
+        let bytes = written().bytes;
+        let whole = JournalContents::read(&bytes).unwrap().records;
+        for place in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[place] ^= 0xff;
+            let read = JournalContents::read(&wrong).map_or(Vec::new(), |read| read.records);
+            assert_eq!(read.len(), whole.iter().filter(|one| one.end <= place as u64).count(), "at {place}");
+        }
+    }
+}

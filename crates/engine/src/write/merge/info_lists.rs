@@ -1,0 +1,83 @@
+//! The lists of streamer infos of the inputs, joined for the output.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::ErrorKind;
+use branchline_format::file::{read_key_at, read_object};
+use branchline_format::streamer::ClassInfos;
+use branchline_format::write::join_infos;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, Result};
+use crate::write::merge::input::Input;
+
+/// The plain bytes of a list of streamer infos, and the size of the key in front of it.
+#[derive(Debug, Clone)]
+pub(crate) struct InfoList {
+    pub(crate) plain: Vec<u8>,
+    pub(crate) key_size: u64,
+}
+
+/// The lists of streamer infos of the inputs, those that are alike once.
+#[derive(Default)]
+pub(crate) struct InfoLists {
+    lists: Vec<InfoList>,
+    digests: HashSet<u128>,
+    /// Held, so that no other can lie where one was.
+    known: Vec<Arc<ClassInfos>>,
+}
+
+/// Lists are known by where they lie up to this number of them, and by their bytes beyond.
+const KNOWN_MAX: usize = 64;
+
+impl InfoLists {
+    /// The list of an input, if it is not known; one that is damaged is refused.
+    pub(crate) fn new_of(&self, input: &Input) -> Result<Option<InfoList>> {
+        let infos = input.file.class_infos();
+        if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
+            return Ok(None);
+        }
+        let Some(list) = info_list(input)? else { return Ok(None) };
+        if self.digests.contains(&xxh3_128(&list.plain)) {
+            return Ok(None);
+        }
+        match join_infos(&[(&list.plain, list.key_size)], list.key_size) {
+            Err(error) if error.kind == ErrorKind::Damaged => {
+                Err(ReadError::from_format(input.file.path(), &error.in_object("streamer infos")))
+            }
+            _ => Ok(Some(list)),
+        }
+    }
+
+    /// Takes over the list of an input, where it has a new one.
+    pub(crate) fn add(&mut self, input: &Input, new: Option<InfoList>) {
+        if let Some(list) = new {
+            self.digests.insert(xxh3_128(&list.plain));
+            self.lists.push(list);
+        }
+        let infos = input.file.class_infos();
+        if self.known.len() < KNOWN_MAX && !self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
+            self.known.push(Arc::clone(infos));
+        }
+    }
+
+    /// The list of the output, behind a key of this size.
+    pub(crate) fn joined(&self, key_size: u64) -> Result<Vec<u8>> {
+        let lists: Vec<(&[u8], u64)> = self.lists.iter().map(|list| (list.plain.as_slice(), list.key_size)).collect();
+        join_infos(&lists, key_size).map_err(|error| ReadError::from_format("streamer infos", &error))
+    }
+}
+
+/// The list of an input; none if it has none.
+fn info_list(input: &Input) -> Result<Option<InfoList>> {
+    let header = input.file.header();
+    if header.seek_info == 0 || header.info_size == 0 {
+        return Ok(None);
+    }
+    let mut reader = input.file.metadata_reader();
+    let key = reader.until_known(|held| read_key_at(held, header.seek_info))?;
+    let plain = reader.until_known(|held| read_object(held, &key, &mut Decompressor::new()))?;
+    Ok(Some(InfoList { plain, key_size: key.key_size }))
+}

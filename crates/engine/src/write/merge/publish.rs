@@ -1,0 +1,19 @@
+//! Gives the outputs of a merge their names.
+
+use crate::error::Result;
+use crate::write::merge::volume::Finished;
+use crate::write::output::Output;
+
+/// Gives all outputs their names: the first at the end, so that what has the name that was asked for is never without
+/// the others; and none of them, if one cannot have it. Their other names go when all have theirs, that of the first
+/// before those of the others: until then a merge that is resumed takes the names back.
+pub(crate) fn publish(finished: Vec<Finished>) -> Result<()> {
+    let mut outputs: Vec<Output> = finished.into_iter().map(|volume| volume.file.into_output()).collect();
+    for number in (0..outputs.len()).rev() {
+        if let Err(error) = outputs[number].take_name() {
+            outputs.drain(..).skip(number + 1).for_each(Output::withdraw);
+            return Err(error);
+        }
+    }
+    outputs.iter_mut().try_for_each(Output::settle_name)
+}

@@ -1,0 +1,107 @@
+//! An RNTuple of an input.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use branchline_format::compress::Setting;
+use branchline_format::directory::Entry;
+use branchline_format::ntuple::page_list::Page;
+use branchline_format::ntuple::write::page::checked;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{ReadError, Result};
+use crate::file::File;
+use crate::limits;
+use crate::write::pages::cluster::Layout;
+use crate::write::pages::input::InputNtuple;
+use crate::write::progress::Check;
+use crate::write::request::{BasketLayout, ClusterSize};
+
+/// Memory that each column takes in the list of a cluster, about.
+const COLUMN_BYTES: u64 = 64;
+
+/// An RNTuple of an input.
+pub(crate) struct NtupleInput {
+    pub(crate) input: InputNtuple,
+    /// Bytes of its pages.
+    pub(crate) page_bytes: u64,
+    /// Bytes of memory that it takes.
+    pub(crate) held_bytes: u64,
+}
+
+/// The pages of a field at the top, in the order of its columns and clusters.
+pub(crate) struct FieldDigests {
+    pub(crate) name: String,
+    pub(crate) pages: Vec<PageDigest>,
+}
+
+/// A page and a digest of its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageDigest {
+    /// The first entry of its cluster.
+    pub(crate) first_entry: u64,
+    pub(crate) elements_count: u64,
+    pub(crate) digest: u64,
+}
+
+impl NtupleInput {
+    /// Reads header, footer and page lists, of all fields or those that are wanted.
+    pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
+        let input = InputNtuple::open(file, entry, wanted)?;
+        let (mut page_bytes, mut held_bytes) = (0u64, 0);
+        for cluster in input.clusters()? {
+            held_bytes += COLUMN_BYTES * cluster.columns_count() as u64;
+            for pages in input.pages(cluster)?.into_iter().flatten() {
+                held_bytes += (pages.pages.len() * size_of::<Page>()) as u64;
+                page_bytes = pages.pages.iter().fold(page_bytes, |sum, page| sum.saturating_add(page.stored().size));
+            }
+        }
+        Ok(Self { input, page_bytes, held_bytes })
+    }
+
+    /// Its entries.
+    pub(crate) fn entries_count(&self) -> u64 {
+        self.input.ntuple.entries_count
+    }
+
+    /// The fields at the top with digests of their pages.
+    pub(crate) fn digests(&self, check: &mut Check<'_>) -> Result<Vec<FieldDigests>> {
+        let schema = &self.input.schema;
+        // The parents of a damaged schema may make a circle.
+        let top_of = |field: usize| {
+            let parent = |field: &usize| schema.fields.get(*field)?.parent;
+            std::iter::successors(Some(field), parent).take(schema.fields.len() + 1).last()
+        };
+        let physical = schema.top.iter().filter(|field| schema.fields[**field].source.is_none());
+        let mut all: Vec<(usize, Vec<PageDigest>)> = physical.map(|field| (*field, Vec::new())).collect();
+        for cluster in self.input.clusters()? {
+            check()?;
+            for (column, pages) in self.input.pages(cluster)?.into_iter().enumerate() {
+                let top = top_of(schema.columns[column].field);
+                let Some((_, digests)) = all.iter_mut().find(|(field, _)| Some(*field) == top) else { continue };
+                let pages = pages.unwrap_or_default().pages;
+                for (page, stored) in pages.iter().zip(self.input.read_pages(&pages)?) {
+                    let named = |error| ReadError::from_format(self.input.file.path(), &error);
+                    let digest = xxh3_64(checked(&stored, page).map_err(named)?);
+                    let (first_entry, elements_count) = (cluster.entries.start, page.elements_count);
+                    digests.push(PageDigest { first_entry, elements_count, digest });
+                }
+            }
+        }
+        let named = |(field, pages): (usize, _)| FieldDigests { name: schema.fields[field].name.clone(), pages };
+        Ok(all.into_iter().map(named).collect())
+    }
+
+    /// How values are laid out in new clusters. They are compressed as they were, if no codec is wanted.
+    pub(crate) fn layout(&self, wanted: BasketLayout, codec: Option<Setting>) -> Layout {
+        let setting =
+            codec.or_else(|| Setting::of_root(i64::from(self.input.file.compress()))).unwrap_or(Setting::NONE);
+        let (cluster_entries, cluster_bytes) = match wanted.clusters {
+            Some(ClusterSize::Entries(entries)) => (Some(entries), limits::NTUPLE_CLUSTER_BYTES),
+            Some(ClusterSize::Bytes(bytes)) => (None, bytes),
+            None => (None, limits::NTUPLE_CLUSTER_BYTES),
+        };
+        let page_bytes = wanted.basket_bytes.map_or(limits::PAGE_BYTES, u64::from);
+        Layout { setting, cluster_entries, cluster_bytes, page_bytes }
+    }
+}

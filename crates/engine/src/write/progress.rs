@@ -1,0 +1,9 @@
+//! How work that takes long reports how far it is.
+
+use crate::error::Result;
+
+/// Is called with the bytes that were written since the last call. An error ends the work.
+pub(crate) type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
+
+/// Is called now and then. An error ends the work.
+pub(crate) type Check<'a> = dyn FnMut() -> Result<()> + 'a;
