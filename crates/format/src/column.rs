@@ -245,7 +245,7 @@ fn contents<'a>(columns: &[&'a Column]) -> Vec<&'a Column> {
 }
 
 impl<B, O> Column<B, O> {
-    /// The same column with its buffers held otherwise.
+    /// The same column with its buffers converted.
     pub fn map<C, P>(self, bytes: &mut impl FnMut(B) -> C, numbers: &mut impl FnMut(O) -> P) -> Column<C, P> {
         match self {
             Self::Flat { dtype, values } => Column::Flat { dtype, values: bytes(values) },
@@ -275,8 +275,8 @@ impl<B, O> Column<B, O> {
     }
 }
 
-/// Appends a union to another one. Contents that are alike are joined: pointers of one basket meet the same classes as
-/// those of another, but maybe in another order.
+/// Appends a union to another one. Contents of the same form are joined: pointers of one basket meet the same classes
+/// as those of another, but maybe in another order.
 fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8], more: Vec<Column>) {
     let in_order = contents.len() == more.len() && contents.iter().zip(&more).all(|(one, other)| one.is_like(other));
     let mut places = Vec::with_capacity(more.len());

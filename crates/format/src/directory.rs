@@ -19,7 +19,7 @@ const KEY_SIZE_MIN: u64 = 29;
 /// never more than the second: directories that list each other, level by level, would make any number of them.
 const KEYS_FACTOR_MAX: u64 = 16;
 const KEYS_SIZE_MAX: u64 = 4 << 30;
-/// A list of keys is asked for by the size that its directory says, up to this one; the list itself knows better.
+/// A list of keys is fetched with the size that its directory says, up to this one; the list has its exact size.
 const LIST_GUESS_MAX: u64 = 1 << 20;
 
 /// A directory.
@@ -270,7 +270,7 @@ impl Directories {
     }
 }
 
-/// Makes known that a directory is to be read.
+/// Adds a directory that is to be read.
 fn announce(known: &HashMap<u64, Directory>, reading: &mut HashMap<u64, DirectoryReader>, key: &TKey, path: &str) {
     if !known.contains_key(&key.seek) {
         reading.entry(key.seek).or_insert_with(|| DirectoryReader::of_key(key, path));

@@ -8,7 +8,7 @@ pub type Result<T> = std::result::Result<T, FormatError>;
 /// Bytes that are not what the format demands, or a kind that is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatError {
-    /// The kind of trouble.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// The object in whose bytes it was found, e.g. `TTree events` or `basket 3 of branch px`.
     pub object: String,
@@ -18,7 +18,7 @@ pub struct FormatError {
     pub message: String,
 }
 
-/// What kind of trouble it is.
+/// Kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The bytes end too early.

@@ -33,7 +33,7 @@ impl From<FormatError> for Need {
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     file_size: u64,
-    /// By where they begin. None lies within another, so that of two the one that begins later ends later.
+    /// Pieces by where they begin. None lies within another: of two the one that begins later ends later.
     pieces: BTreeMap<u64, Bytes>,
 }
 

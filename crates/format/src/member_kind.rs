@@ -1,4 +1,5 @@
-//! How a member is stored, by its type code: what reads metadata, takes records apart or compiles objects matches this.
+//! How a member is stored, by its type code. Reading metadata, taking records apart and compiling objects match this
+//! enum, so that a new kind does not compile until all three know it.
 
 use crate::range::FloatRange;
 use crate::scalar::Scalar;

@@ -1,4 +1,4 @@
-//! What can be wrong with compression records.
+//! Errors in compression records.
 
 use std::fmt;
 

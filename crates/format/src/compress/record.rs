@@ -1,4 +1,4 @@
-//! A sequence of compression records: their headers, and what these promise.
+//! A sequence of compression records: their headers, and the sizes in them.
 
 use std::ops::Range;
 

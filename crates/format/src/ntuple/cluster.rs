@@ -156,7 +156,7 @@ impl<'a> FieldReader<'a> {
         Ok(missing)
     }
 
-    /// Decompresses all pages and does nothing with them.
+    /// Decompresses all pages without decoding them.
     pub fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
         self.cluster.pages.keys().try_for_each(|number| self.column(*number, None)?.unpack(unpacker))
     }
@@ -438,7 +438,7 @@ fn offsets_of(ends: &[u64]) -> Vec<i64> {
     ends.iter().map(|end| (end - first) as i64).collect()
 }
 
-/// Which of these collections of none or one have one.
+/// Which of these collections, which hold at most one element, hold one.
 fn validity(ends: &[u64]) -> Result<Vec<u8>> {
     let one = |(position, pair): (usize, &[u64])| match pair[1] - pair[0] {
         count @ (0 | 1) => Ok(count as u8),

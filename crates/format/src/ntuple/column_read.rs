@@ -22,7 +22,7 @@ const COMPRESSION_FACTOR_MAX: u64 = 40_000;
 const PAGE_SIZE_MAX: u64 = 1 << 30;
 /// Zeros for elements from before a column was added take at most so many times the bytes of the file.
 const ZEROS_FACTOR_MAX: u64 = 1024;
-/// Memory for so many elements is taken before they are seen.
+/// Memory for this many elements is taken before they are decoded.
 const TRUSTED_COUNT: u64 = 1 << 16;
 
 /// The parts of a file in which the pages of a cluster lie.
@@ -59,7 +59,7 @@ impl Stored {
         self.parts.values().map(Bytes::len).sum()
     }
 
-    /// The first part, by whose address work is put into the order of memory.
+    /// The first part; work is sorted by its address.
     pub fn first(&self) -> Option<&Bytes> {
         self.parts.values().next()
     }
@@ -156,7 +156,7 @@ enum Part<'a> {
 }
 
 impl ColumnReader<'_> {
-    /// Decompresses all pages and does nothing with them.
+    /// Decompresses all pages without decoding them.
     pub(super) fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
         self.each_part(0..self.elements_count(), unpacker, |_, _| Ok(()))
     }

@@ -303,7 +303,7 @@ impl Form {
         }
     }
 
-    /// Tells of every column that it has, of all representations.
+    /// Visits every column that it has, of all representations.
     pub fn each_column(&self, tell: &mut impl FnMut(usize)) {
         match self {
             Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| tell(*one)),

@@ -36,8 +36,8 @@ impl BasketHead {
         self.flag % GENERATE_OFFSETS > HAS_DISPLACEMENT
     }
 
-    /// Whether stored entry offsets are the sizes of the entries, which compress better: so it is where they were to
-    /// be left out, but cannot be generated.
+    /// Whether the stored entry offsets are sizes of entries, which compress better. ROOT stores these where offsets
+    /// should be left out but cannot be generated.
     pub fn stores_sizes(&self) -> bool {
         self.io_bits & GENERATE_OFFSET_MAP != 0 && !self.generates_offsets()
     }

@@ -1,5 +1,5 @@
-//! Branches that were made when a tree had entries already: a split container of pointers (TBranchSTL) gets one for
-//! each class when an object of it is met. In the entries before there was none.
+//! Branches that were added to a tree with entries: a split container of pointers (TBranchSTL) gets one for each class
+//! when its first object is filled. The entries before are empty.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -24,8 +24,8 @@ const TREE_BY_HAND: i16 = 4;
 /// The larger of the two.
 const BY_HAND_MAX: i16 = BRANCH_BY_HAND;
 
-/// The objects of a tree by the number under which the buffer knows them: where they lie in it, so that each comes
-/// with a larger number than those before.
+/// The objects of a tree by their number in the buffer, which is their place in it: each has a larger number than those
+/// before.
 #[derive(Debug)]
 pub struct Objects<'a> {
     ids: Vec<u64>,
@@ -84,7 +84,7 @@ pub fn walk_tree<'a>(
     Ok((tree, walker.objects))
 }
 
-/// The walk in progress over the buffer `'b`; `legacy` continues it for classes that were streamed by hand.
+/// The walk over the buffer `'b`; `old_versions` has the classes that were streamed by hand.
 pub(super) struct Walker<'b, 'i> {
     pub(super) buffer: ObjectBuffer<'b>,
     programs: Programs<'i>,

@@ -9,7 +9,7 @@ use crate::error::Result;
 pub(super) const ALPHANUMERIC: i64 = 1;
 /// See above.
 pub(super) const CAN_EXTEND: i64 = 2;
-/// By how much limits may differ that are the same (TH1::SameLimitsAndNBins).
+/// Limits that differ by less are the same (TH1::SameLimitsAndNBins).
 const ROUNDING: f64 = 1e-12;
 /// By how much a number of bins may differ from a whole number.
 const WHOLE: f64 = 1e-6;

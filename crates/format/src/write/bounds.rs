@@ -82,7 +82,7 @@ pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
             };
             program.bounds(plain, counts).map(Bounds::Stored)
         }
-        // As ROOT reads what has no offsets.
+        // ROOT reads entries without offsets so.
         Kind::Group | Kind::Unsupported { .. } => plain.fixed_size().map(Bounds::Fixed),
     }
 }

@@ -44,7 +44,7 @@ impl Recording<'_> {
     }
 }
 
-/// The walk over what was taken apart.
+/// The walk over the tokens of an object.
 struct Emission<'a, 'r> {
     recording: &'a Recording<'r>,
     changes: &'a Changes,

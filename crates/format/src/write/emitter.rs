@@ -16,7 +16,7 @@ const UNNAMED: u64 = u64::MAX;
 /// By which an object refers to the outermost one, whatever the size of its key.
 const OUTERMOST: u64 = 1;
 
-/// Puts together what was taken apart.
+/// Writes tokens as bytes.
 #[derive(Debug, Default)]
 pub(super) struct Emitter {
     key_size: u64,
@@ -25,7 +25,7 @@ pub(super) struct Emitter {
     /// Whether there was something that has to stay where it was.
     is_fixed: bool,
     pub(super) out: Vec<u8>,
-    /// Where the byte counts of what is open are, if they are counted.
+    /// Where the byte counts of the open objects stand; none for objects without one.
     open: Vec<Option<usize>>,
     classes: HashMap<Rc<str>, u32>,
     /// Old to new.

@@ -23,7 +23,7 @@ pub struct FileFrame {
     pub date: u32,
     /// Its UUID.
     pub uuid: [u8; 16],
-    /// Version of ROOT that its records are like, e.g. 62206.
+    /// Version of ROOT whose records it has, e.g. 62206.
     pub root_version: i32,
     /// Compression setting, 100 * algorithm + level.
     pub compress: i32,

@@ -18,7 +18,7 @@ mod bit {
     pub const WHOLE: u32 = 1 << 22;
 }
 
-/// Buffers so many times as large as one wait at most: 64 of 1000 entries take 1 MiB.
+/// Entries wait for limits until they fill this many buffers: 64 of 1000 entries take 1 MiB.
 const BUFFERS_MAX: usize = 64;
 /// TH1::kConsider: entries beyond the limits count for mean and spread, too.
 const COUNTS_ALL: f64 = 1.0;
@@ -106,7 +106,7 @@ impl Addend {
         }
     }
 
-    /// Finds limits for the entries that wait: those for which a buffer has room say which.
+    /// Finds limits for the entries that wait, from as many of them as a buffer holds.
     fn find_limits(&mut self, owner: usize) {
         let Some(fills) = self.waiting.remove(&owner) else { return };
         let held = fills.len().min(fills.held_max());
@@ -199,7 +199,7 @@ impl Addend {
         }
     }
 
-    /// Widens axes that can be wider for what lies beyond them (TH1::ExtendAxis).
+    /// Extends axes that may be extended to entries beyond their limits (TH1::ExtendAxis).
     fn extend(&mut self, owner: usize, fills: &Fills, buffered: usize) {
         let axes: Vec<Axis> = self.axes_of(owner, fills.dimensions).cloned().collect();
         let can_all = axes.iter().all(Axis::can_extend);

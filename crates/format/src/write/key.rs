@@ -109,7 +109,7 @@ pub struct NewPlace {
     pub process_ids_before: u16,
 }
 
-/// Says in the key of a basket's record, which is copied otherwise as it is, where it lies now.
+/// Sets the new place in the key of a basket's record; all its other bytes are copied.
 pub fn move_record(record: &mut [u8], place: NewPlace) -> Result<()> {
     let NewPlace { seek, seek_directory, process_ids_before } = place;
     let version = record.get(4..6).and_then(|bytes| bytes.first_chunk()).map(|bytes| i16::from_be_bytes(*bytes));

@@ -124,7 +124,7 @@ impl<'t> BasketMaker<'t> {
         })
     }
 
-    /// What it works with.
+    /// Its compressor and buffers.
     pub fn tools(&mut self) -> &mut BasketTools {
         self.tools
     }

@@ -21,7 +21,7 @@ pub(super) enum Numbers {
 }
 
 impl Numbers {
-    /// Those of a member; none of one that has others.
+    /// The numbers of a member; none of a member without numbers.
     pub(super) fn of(stored: &[u8], kind: &KeptKind) -> Result<Option<Self>> {
         let mut cursor = Cursor::new(stored);
         let number = match *kind {
@@ -88,7 +88,7 @@ impl Numbers {
         }
     }
 
-    /// Whether others are the same but for what rounding does.
+    /// Whether others are the same up to rounding.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         let near = |one: f64, two: f64, rounding: f64| {
             one == two || one.is_nan() && two.is_nan() || (one - two).abs() <= rounding * one.abs().max(two.abs())
@@ -105,7 +105,7 @@ impl Numbers {
         }
     }
 
-    /// Adds as many others, one to each. Whole numbers stop at the largest that has room, as those of ROOT's
+    /// Adds others, one to each. Whole numbers stop at the largest that has room, as those of ROOT's
     /// histograms do (TH1C::AddBinContent).
     pub(super) fn add(&mut self, other: &Self) {
         match (self, other) {
@@ -147,7 +147,7 @@ impl Numbers {
         }
     }
 
-    /// So many of them, each of which goes to another place, where they add up; or is left out.
+    /// `count` numbers, to which each of these is added at its new place; those without a place are left out.
     pub(super) fn moved(&self, places: &[Option<usize>], count: usize) -> Self {
         fn all<T: Copy + Default>(
             values: &[T],

@@ -1,5 +1,5 @@
-//! The record of a tree in pieces that other records of the kind have, too: the same bytes, or numbers, arrays and byte
-//! counts of their own, and references to what stands elsewhere in them.
+//! The record of a tree in pieces, with which other records are compared: the same bytes in all, and numbers, arrays,
+//! byte counts and references that may differ.
 
 use std::ops::Range;
 
@@ -238,7 +238,7 @@ impl Cutter<'_, '_> {
 
     fn reference(&mut self, id: u32, mask: u32) -> Option<()> {
         let before = self.recording.key_size + MAP_OFFSET;
-        // By less nothing is referred to that stands somewhere else in another record.
+        // Smaller numbers refer to nothing that lies elsewhere in another record.
         let Some(to) = u64::from(id).checked_sub(before) else {
             self.same(WORD);
             return Some(());

@@ -37,7 +37,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// What objects that may add up are in.
+/// Where an object that may add up stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Elsewhere,
@@ -56,12 +56,12 @@ pub(super) struct Recorder<'a, 'i> {
     pub(super) kept: Vec<Kept>,
     /// The object whose members are read now.
     pub(super) owner: Option<usize>,
-    /// Up to where there are tokens.
+    /// The end of the bytes that have tokens.
     copied: usize,
     depth: usize,
     /// Whether objects behind the pointers that are read now add up.
     adds_up: bool,
-    /// What these are in.
+    /// Where these stand.
     inside: Inside,
     others: Vec<Range<usize>>,
     /// Name, version and checksum of the streamer info that was read last, as bytes.

@@ -17,7 +17,7 @@ const CHUNK_VERSION: i16 = 1;
 /// The filled bins of a sparse histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sparse {
-    /// Bytes by which a bin is known.
+    /// Bytes that identify a bin.
     pub(super) place_bytes: usize,
     /// Of all bins behind each other.
     pub(super) places: Vec<u8>,
@@ -151,7 +151,7 @@ impl Sparse {
         })
     }
 
-    /// Whether another has the same bins, in any order, but for what rounding does.
+    /// Whether another has the same bins up to rounding, in any order.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         let sorted = |of: &Self| {
             let mut order: Vec<usize> = (0..of.len()).collect();

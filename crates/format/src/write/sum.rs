@@ -78,7 +78,7 @@ impl Sum {
         self.count == 1
     }
 
-    /// Refuses an object that cannot be added, or says how it is.
+    /// Refuses an object that cannot be added, or returns how it is added.
     pub fn plan(&self, addend: &Addend) -> Result<SumPlan> {
         self.total.plan_of(addend).map_err(FormatError::unsupported)
     }
@@ -119,7 +119,7 @@ impl Sum {
 
     /// The first difference from another sum; numbers may differ by the rounding of another order of adding.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        // What waits is compared as it is written.
+        // Entries that wait for limits are compared as they are written.
         let (ours, theirs) = (self.settled(), other.settled());
         match ours.plan_of(&theirs) {
             Err(what) => return Some(what),
@@ -140,7 +140,7 @@ impl Sum {
         differs.map(|place| format!("its {} differs", place.1))
     }
 
-    /// What is written of it, once nothing more is added.
+    /// The numbers as they are written, once everything is added.
     fn settled(&self) -> Cow<'_, Addend> {
         let mut total = Cow::Borrowed(&self.total);
         if !total.waiting.is_empty() {

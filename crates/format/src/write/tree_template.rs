@@ -1,5 +1,5 @@
-//! Trees whose records differ in nothing but how much was filled into them and where it lies, as those of a data set
-//! mostly do: one of them is taken apart, and the others are compared with it, piece by piece.
+//! Reads trees whose records differ only in their entries and in the places of their baskets, as most trees of a data
+//! set do: one of them is taken apart, and the others are compared with it, piece by piece.
 
 use crate::error::Result;
 use crate::number::Number;

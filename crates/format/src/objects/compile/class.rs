@@ -28,7 +28,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A class that is a container itself, as its streamer info says, as one.
+    /// Turns a class that is a container itself, by its streamer info, into that container.
     pub(crate) fn resolved(&self, of_type: CppType) -> CppType {
         let CppType::Class(name) = &of_type else { return of_type };
         let elements = self.classes.infos.newest(name).map_or(&[][..], |info| &info.elements);
@@ -40,8 +40,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Something that a container may hold or not: a class that the file does not describe must not be there. What may
-    /// be there without being described are enumerations, which are whole numbers.
+    /// The element type of a container. A class that the file does not describe is allowed as long as the container is
+    /// empty; an enumeration, which no file describes, is a whole number.
     fn element(&mut self, of_type: &CppType) -> Result<Piece> {
         let of_type = &self.resolved(of_type.clone());
         match (of_type, self.of_type(of_type)) {

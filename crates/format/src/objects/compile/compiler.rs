@@ -14,7 +14,7 @@ use crate::scalar::Scalar;
 
 use super::piece::Piece;
 
-/// Members of all classes that a branch is made of. More do not exist in files that were not made to be so.
+/// Limit of the members of all classes of a branch. Only files that were made to do harm have more.
 const MEMBERS_MAX: usize = 100_000;
 /// Classes within classes deeper than this are refused.
 pub(super) const DEPTH_MAX: usize = 64;
@@ -118,7 +118,7 @@ impl<'a> Compiler<'a> {
         Piece { steps: vec![Step::Collection(Box::new(collection))], form }
     }
 
-    /// A header of any version, and behind it these steps.
+    /// An object whose header may have any version.
     pub(super) fn any_version(&self, class_name: &str, steps: Vec<Step>) -> Step {
         let members = flattened(&steps);
         let versions = vec![Version { version: 1, checksum: 0, steps, members }];

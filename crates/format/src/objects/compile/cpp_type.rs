@@ -47,7 +47,7 @@ impl CppType {
         matches!(self, Self::Sequence(_) | Self::Map(..) | Self::Bitset)
     }
 
-    /// A class that is a container, of what its template says.
+    /// A class that is a container of its template's argument.
     pub(crate) fn own_container(name: &str) -> Self {
         let inside = template(name).and_then(|(_, inside)| Arguments { rest: inside }.next());
         let content = inside.and_then(Self::parse).unwrap_or_else(|| Self::Class(format!("in {name}")));

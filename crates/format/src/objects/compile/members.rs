@@ -301,7 +301,7 @@ pub(crate) fn container_type(element: &Element) -> Result<CppType> {
     Ok(with_numbers(of_type, Scalar::of_type_code(element.content_type, None)))
 }
 
-/// A sequence of something unknown that is said to be numbers.
+/// A sequence of an unknown type, with the numbers that its streamer info names.
 pub(crate) fn with_numbers(of_type: CppType, content: Option<Scalar>) -> CppType {
     match (of_type, content) {
         (CppType::Sequence(inner), Some(scalar)) if matches!(*inner, CppType::Class(_)) => {

@@ -3,7 +3,7 @@
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{Counter, Step};
 
-/// Steps and what they fill.
+/// Steps and the columns that they fill.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     pub(crate) steps: Vec<Step>,
@@ -11,7 +11,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Members one behind the other. Of two with one name the second is called by its place, too.
+    /// Members one behind the other. Of two with one name the second gets its place behind it.
     pub(crate) fn record(members: Vec<(&str, Self)>) -> Self {
         let mut steps = Vec::new();
         let mut forms: Vec<(String, Form)> = Vec::new();

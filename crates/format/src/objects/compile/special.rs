@@ -14,7 +14,7 @@ use super::piece::Piece;
 const TREE_INDEX_VERSION: i32 = 2;
 
 impl Compiler<'_> {
-    /// A class with a form of its own; none for all others.
+    /// A class with its own form; none for all others.
     pub(super) fn special(&mut self, name: &str) -> Result<Option<Piece>> {
         if let Some(number) = Number::of_array_class(name) {
             return Ok(Some(self.list_of_numbers(number)));

@@ -17,8 +17,8 @@ pub(crate) enum TextLength {
     Long,
 }
 
-/// One step. Each can be taken for one object, or member by member for any number of them, as collections that are
-/// streamed memberwise and the branches of split ones want it.
+/// One step. It is taken for one object, or for any number of them: collections that are streamed memberwise and
+/// branches of split ones store a member of all objects before the next member.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// Numbers and headers of fixed size.
@@ -65,8 +65,8 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it may meet a reference to a place in the buffer; what classes that are met later have in them is
-    /// unknown.
+    /// Whether it may read a reference to a place in the buffer. Classes that are found only while reading may have
+    /// some.
     pub(crate) fn may_refer(&self) -> bool {
         let any = |steps: &[Self]| steps.iter().any(Self::may_refer);
         let in_object =

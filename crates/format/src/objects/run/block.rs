@@ -25,7 +25,7 @@ impl Guard {
 }
 
 impl Block {
-    /// Whether `count` blocks that lie behind each other all are as the guards want them.
+    /// Whether the guards agree with `count` blocks that lie behind each other.
     #[inline]
     pub(crate) fn agrees(&self, data: &[u8], count: usize) -> bool {
         self.guards.is_empty() || (0..count).all(|index| self.agrees_one(&data[index * self.size..]))
@@ -74,7 +74,7 @@ impl Move {
     }
 }
 
-/// The bytes of a number from the file's order to the machine's, in one instruction, which reversing them is not.
+/// The bytes of a number in the machine's order. `from_be_bytes` is one instruction; reversing an array is not.
 trait Stored: Copy {
     fn native(self) -> Self;
 }

@@ -7,7 +7,7 @@ use crate::objects::model::program::Classes;
 
 use super::slot::{add_slots, Slot, NULL_TAG};
 
-/// Declared classes that hold pointers to others are followed so far where no object was read.
+/// Where no object was read, declared classes are followed through this many pointers.
 const DECLARED_DEPTH_MAX: usize = 6;
 /// Columns that are made for classes of which no object was read.
 const DECLARED_COLUMNS_MAX: usize = 2000;

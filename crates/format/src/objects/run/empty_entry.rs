@@ -8,8 +8,8 @@ use crate::scalar::Scalar;
 /// Longer empty entries are not made.
 const SIZE_MAX: usize = 1 << 20;
 
-/// The bytes of an entry of this layout that holds nothing, with 0 elements where other branches count them; none if
-/// it is of a class of which nobody knows what nothing is.
+/// The bytes of an empty entry of this layout, with 0 elements where other branches count them; none for objects of
+/// classes, whose empty form is not known.
 pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match layout {
@@ -19,7 +19,7 @@ pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
         Layout::Run { header: RunHeader::Count, .. } => out.extend([0; 4]),
         Layout::Run { header: RunHeader::Container, .. } => push_headed(&mut out, |out| push_zeros(out, 4))?,
         Layout::Objects(program) => {
-            // Of any number of elements there are none.
+            // A list has no elements.
             push_all(&mut out, program.single_steps().unwrap_or_default())?;
         }
     }
@@ -65,7 +65,7 @@ fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
         Step::Headed { count, steps } => {
             push_headed(out, |out| (0..(*count).min(SIZE_MAX)).try_for_each(|_| push_all(out, steps)))
         }
-        // What counts it is 0.
+        // Its counter is 0.
         Step::Counted(counted) => push_zeros(out, if counted.has_flag { counted.arrays } else { 0 }),
         _ => None,
     }

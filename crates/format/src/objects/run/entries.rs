@@ -15,11 +15,11 @@ use super::expansion::ROUND_BYTES;
 use super::machine::{Machine, REST};
 use super::slot::{add_slots, Slot};
 
-/// Classes of objects behind pointers in one object that cannot be read, before that is not read either.
+/// Limit of the classes behind pointers that are left out of one object.
 const LEFT_OUT_MAX: usize = 16;
 /// Entries are read again at most so many times because the objects of a class turn out to have no headers.
 const STARTS_OVER_MAX: usize = 16;
-/// Programs are fused again, as headers turn out to be other than supposed, so many times in a basket.
+/// Limit of how often programs are fused again in one basket because headers are not as assumed.
 const FUSED_AGAIN_MAX: usize = 4;
 
 impl Program {
@@ -57,7 +57,7 @@ impl Program {
             let may_go_on = self.parts().classes.are_whole && left_out.len() < LEFT_OUT_MAX;
             match machine.failed.take().filter(|class| may_go_on && left_out.iter().all(|(name, _)| name != class)) {
                 Some(class_name) => left_out.push((class_name, error.to_string())),
-                // What follows may refer to classes that are named in what was stepped over.
+                // Later pointers may refer to classes that are named in the object that was skipped.
                 None => return Err(machine.stepped_over.take().map_or(error.clone(), |why| because(&why, &error))),
             }
         }
@@ -114,7 +114,8 @@ impl Program {
         Columns::new(slots, &self.parts().classes).column(&self.parts().class.form, 0, count)
     }
 
-    /// Where in its data the entries of a basket, which begin and end here, refer to places in it, in their order.
+    /// The places of references in the data of a basket, sorted. `bounds` has the start of each entry and the end of
+    /// the last.
     pub fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
         let entries = 0..bounds.len().saturating_sub(1);
         let mut places = self.walked(plain.data, plain.key_size, |reader| {
@@ -161,7 +162,8 @@ impl Program {
 }
 
 impl Layout {
-    /// Where in its data the entries of a basket, which begin and end here, refer to places in it, in their order.
+    /// The places of references in the data of a basket, sorted. `bounds` has the start of each entry and the end of
+    /// the last.
     pub(crate) fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
         match self {
             Self::Objects(program) if program.may_refer() => program.references(plain, bounds),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::objects::model::program::ClassProgram;
 use crate::objects::model::steps::Step;
 
-/// An object that is pointed to several times is read as often, up to so many times the bytes of the entry.
+/// An object that several pointers lead to is read for each, up to this many times the bytes of the entry.
 const READ_AGAIN_FACTOR_MAX: usize = 256;
 
 /// A class that objects behind pointers had.

@@ -20,7 +20,7 @@ use super::entry_pointers::{EntryPointers, KnownClass};
 use super::expansion::{add_defaults, default_bytes, ExpansionLimit, ROUND_BYTES};
 use super::slot::Slot;
 
-/// As many objects as there are up to the end of the entry.
+/// Stands for all objects up to the end of the entry.
 pub(crate) const REST: usize = usize::MAX;
 /// Steps within steps, objects that pointers lead to among them, deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
@@ -40,14 +40,14 @@ pub(crate) struct Machine<'a> {
     pub(crate) key_size: u64,
     depth: usize,
     expansion: ExpansionLimit,
-    /// Whether a header was other than supposed since this was last asked.
+    /// Whether a header was not as assumed since this was last reset.
     pub(crate) has_learned: bool,
     /// Whether the walk ends where objects turn out to have no headers, and whether it has ended so.
     pub(crate) may_start_over: bool,
     pub(crate) starts_over: bool,
     pub(super) entry: EntryPointers,
     pub(super) known: HashMap<Vec<u8>, KnownClass>,
-    /// The class of the innermost object behind a pointer whose reading went wrong.
+    /// The class of the innermost object behind a pointer that could not be read.
     pub(super) failed: Option<String>,
     /// Why the first object that was stepped over is not read.
     pub(super) stepped_over: Option<String>,

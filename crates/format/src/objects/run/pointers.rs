@@ -61,7 +61,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Steps over an object of which only the reason is kept why it is not read.
+    /// Skips an object that cannot be read, and keeps the reason in its place.
     fn unread(&mut self, known: &KnownClass, reason: &str, slot: usize, end: usize) -> Result<()> {
         let base = self.instance(known, slot)?;
         self.count_expansion(reason.len())?;

@@ -25,7 +25,7 @@ pub(crate) struct Instance {
 
 /// The tag of a null pointer.
 pub(crate) const NULL_TAG: u8 = u8::MAX;
-/// Objects of more classes than this are not put into one column.
+/// Limit of the classes of objects in one column.
 pub(crate) const INSTANCES_MAX: usize = 100;
 
 /// Adds empty slots; those with offsets begin at 0.
