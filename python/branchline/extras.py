@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,8 +40,23 @@ def missing_packages_explained() -> Iterator[None]:
 def require(*packages: str) -> None:
     """Checks that packages are installed, before hours of work end without them. Raises MissingPackageError."""
     for package in packages:
-        if importlib.util.find_spec(package) is None:
+        if not _is_installed(package):
             raise _missing(package)
+
+
+def left_out(what: str, *packages: str) -> str | None:
+    """A sentence that says what is left out because a package is not installed; None if all of them are."""
+    for package in packages:
+        if not _is_installed(package):
+            return f"{what} left out, since {package} is not installed: pip install 'branchline[{EXTRAS[package]}]'"
+    return None
+
+
+def _is_installed(package: str) -> bool:
+    # A test hides a package with None in its place.
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    return importlib.util.find_spec(package) is not None
 
 
 def _missing(package: str) -> MissingPackageError:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import awkward as ak
+import jsonschema
 import numpy as np
 import psutil
 import pytest
 import uproot
+
+from branchline.sensors.schema import job_schema
 
 FILES = 6
 # Doubles without pattern do not compress: a file has 2.2 MB, so that each is a sub-job.
@@ -78,6 +82,14 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 pt = ak.unflatten(random.exponential(size=counts.sum()), counts)
                 events.extend({"px": random.normal(size=count), "pt": pt})
     return folder
+
+
+@pytest.fixture(autouse=True)
+def records_are_as_their_schema_says(tmp_path: Path) -> Iterator[None]:
+    """Every job.json that a test leaves, of runs that ended in whatever way."""
+    yield
+    for path in tmp_path.rglob("job.json"):
+        jsonschema.validate(json.loads(path.read_text()), job_schema())
 
 
 @pytest.fixture

@@ -256,21 +256,69 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process(
     assert_gone({int(one.name.split("-")[0]) for one in tmp_path.glob("*.mark")})
 
 
-def test_a_killed_worker_is_an_error_that_names_its_files(start_branchline: Any, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(SLOW_WAGONS.format(folder=str(tmp_path)))
-    running = start_branchline("run", "slow.py", data, "-o", "out", "--workers", 2, "--step-size", "20000")
-    marks = running.wait_for(1, "*-f2-2*.mark", tmp_path)
-    os.kill(int(marks[0].name.split("-")[0]), signal.SIGKILL)
+# Waits in the third file, the first time that a worker comes there.
+WAITING_WAGONS = """
+import os, time
+from pathlib import Path
+
+class Waits:
+    def process(self, events):
+        mark = Path({folder!r}, "waits.mark")
+        if "f2" in events.metadata["filename"] and not mark.exists():
+            mark.write_text(str(os.getpid()))
+            time.sleep(60)
+        return {{"events": len(events)}}
+"""
+
+CRASHING_WAGONS = """
+import ctypes
+
+class Counts:
+    def process(self, events):
+        return len(events)
+
+class Crashes:
+    def process(self, events):
+        if "f2" in events.metadata["filename"]:
+            ctypes.string_at(0)
+        return len(events)
+"""
+
+
+def test_the_files_of_a_killed_worker_go_to_another(start_branchline: Any, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING_WAGONS.format(folder=str(tmp_path)))
+    running = start_branchline("run", "waiting.py", data, "-o", "out", "--workers", 2)
+    [mark] = running.wait_for(1, "waits.mark", tmp_path)
+    while not mark.read_text():
+        time.sleep(0.01)
+    os.kill(int(mark.read_text()), signal.SIGKILL)
     ended = running.ended()
-    assert ended.returncode == 1
-    assert "killed by signal 9" in ended.stderr
-    assert "f2.root" in ended.stderr
-    assert "memory" in ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    assert "SIGKILL" in ended.stdout
+    assert "f2.root" in ended.stdout
+    job = job_of(tmp_path)
+    assert (job["status"], job["events"]) == ("finished", EVENTS)
+    [lost] = job["workers_lost"]
+    assert lost["is_dead"]
+    assert lost["doing"].startswith("wagon Waits in")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_wagon_that_crashes_is_named_and_the_others_finish(
+    branchline: Any, data: Path, tmp_path: Path, workers: int
+) -> None:
+    (tmp_path / "crashing.py").write_text(CRASHING_WAGONS)
+    ended = branchline("run", "crashing.py", data, "-o", "out", "--workers", workers)
+    assert ended.returncode == 3
+    assert "wagon Crashes stopped" in ended.stderr
+    assert "SIGSEGV" in ended.stderr
     assert "Traceback" not in ended.stderr
     job = job_of(tmp_path)
-    assert job["status"] == "partial"
-    assert job["events"] >= 2 * EVENTS_PER_FILE
-    assert_gone({int(one.name.split("-")[0]) for one in tmp_path.glob("*.mark")})
+    assert job["events"] == EVENTS
+    wagons = {one["name"]: one for one in job["wagons"]}
+    assert (wagons["Counts"]["events"], wagons["Counts"]["error"]) == (EVENTS, None)
+    assert wagons["Crashes"]["events"] == 2 * EVENTS_PER_FILE
+    assert "f2.root" in wagons["Crashes"]["error"]["path"]
 
 
 @pytest.mark.parametrize("times", [1, 2])

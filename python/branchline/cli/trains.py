@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
@@ -74,6 +74,9 @@ def run(
             group=_PACE,
         ),
     ] = WORKER_TIMEOUT_S,
+    pictures: Annotated[
+        Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
+    ] = "svg",
     debug: Debug = False,
 ) -> int:
     """Runs a train: every wagon over the dataset, which is read once.
@@ -105,6 +108,7 @@ def run(
             skip_bad_files=skip_bad_files,
             worker_timeout=worker_timeout,
             force=force,
+            pictures=pictures,
             progress=progress,
             command=shown_command(["branchline", *sys.argv[1:]]),
             stopping=log_stopping,
@@ -121,10 +125,10 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
     """What went wrong, what was done, why it took so long, where to look."""
     from branchline.report.summary import summary
 
-    job = result.job
+    job = result.record
     if debug:
-        tracebacks = [error["traceback"] for error in job["errors"]]
-        tracebacks += [wagon["error"]["traceback"] for wagon in job["wagons"] if wagon["error"]]
+        tracebacks = [error.traceback or "" for error in job.errors]
+        tracebacks += [wagon.error.traceback for wagon in job.wagons if wagon.error]
         print_error("\n".join(tracebacks))
     for sentence in result.errors:
         log(sentence)
@@ -133,7 +137,8 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
     for line in summary(job):
         print_out(line)
     if result.out is not None:
-        print_out(f"look at {result.out / 'report.html'}")
+        page = result.out / "report.html"
+        print_out(f"look at {page if page in result.written else result.out}")
 
 
 def try_wagons(

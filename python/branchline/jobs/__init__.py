@@ -4,7 +4,7 @@ Nothing in here knows what a train is.
 """
 
 from branchline.jobs.heartbeat import READING
-from branchline.jobs.here import InThisProcess
+from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import (
@@ -12,12 +12,12 @@ from branchline.jobs.subjob import (
     Context,
     Draw,
     Finished,
+    FromPlace,
     Lost,
     Message,
     Note,
     Place,
     SubJob,
-    Told,
     Wait,
     Work,
     WorkerDiedError,
@@ -29,6 +29,7 @@ __all__ = [
     "Context",
     "Draw",
     "Finished",
+    "FromPlace",
     "InThisProcess",
     "Interruption",
     "LocalProcesses",
@@ -37,7 +38,6 @@ __all__ = [
     "Note",
     "Place",
     "SubJob",
-    "Told",
     "Wait",
     "Work",
     "WorkerDiedError",

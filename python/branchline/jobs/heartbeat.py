@@ -71,6 +71,11 @@ class Pulse:
         """Something came from the worker, which is as good as a step, or it waits for the job."""
         self._silent_s = self._still_s = 0.0
 
+    def doing(self) -> str:
+        """The step that the worker is at, or was at when it died."""
+        _, _, length = PAGE.unpack_from(self._page)
+        return bytes(self._page[PAGE.size : PAGE.size + length]).decode(errors="replace") or "starting"
+
     def silence(self, pid: int, now_s: float, limit_s: float, reading_limit_s: float) -> Silence | None:
         """That of a worker which has neither come further nor computed for ``limit_s``, or computes at one step for
         several times as long; None for one that is well. One that reads has deadlines of its own for that,
@@ -78,7 +83,7 @@ class Pulse:
         """
         passed_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, WORKER_TICK_MAX_S)
         self._looked_s = now_s
-        steps, kind, length = PAGE.unpack_from(self._page)
+        steps, kind, _ = PAGE.unpack_from(self._page)
         if steps != self._steps:
             self._steps = steps
             self.heard()
@@ -95,7 +100,7 @@ class Pulse:
         still_limit_s = max(limit_s, reading_limit_s) if kind == READING and not is_stopped else limit_s
         if self._still_s < still_limit_s and self._silent_s < max(limit_s * WORKER_BUSY_TIMES, still_limit_s):
             return None
-        doing = bytes(self._page[PAGE.size : PAGE.size + length]).decode(errors="replace") or "starting"
+        doing = self.doing()
         how = "it computes" if self._still_s < still_limit_s else HOW.get(status, "it does nothing")
         return Silence(doing, self._silent_s, how)
 

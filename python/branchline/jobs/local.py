@@ -16,10 +16,23 @@ from typing import Any
 import cloudpickle
 
 from branchline.errors import BranchlineError
+from branchline.jobs.connection import JobsEnd
 from branchline.jobs.heartbeat import Pulse, Silence
 from branchline.jobs.interruption import signals_blocked
-from branchline.jobs.line import JobsEnd
-from branchline.jobs.subjob import WAIT, Draw, Finished, Lost, Message, Note, SubJob, Told, Wait, Work, WorkerDiedError
+from branchline.jobs.subjob import (
+    WAIT,
+    AfterDeath,
+    Draw,
+    Finished,
+    FromPlace,
+    Lost,
+    Message,
+    Note,
+    SubJob,
+    Wait,
+    Work,
+    WorkerDiedError,
+)
 from branchline.limits import KILL_GRACE_S, STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
@@ -32,6 +45,7 @@ class LocalProcesses:
     ``modules`` are (name, path) of Python files to load in each worker before the callable is unpickled. A worker that
     is silent for ``timeout_s`` is ended, and another takes its place and its sub-jobs; one that reads by the deadlines
     of its storage may take ``reading_timeout_s``. Without a timeout workers have all the time they want.
+    ``after_death`` is asked when a worker dies by itself: what it plans is drawn by the worker that takes its place.
     """
 
     def __init__(
@@ -40,7 +54,9 @@ class LocalProcesses:
         modules: Sequence[tuple[str, str]] = (),
         timeout_s: float | None = None,
         reading_timeout_s: float = 0.0,
+        after_death: AfterDeath | None = None,
     ) -> None:
+        self._after_death = after_death
         self.workers = workers
         self._modules = tuple(modules)
         self._timeout_s = timeout_s
@@ -51,9 +67,9 @@ class LocalProcesses:
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
 
-    def run(self, work: Work, draw: Draw) -> Iterator[Told]:
-        """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies, or is silent
-        in a sub-job in which another one was silent.
+    def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
+        """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies and nothing is
+        tried again, or is silent in a sub-job in which another one was silent.
         """
         pickled = cloudpickle.dumps(work)
         try:
@@ -73,7 +89,7 @@ class LocalProcesses:
             for process in self._processes:
                 process.interrupt()
 
-    def _serve(self, draw: Draw, pickled: bytes) -> Iterator[Told]:
+    def _serve(self, draw: Draw, pickled: bytes) -> Iterator[FromPlace]:
         parked: list[_Process] = []
         while alive := [one for one in self._processes if not one.is_done]:
             if self._stop_at is not None and time.monotonic() > self._stop_at:
@@ -91,6 +107,7 @@ class LocalProcesses:
             for process in parked[:]:
                 parked.remove(process)
                 self._answer(process, draw, parked)
+            yield from self._replace_dead(pickled)
             yield from self._replace_silent(pickled)
 
     def _look_interval_s(self) -> float:
@@ -118,8 +135,26 @@ class LocalProcesses:
             if process.is_done:
                 return
             if self._stop_at is None:
-                raise process.death() from None
-            yield ("bye",)
+                process.is_dead = True
+            else:
+                yield ("bye",)
+
+    def _replace_dead(self, pickled: bytes) -> Iterator[Lost]:
+        """Puts others in the places of workers that died, if something can be tried again."""
+        for place, process in enumerate(self._processes):
+            if not process.is_dead:
+                continue
+            error, lost = process.death()
+            if self._after_death is None or not self._after_death(lost, tuple(process.holds)):
+                raise error
+            yield self._replace(place, lost, pickled)
+
+    def _replace(self, place: int, lost: Lost, pickled: bytes) -> Lost:
+        process = self._processes[place]
+        _end([process])
+        self._processes[place] = _Process(process.number)
+        self._processes[place].send((process.number, sys.path, self._modules, pickled))
+        return lost
 
     def _replace_silent(self, pickled: bytes) -> Iterator[Lost]:
         """Ends workers that are silent, and puts others in their places."""
@@ -139,10 +174,7 @@ class LocalProcesses:
                 )
             self._lost |= {one.index for one in process.holds}
             self._again += process.holds
-            _end([process])
-            self._processes[place] = _Process(process.number)
-            self._processes[place].send((process.number, sys.path, self._modules, pickled))
-            yield lost
+            yield self._replace(place, lost, pickled)
 
 
 class _Process:
@@ -166,6 +198,7 @@ class _Process:
         self.holds: deque[SubJob] = deque()
         self.waits_for_us = False
         self.is_done = False
+        self.is_dead = False
 
     def fileno(self) -> int:
         return self.line.fileno()
@@ -195,7 +228,8 @@ class _Process:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
-    def death(self) -> WorkerDiedError:
+    def death(self) -> tuple[WorkerDiedError, Lost]:
+        """How a process that is gone ended: as an error, and for the record."""
         code = self.process.wait()
         how = f"ended with exit code {code}"
         hint = "the lines above may say why"
@@ -208,7 +242,9 @@ class _Process:
         what = f"worker {self.number} (process {self.process.pid}) {how} before it had a sub-job"
         if self.holds:
             what = f"worker {self.number} (process {self.process.pid}) {how} in {self.holds[0].label}"
-        return WorkerDiedError(what, hint=hint, retry=True)
+        subjobs = tuple(one.label for one in self.holds)
+        lost = Lost(self.number, self.process.pid, self.pulse.doing(), 0.0, how, subjobs, is_dead=True)
+        return WorkerDiedError(what, hint=hint, retry=True), lost
 
 
 def _ready(processes: list[_Process], timeout_s: float) -> list[_Process]:

@@ -1,9 +1,9 @@
-"""The words between who hands out sub-jobs and who works on them."""
+"""What a job and its workers exchange: sub-jobs, results, notes, and how a worker was lost."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,8 +48,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker that was silent has been ended: its process, what it was at and for how long, how its process stood, and
-    its sub-jobs, which are given to others.
+    """A worker process that is gone, and whose sub-jobs are given to others: it was silent and has been ended, or it
+    died by itself (``is_dead``).
+
+    ``doing`` is the step that it was at, ``seconds`` for how long it was silent, ``how`` how its process stood or
+    ended, ``subjobs`` are the labels of its sub-jobs, of which it was at the first.
     """
 
     worker: int
@@ -58,8 +61,11 @@ class Lost:
     seconds: float
     how: str
     subjobs: tuple[str, ...]
+    is_dead: bool = False
 
     def __str__(self) -> str:
+        if self.is_dead:
+            return f"worker {self.worker} (process {self.pid}) {self.how} at: {self.doing}"
         return (
             f"worker {self.worker} (process {self.pid}) was ended after {self.seconds:.0f} s of silence "
             f"({self.how}) at: {self.doing}"
@@ -67,12 +73,14 @@ class Lost:
 
 
 Message = Finished | Note
-# What a place tells of a job.
-Told = Message | Lost
+# What a place yields while a job runs.
+FromPlace = Message | Lost
+# Plans what is tried again after the death of a worker with these sub-jobs; False if nothing more can be tried.
+AfterDeath = Callable[[Lost, Sequence[SubJob]], bool]
 
 
-def _say_nothing(_what: str, _kind: int = 0) -> None:
-    """Nobody asks what this worker is at."""
+def _no_heartbeat(_what: str, _kind: int = 0) -> None:
+    """For a worker that nobody watches."""
 
 
 # Gives the next sub-job, WAIT if it is not known yet, or None when there are no more.
@@ -87,7 +95,7 @@ class Context:
     _draw: Callable[[bool], SubJob | Wait | None]
     interruption: Interruption = field(default_factory=Interruption)
     #: Says what is begun now, and how it is waited for: see `branchline.jobs.heartbeat`.
-    at: Callable[..., None] = _say_nothing
+    at: Callable[..., None] = _no_heartbeat
 
     def draw(self) -> SubJob | None:
         """The next sub-job, or None at the end; waits until one of the two is known."""
@@ -112,7 +120,7 @@ class Place(Protocol):
 
     workers: int
 
-    def run(self, work: Work, draw: Draw) -> Iterator[Told]:
+    def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
         """Runs the callable on all the sub-jobs that ``draw`` gives, and yields what the workers say as they say it."""
 
     def stop(self) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 
 import cloudpickle
 
+from branchline.jobs.connection import WorkersEnd
 from branchline.jobs.heartbeat import Heart
 from branchline.jobs.interruption import SIGNALS, Interruption
-from branchline.jobs.line import WorkersEnd
 from branchline.jobs.subjob import Context, Finished, SubJob, Wait, Work
 
 

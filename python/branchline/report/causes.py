@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from branchline.report.quantities import count, counted, duration, percent, rate, shares, size, whole_share
-from branchline.report.records import number, phase_s, total, unwanted_bytes
+from branchline.report.records import phase_s, unwanted_bytes
 from branchline.report.remedies import (
     about,
     instead,
@@ -16,8 +16,10 @@ from branchline.report.remedies import (
     other_programs,
     recompressed,
     small_chunks,
+    without_pictures,
 )
 from branchline.report.texts import one_line
+from branchline.sensors.record import BranchRecord, JobRecord, WagonRecord
 
 #: "N branches hold X % of it": the fewest that hold this much, if they are few.
 MOST_OF_IT = 2 / 3
@@ -43,8 +45,6 @@ LONG_FILE_SHARE = 0.25
 _NAME_LENGTH_MAX = 60
 _LIST_LENGTH_MAX = 60
 
-Job = Mapping[str, Any]
-
 
 class Cause(NamedTuple):
     """A phase of the wall time as part of a sentence: "went into <clause>: <detail>; <advice>"."""
@@ -55,7 +55,7 @@ class Cause(NamedTuple):
     advice: str = ""
 
 
-def causes(job: Job) -> list[Cause]:
+def causes(job: JobRecord) -> list[Cause]:
     """Return what each phase was spent on."""
     return [
         _decompressing(job),
@@ -71,13 +71,13 @@ def causes(job: Job) -> list[Cause]:
     ]
 
 
-def _decompressing(job: Job) -> Cause:
-    branches = job.get("branches") or []
+def _decompressing(job: JobRecord) -> Cause:
+    branches = job.branches
     by_codec: dict[str, list[float]] = {}
     for branch in branches:
-        sums = by_codec.setdefault(codec_name(branch.get("codec")), [0.0, 0.0])
-        sums[0] += branch["decompress_s"]
-        sums[1] += number(branch, "plain_bytes")
+        sums = by_codec.setdefault(codec_name(branch.codec), [0.0, 0.0])
+        sums[0] += branch.decompress_s
+        sums[1] += branch.plain_bytes
     total_s = sum(seconds for seconds, _ in by_codec.values())
     slowest_first = sorted(by_codec.items(), key=lambda item: -item[1][0])
     main = [(codec, sums) for codec, sums in slowest_first if total_s > 0 and sums[0] >= 0.1 * total_s]
@@ -92,24 +92,24 @@ def _decompressing(job: Job) -> Cause:
     return Cause("decompress", clause, detail, advice or more_workers(job))
 
 
-def _decoding(job: Job) -> Cause:
-    detail = _joined(small_chunks(job), _concentration(job.get("branches") or [], "decode_s"))
+def _decoding(job: JobRecord) -> Cause:
+    detail = _joined(small_chunks(job), _concentration(job.branches, "decode_s"))
     return Cause("decode", "decoding", detail, merged_files(job) or more_workers(job))
 
 
-def _waiting(job: Job) -> Cause:
-    elements = sorted(job.get("storage_elements") or [], key=lambda element: -element["fetch_s"])
-    if not elements or not elements[0]["read_calls"]:
+def _waiting(job: JobRecord) -> Cause:
+    elements = sorted(job.storage_elements, key=lambda element: -element.fetch_s)
+    if not elements or not elements[0].read_calls:
         return Cause("wait", "waiting for data")
     slowest = elements[0]
-    clause = f"waiting for data from {_place(slowest['name'])}"
-    call_bytes = slowest["bytes_read"] / slowest["read_calls"]
-    speed = rate(slowest["bytes_read"], slowest["fetch_s"])
-    detail = f"{counted(slowest['read_calls'], 'read call')} of {size(call_bytes)} on average, {speed} within a call"
+    clause = f"waiting for data from {_place(slowest.name)}"
+    call_bytes = slowest.bytes_read / slowest.read_calls
+    speed = rate(slowest.bytes_read, slowest.fetch_s)
+    detail = f"{counted(slowest.read_calls, 'read call')} of {size(call_bytes)} on average, {speed} within a call"
     if len(elements) > 1:
-        all_s = sum(element["fetch_s"] for element in elements)
-        detail += f", {percent(slowest['fetch_s'], all_s)} of all the reading time"
-    unwanted, read = unwanted_bytes(job), total(job, "bytes_read")
+        all_s = sum(element.fetch_s for element in elements)
+        detail += f", {percent(slowest.fetch_s, all_s)} of all the reading time"
+    unwanted, read = unwanted_bytes(job), job.totals.bytes_read
     if read and unwanted > UNWANTED_SHARE * read:
         detail += f", {percent(unwanted, read)} of the bytes of branches that no wagon wants"
     if call_bytes < SMALL_CALL_BYTES:
@@ -119,35 +119,35 @@ def _waiting(job: Job) -> Cause:
     return Cause("wait", clause, detail, _copies(job, unwanted / read if read else 0.0))
 
 
-def _copies(job: Job, unwanted_share: float) -> str:
+def _copies(job: JobRecord, unwanted_share: float) -> str:
     """Say what copies of the data would take: of the branches that are read alone, and in a faster place."""
-    wall_s, wait_s = number(job, "wall_s"), phase_s(job, "wait")
+    wall_s, wait_s = job.wall_s, phase_s(job, "wait")
     near, few = instead(job, wall_s - wait_s), instead(job, wall_s - unwanted_share * wait_s)
     if near and few and unwanted_share > UNWANTED_SHARE:
         both = f"{about(wall_s - unwanted_share * wait_s)}, from a nearer or faster copy of all {near} at best"
-        return f"from a copy of the {count(len(job.get('branches') or []))} branches alone it would take {both}"
+        return f"from a copy of the {count(len(job.branches))} branches alone it would take {both}"
     return f"from a nearer or faster copy it would take {near} at best" if near else ""
 
 
-def _computing(job: Job) -> Cause:
-    wagons = sorted(job.get("wagons") or [], key=lambda wagon: -wagon["seconds"])
-    tenths = shares([wagon["seconds"] for wagon in wagons])
+def _computing(job: JobRecord) -> Cause:
+    wagons = sorted(job.wagons, key=lambda wagon: -wagon.seconds)
+    tenths = shares([wagon.seconds for wagon in wagons])
     if not any(tenths):
         return Cause("wagons", "wagons")
     slowest = wagons[0]
     nature, advice = _nature(job, slowest, tenths[0] / 1000)
     if len(wagons) == 1:
-        return Cause("wagons", f"the wagon {name_text(slowest['name'])}", nature, advice)
-    detail = f"{name_text(slowest['name'])} takes {whole_share(tenths[0])} of it, and {nature}"
+        return Cause("wagons", f"the wagon {name_text(slowest.name)}", nature, advice)
+    detail = f"{name_text(slowest.name)} takes {whole_share(tenths[0])} of it, and {nature}"
     return Cause("wagons", f"{len(wagons)} wagons", detail, advice)
 
 
-def _nature(job: Job, wagon: Job, part: float) -> tuple[str, str]:
+def _nature(job: JobRecord, wagon: WagonRecord, part: float) -> tuple[str, str]:
     """Return what a wagon does with its time, and what would help."""
-    busy, waited = wagon["cpu_s"] / wagon["seconds"], number(wagon, "core_wait_s") / wagon["seconds"]
+    busy, waited = wagon.cpu_s / wagon.seconds, wagon.core_wait_s / wagon.seconds
     others, merging = other_programs(job), merged_files(job)
-    if merging and small_chunks(job) and wagon["seconds"] < SHORT_CALL_S * wagon["chunks"]:
-        call = duration(wagon["seconds"] / wagon["chunks"])
+    if merging and small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
+        call = duration(wagon.seconds / wagon.chunks)
         return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call", merging
     # Less than nothing is how the clocks of the CPU round.
     used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), 1)} of the time"
@@ -155,8 +155,8 @@ def _nature(job: Job, wagon: Job, part: float) -> tuple[str, str]:
         queue = f"{used}, and for {percent(waited, 1)} it waited for a core"
         return (f"{queue}, since {others}" if others else queue), "free cores would help most"
     if busy >= COMPUTES:
-        half_s = number(job, "wall_s") - part * phase_s(job, "wagons") / 2
-        faster = f"with {name_text(wagon['name'])} twice as fast it would take {about(half_s)}"
+        half_s = job.wall_s - part * phase_s(job, "wagons") / 2
+        faster = f"with {name_text(wagon.name)} twice as fast it would take {about(half_s)}"
         return "it is limited by the CPU", more_workers(job) or faster
     if busy < WAITS:
         outside = "so it waits for something outside: a file, a network, a lock"
@@ -164,9 +164,9 @@ def _nature(job: Job, wagon: Job, part: float) -> tuple[str, str]:
     return used, more_workers(job)
 
 
-def _starting(job: Job) -> Cause:
-    workers = int(number(job, "workers")) or 1
-    data = f"{counted(int(number(job, 'events')), 'event')} ({size(total(job, 'bytes_read'))} read)"
+def _starting(job: JobRecord) -> Cause:
+    workers = job.workers or 1
+    data = f"{counted(job.events, 'event')} ({size(job.totals.bytes_read)} read)"
     if workers > 1:
         detail = f"that does not grow with the data, and {data} are few"
         return Cause("start", f"starting {workers} workers", detail, one_worker(job) or other_programs(job))
@@ -174,37 +174,39 @@ def _starting(job: Job) -> Cause:
     return Cause("start", "starting", detail, other_programs(job))
 
 
-def _opening(job: Job) -> Cause:
-    files = job.get("files") or []
+def _opening(job: JobRecord) -> Cause:
+    files = job.files
     detail = ""
     if files:
-        mean_bytes = sum(file["size_bytes"] or 0 for file in files) / len(files)
-        each = duration(phase_s(job, "plan") * (number(job, "workers") or 1) / len(files))
+        mean_bytes = sum(file.size_bytes or 0 for file in files) / len(files)
+        each = duration(phase_s(job, "plan") * (job.workers or 1) / len(files))
         detail = f"{counted(len(files), 'file')} of {size(mean_bytes)} on average, {each} each"
     return Cause("plan", "opening files and planning their reading", detail, merged_files(job, SMALL_TO_OPEN_BYTES))
 
 
-def _merging(job: Job) -> Cause:
+def _merging(job: JobRecord) -> Cause:
     return Cause("merge", "merging results", *_largest_output(job))
 
 
-def _writing(job: Job) -> Cause:
-    pictures = sum(1 for result in job.get("results") or [] if result.get("picture"))
+def _writing(job: JobRecord) -> Cause:
+    pictures = sum(1 for result in job.results if result.picture)
     if _largest_output(job)[0]:
         return Cause("write", "writing results", *_largest_output(job))
     if not pictures:
         return Cause("write", "writing results", "mostly loading what writes them, which does not grow with the data")
     if pictures < MANY_PICTURES:
-        return Cause("write", "writing results", f"{counted(pictures, 'picture')}, and loading what draws them")
+        detail = f"{counted(pictures, 'picture')}, and loading what draws them"
+        return Cause("write", "writing results", detail, without_pictures(job))
     each = duration(phase_s(job, "write") / pictures)
-    return Cause("write", "writing results", f"{counted(pictures, 'picture')} of histograms, at most {each} each")
+    detail = f"{counted(pictures, 'picture')} of histograms, at most {each} each"
+    return Cause("write", "writing results", detail, without_pictures(job))
 
 
-def _idling(job: Job) -> Cause:
-    workers = int(number(job, "workers")) or 1
-    rows = job.get("worker_phases") or []
-    busy_s = sorted(row["wall_s"] - row.get("idle", 0.0) for row in rows)
-    subjobs = int(number(job, "subjobs"))
+def _idling(job: JobRecord) -> Cause:
+    workers = job.workers or 1
+    rows = job.worker_phases
+    busy_s = sorted(row.wall_s - row.idle for row in rows)
+    subjobs = job.subjobs
     detail, advice = "", ""
     if 0 < subjobs < workers:
         detail = f"there were {counted(subjobs, 'sub-job')} for {counted(workers, 'worker')}"
@@ -215,26 +217,26 @@ def _idling(job: Job) -> Cause:
             f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}{longest}, "
             f"the least busy for {duration(busy_s[0])}"
         )
-        even = instead(job, number(job, "wall_s") - phase_s(job, "idle"))
+        even = instead(job, job.wall_s - phase_s(job, "idle"))
         advice = f"{help_ or 'evenly shared'} it would take {even}" if even else ""
     return Cause("idle", "workers that had nothing to do", detail, advice)
 
 
-def _longest_file(job: Job, busiest_s: float) -> tuple[str, str]:
+def _longest_file(job: JobRecord, busiest_s: float) -> tuple[str, str]:
     """Return which file kept a worker so long that the others had to wait, and what would help."""
-    files = job.get("files") or []
-    longest = max(files, key=lambda file: number(file, "wall_s"), default=None)
-    if longest is None or number(longest, "wall_s") < LONG_FILE_SHARE * busiest_s:
+    files = job.files
+    longest = max(files, key=lambda file: file.wall_s, default=None)
+    if longest is None or longest.wall_s < LONG_FILE_SHARE * busiest_s:
         return "", ""
-    name, time = name_text(str(longest["path"]).rpartition("/")[2]), duration(longest["wall_s"])
-    if longest is files[0] and longest.get("late_reads") and not job.get("misses"):
+    name, time = name_text(str(longest.path).rpartition("/")[2]), duration(longest.wall_s)
+    if longest is files[0] and longest.late_reads and not job.misses:
         learned = f" ({time} of it with {name}, to learn the branches while the others waited)"
         return learned, "with wagons that name their `branches`"
     return f" ({time} of it with {name} alone)", "with that file listed first or split"
 
 
-def _beside(job: Job) -> Cause:
-    chunks = sum(int(number(wagon, "chunks")) for wagon in job.get("wagons") or [])
+def _beside(job: JobRecord) -> Cause:
+    chunks = sum(int(wagon.chunks) for wagon in job.wagons)
     detail = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
     advice = merged_files(job) or other_programs(job)
     return Cause("other", "what Branchline does between these steps", detail, advice)
@@ -247,9 +249,9 @@ def _joined(*texts: str) -> str:
     return ", ".join(filter(None, texts))
 
 
-def _concentration(branches: Sequence[Mapping[str, Any]], field: str) -> str:
+def _concentration(branches: Sequence[BranchRecord], field: str) -> str:
     """Say how few branches hold most of the seconds in ``field``."""
-    costs = sorted(((branch[field], branch["name"]) for branch in branches), key=lambda cost: (-cost[0], cost[1]))
+    costs = sorted(((getattr(branch, field), branch.name) for branch in branches), key=lambda cost: (-cost[0], cost[1]))
     total_s = sum(cost for cost, _ in costs)
     if total_s <= 0:
         return ""
@@ -269,18 +271,18 @@ def _concentration(branches: Sequence[Mapping[str, Any]], field: str) -> str:
     return f"{needed} of {counted(len(costs), 'branch', 'branches')}{names} hold {held} of it"
 
 
-def returns_much(job: Job) -> bool:
+def returns_much(job: JobRecord) -> bool:
     """Tell whether a wagon's output is so large that merging and writing it are no fixed costs."""
-    return any((wagon.get("output_bytes") or 0) >= LARGE_OUTPUT_BYTES for wagon in job.get("wagons") or [])
+    return any((wagon.output_bytes) >= LARGE_OUTPUT_BYTES for wagon in job.wagons)
 
 
-def _largest_output(job: Job) -> tuple[str, str]:
+def _largest_output(job: JobRecord) -> tuple[str, str]:
     """Return which wagon returns much, and what would help."""
     if not returns_much(job):
         return "", ""
-    largest = max(job["wagons"], key=lambda wagon: wagon["output_bytes"])
-    each = f"{size(largest['output_bytes'])} in the end, added up over {count(number(largest, 'chunks'))} chunks"
-    return f"the wagon {name_text(largest['name'])} returns {each}", "histograms instead of arrays would help most"
+    largest = max(job.wagons, key=lambda wagon: wagon.output_bytes)
+    each = f"{size(largest.output_bytes)} in the end, added up over {count(largest.chunks)} chunks"
+    return f"the wagon {name_text(largest.name)} returns {each}", "histograms instead of arrays would help most"
 
 
 def codec_name(codec: Any) -> str:

@@ -7,49 +7,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
-
 from branchline.report.outputs import Part, take_apart
 from branchline.report.whole_files import whole_file, write_whole
+from branchline.sensors import JobRecord, SensorRow
 
 JOB = "job.json"
 SENSORS = "sensors.parquet"
 
-_SENSOR_SCHEMA = pyarrow.schema(
-    [
-        ("scope", pyarrow.string()),
-        ("name", pyarrow.string()),
-        ("sensor", pyarrow.string()),
-        ("value", pyarrow.float64()),
-        ("unit", pyarrow.string()),
-    ]
-)
 
-
-def write_job(out_dir: Path, job: Mapping[str, Any]) -> Path:
+def write_job(out_dir: Path, job: JobRecord) -> Path:
     """Write the job's record to ``job.json``. Raises StorageError."""
     path = out_dir / JOB
-    write_whole(path, job_text(job).encode("utf-8", errors="backslashreplace"))
+    write_whole(path, job_text(job.as_dict()).encode("utf-8", errors="backslashreplace"))
     return path
 
 
-def write_sensors(out_dir: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+def write_sensors(out_dir: Path, rows: Sequence[SensorRow]) -> Path:
     """Write what the sensors measured to ``sensors.parquet``, one row for each (scope, name, sensor).
 
     Raises StorageError.
     """
+    import pyarrow
+    import pyarrow.parquet
+
     path = out_dir / SENSORS
-    columns = {field.name: [row.get(field.name) for row in rows] for field in _SENSOR_SCHEMA}
-    table = pyarrow.table(columns, schema=_SENSOR_SCHEMA)
+    schema = _sensor_schema()
+    columns = {field.name: [getattr(row, field.name) for row in rows] for field in schema}
+    table = pyarrow.table(columns, schema=schema)
     with whole_file(path) as temporary:
         pyarrow.parquet.write_table(table, temporary, compression="zstd")
     return path
 
 
+def _sensor_schema() -> Any:
+    import pyarrow
+
+    texts, number = pyarrow.string(), pyarrow.float64()
+    return pyarrow.schema([("scope", texts), ("name", texts), ("sensor", texts), ("value", number), ("unit", texts)])
+
+
 def load_parquet() -> None:
     """Load what ``write_sensors`` needs, half a second the first time."""
-    pyarrow.parquet.write_table(_SENSOR_SCHEMA.empty_table(), pyarrow.BufferOutputStream(), compression="zstd")
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(_sensor_schema().empty_table(), pyarrow.BufferOutputStream(), compression="zstd")
 
 
 def job_text(job: Mapping[str, Any]) -> str:

@@ -14,13 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import awkward
-import boost_histogram.serialization
 import numpy
-import pyarrow
-import pyarrow.parquet
-import uhi.io.json
-import uhi.io.zip
 
+from branchline.extras import left_out
 from branchline.report.outputs import ARRAY, COLUMNS, HISTOGRAM, TABLE, Part
 from branchline.report.whole_files import whole_file, write_whole
 
@@ -73,6 +69,9 @@ def _beside(stem: Path, suffix: str) -> Path:
 
 
 def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
+    import boost_histogram.serialization
+    import uhi.io.zip
+
     content: Any = boost_histogram.serialization.to_uhi(value)
     if content["storage"]["type"] in ("mean", "weighted_mean"):
         # UHI has the variance in place of the sum that a bin keeps. For a bin of one entry it is undefined, the sum is
@@ -96,6 +95,8 @@ def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
 
 def _uhi_default(value: Any) -> Any:
     """Encode what JSON does not know; an axis may carry any Python object as its metadata."""
+    import uhi.io.json
+
     try:
         return uhi.io.json.default(value)
     except TypeError:
@@ -128,6 +129,9 @@ def _write_columns(out_dir: Path, stem: Path, value: Any) -> Written:
         content = json.loads(awkward.to_json(value, **_AWKWARD_JSON))
         write_whole(out_dir / relative, json_bytes(content))
         return Written([str(relative)], "JSON")
+    no_parquet = left_out("Parquet", "pyarrow")
+    if no_parquet is not None:
+        return _write_buffers(out_dir, stem, value, no_parquet)
     relative = _beside(stem, ".parquet")
     try:
         with whole_file(out_dir / relative) as temporary:
@@ -152,19 +156,23 @@ def _write_table(out_dir: Path, stem: Path, value: Any) -> Written:
     relative = _beside(stem, ".parquet")
     try:
         table = _arrow_table(value)
-    except _NOT_PARQUET as error:
+    except (*_NOT_PARQUET, ModuleNotFoundError) as error:
         # A column of mixed Python objects has no Arrow type. pandas' own JSON keeps the table's schema and index.
         relative = _beside(stem, ".json")
         frame = value.to_frame() if hasattr(value, "to_frame") else value
         content = json.loads(frame.to_json(orient="split", default_handler=str))
         write_whole(out_dir / relative, json_bytes(content))
         return Written([str(relative)], "JSON table", f"not as Parquet: {error}".splitlines()[0])
+    import pyarrow.parquet
+
     with whole_file(out_dir / relative) as temporary:
         pyarrow.parquet.write_table(table, temporary)
     return Written([str(relative)], "Parquet")
 
 
-def _arrow_table(value: Any) -> pyarrow.Table:
+def _arrow_table(value: Any) -> Any:
+    import pyarrow
+
     if isinstance(value, pyarrow.Table):
         return value
     frame = value.to_frame() if hasattr(value, "to_frame") else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from branchline.report.names import PAGE
 from branchline.report.pictures_inline import gallery
 from branchline.report.sections import page_content
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
-
-FILE_NAME = "report.html"
+from branchline.sensors.record import JobRecord
 
 #: No text of a record is longer on the page: names and messages come from outside.
 TEXT_LENGTH_MAX = 1000
@@ -28,21 +27,21 @@ _INSIDE_NUMBER = re.compile(r"(?<=[\d<]) (?=\d|%|[kMGTP]?B\b|ms\b|s\b|min\b|h\b)
 _THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
-def write_page(out_dir: Path, job: Mapping[str, Any]) -> Path:
+def write_page(out_dir: Path, job: JobRecord) -> Path:
     """Write ``report.html`` into ``out_dir``. Raises StorageError."""
-    path = out_dir / FILE_NAME
+    path = out_dir / PAGE
     write_whole(path, page_html(job, out_dir).encode("utf-8"))
     return path
 
 
 def load_template() -> None:
     """Compile the page's template, a tenth of a second the first time."""
-    _environment().get_template(FILE_NAME)
+    _environment().get_template(PAGE)
 
 
-def page_html(job: Mapping[str, Any], out_dir: Path) -> str:
+def page_html(job: JobRecord, out_dir: Path) -> str:
     """Return the report as HTML that is also well-formed XML; the pictures come from ``out_dir``."""
-    template = _environment().get_template(FILE_NAME)
+    template = _environment().get_template(PAGE)
     return template.render(page_content(job), pictures=gallery(job, out_dir))
 
 

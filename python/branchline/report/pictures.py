@@ -1,4 +1,4 @@
-"""A picture of each histogram in the style of the field, as SVG and as PNG.
+"""A picture of each histogram in the style of the field, as SVG and, if wanted, as PNG.
 
 One numeric axis is drawn as steps with errors, categories beside it as several lines, two numeric axes as a colour
 mesh, more as their projections.
@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
 from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
+from branchline.report.names import PICTURES
 from branchline.report.picture_words import (
     Title,
     fit_labels,
@@ -41,9 +42,7 @@ from branchline.report.picture_words import (
 from branchline.report.root_file import axis_label, category_labels, is_category
 from branchline.report.whole_files import whole_file
 
-PICTURES = "pictures"
-
-#: Categories drawn as lines of their own; more cannot be told apart by colour, so the rest is drawn as one line.
+#: Categories drawn as lines of their own; more cannot be told apart by colour, and the legend has their number.
 LINES_MAX = 8
 #: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
 LINEAR_RANGE_MAX = 300.0
@@ -77,8 +76,6 @@ _STYLE: dict[str, Any] = {
     # Drawn by _draw_minor_ticks, many times as fast.
     "xtick.minor.visible": False,
     "ytick.minor.visible": False,
-    # Letters that the first font lacks are taken from the next.
-    "font.family": ["sans-serif", *_FALLBACK_FONTS],
     "font.size": 18,
     "axes.labelsize": "medium",
     "xtick.labelsize": "small",
@@ -105,8 +102,10 @@ _MINOR_TICK: dict[str, Any] = {
 }
 
 
-def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title) -> str | None:
-    """Draw one histogram to ``pictures/<path>.svg`` and ``.png``.
+def write_picture(
+    out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title, *, with_png: bool = False
+) -> str | None:
+    """Draw one histogram to ``pictures/<path>.svg``, and to ``.png``, which takes as long again.
 
     Returns the SVG's path relative to ``out_dir``, or None when there is nothing to draw (no axis has a bin). Raises
     StorageError.
@@ -114,22 +113,35 @@ def write_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: T
     if len(histogram.axes) == 0 or 0 in histogram.axes.size:
         return None
     relative = Path(PICTURES, *path[:-1], f"{path[-1]}.svg")
-    with styled():
+    with styled(has_other_letters=_has_other_letters(histogram, title)):
         figure = draw(histogram, title)
         with whole_file(out_dir / relative) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
+        if not with_png:
+            return str(relative)
         with whole_file(out_dir / relative.with_suffix(".png")) as temporary:
             figure.savefig(temporary, format="png", pil_kwargs={"compress_level": 3})
     return str(relative)
 
 
 @contextlib.contextmanager
-def styled() -> Iterator[None]:
-    """Inside the block figures are drawn and saved in the style of the field."""
-    with matplotlib.style.context(_STYLE), warnings.catch_warnings():
+def styled(*, has_other_letters: bool = True) -> Iterator[None]:
+    """Inside the block figures are drawn and saved in the style of the field. Letters that the first font lacks are
+    taken from other fonts, if there may be such; looking for them in each text takes a tenth of the time of a picture.
+    """
+    fonts: dict[str, Any] = {"font.family": ["sans-serif", *_FALLBACK_FONTS]} if has_other_letters else {}
+    with matplotlib.style.context({**_STYLE, **fonts}), warnings.catch_warnings():
         # A letter that no font has, errors below zero on a logarithmic scale: the picture is as good as it can be.
         warnings.simplefilter("ignore", UserWarning)
         yield
+
+
+def _has_other_letters(histogram: Any, title: Title) -> bool:
+    texts = [*title, str(getattr(histogram, "label", None) or "")]
+    for axis in histogram.axes:
+        texts += [axis_label(axis), *(category_labels(axis) if is_category(axis) else ())]
+    metadata = getattr(histogram, "__dict__", {}).get("metadata")
+    return not all(text.isascii() for text in (*texts, str(metadata or "")))
 
 
 def draw(histogram: Any, title: Title) -> Figure:
@@ -227,8 +239,8 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
     if categories:
         names = ", ".join(filter(None, (axis_label(histogram.axes[index]) for index in categories)))
         combinations = math.prod(len(histogram.axes[index]) for index in categories)
-        if is_mean and combinations > len(lines):
-            names += f" ({len(lines)} of {combinations})"
+        if combinations > len(lines):
+            names = f"{names} ({len(lines)} of {combinations} shown)".strip()
         axes.legend(title=text(names) or None, ncols=1 if len(lines) <= 5 else 2, loc="upper right")
     axes.set_xlabel(text(axis_label(axis)))
     axes.set_ylabel(height_label(histogram, axis, edges))
@@ -249,13 +261,12 @@ def _lines(histogram: Any, numeric: int, categories: list[int]) -> list[tuple[st
     shape = tuple(len(texts) for texts in labels)
     names = [", ".join(labels[i][at] for i, at in enumerate(where)) for where in numpy.ndindex(shape)]
     lines = [(name, _Bins(heights[i], None if errors is None else errors[i])) for i, name in enumerate(names)]
-    if len(lines) <= LINES_MAX or histogram.kind == boost_histogram.Kind.MEAN:
-        # Means of several categories do not add up to one line.
-        return lines[:LINES_MAX]
-    order = sorted(range(len(lines)), key=lambda i: -heights[i].sum())
-    shown, rest = sorted(order[: LINES_MAX - 1]), order[LINES_MAX - 1 :]
-    rest_errors = None if errors is None else numpy.sqrt((errors[rest] ** 2).sum(axis=0))
-    return [*(lines[i] for i in shown), (f"{len(rest)} others", _Bins(heights[rest].sum(axis=0), rest_errors))]
+    if len(lines) <= LINES_MAX:
+        return lines
+    # What is left out is not added up to one line: categories may be variations of the same events.
+    by_height = sorted(range(len(lines)), key=lambda i: -heights[i].sum())
+    kept = range(LINES_MAX) if histogram.kind == boost_histogram.Kind.MEAN else sorted(by_height[:LINES_MAX])
+    return [lines[i] for i in kept]
 
 
 def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> Axes:

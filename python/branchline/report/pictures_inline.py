@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from branchline.report.records import partial_note
+from branchline.sensors.record import JobRecord
 
 #: More pictures, or more bytes of them, would make a page that nobody scrolls through and mail servers refuse.
 INLINE_MAX = 48
@@ -33,14 +33,14 @@ class Gallery(NamedTuple):
     beside_count: int
 
 
-def gallery(job: Mapping[str, Any], out_dir: Path) -> Gallery:
+def gallery(job: JobRecord, out_dir: Path) -> Gallery:
     """Return the first pictures of the job, read from ``out_dir``."""
-    drawn = [result for result in job.get("results") or [] if result.get("picture")]
+    drawn = [(result, result.picture) for result in job.results if result.picture]
     shown: list[Picture] = []
     room_bytes = INLINE_BYTES_MAX
-    for result in drawn[:INLINE_MAX]:
+    for result, picture in drawn[:INLINE_MAX]:
         try:
-            content = (out_dir / result["picture"]).read_bytes()
+            content = (out_dir / picture).read_bytes()
         except OSError:
             continue
         room_bytes -= len(content)
@@ -48,7 +48,5 @@ def gallery(job: Mapping[str, Any], out_dir: Path) -> Gallery:
             break
         # Base64 has no letter that means something in HTML.
         source = Markup("data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii"))  # noqa: S704
-        shown.append(
-            Picture(result["wagon"], result["key"], result["picture"], source, partial_note(job, result["wagon"]))
-        )
+        shown.append(Picture(result.wagon, result.key, picture, source, partial_note(job, result.wagon)))
     return Gallery(shown, len(drawn) - len(shown))

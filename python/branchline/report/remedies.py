@@ -6,13 +6,10 @@ Each says nothing where it would not help by a part that is worth the trouble, o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from branchline.report.quantities import count, counted, duration, significant, size
-from branchline.report.records import number, phase_s, total
-
-Job = Mapping[str, Any]
+from branchline.report.records import phase_s
+from branchline.sensors.record import JobRecord
 
 #: A remedy has to save this part of the wall time to be named.
 WORTH_SAVING = 0.1
@@ -20,6 +17,8 @@ WORTH_SAVING = 0.1
 WORKER_START_S = 1.0
 #: What codecs deliver on one core of a server, in bytes after decompression, measured with the demo's collisions.
 ZSTD_BYTES_PER_S = 1.0e9
+#: Writing results and records without pictures takes about so long.
+RECORDS_S = 1.0
 #: A codec with this part of the decompressing is as good as the only one.
 SINGLE_CODEC_SHARE = 0.95
 #: Other programs are worth a word when they use this much of the cores, and the cores are as full as this.
@@ -35,93 +34,102 @@ def about(seconds: float) -> str:
     return f"about {duration(float(f'{max(0.0, seconds):.2g}'), 2)}"
 
 
-def instead(job: Job, seconds: float) -> str:
+def instead(job: JobRecord, seconds: float) -> str:
     """Return an estimated time beside that of the job; empty when it is hardly less."""
-    wall_s = number(job, "wall_s")
+    wall_s = job.wall_s
     return f"{about(seconds)} instead of {duration(wall_s)}" if seconds < (1 - WORTH_SAVING) * wall_s else ""
 
 
-def others_cores(job: Job) -> float:
+def others_cores(job: JobRecord) -> float:
     """Return how many cores other programs used while the job ran; 0 where all that wanted a core had one."""
-    wall_s, machine_s, cores = number(job, "wall_s"), number(job, "machine_cpu_s"), number(job, "machine_cpu_count")
+    wall_s, machine_s, cores = job.wall_s, (job.machine_cpu_s or 0), (job.machine_cpu_count or 0)
     if wall_s <= 0 or cores <= 0 or machine_s < FULL_SHARE * cores * wall_s:
         return 0.0
-    others = (machine_s - number(job, "cpu_s")) / wall_s
+    others = (machine_s - job.cpu_s) / wall_s
     return others if others > OTHERS_SHARE * cores else 0.0
 
 
-def other_programs(job: Job) -> str:
+def other_programs(job: JobRecord) -> str:
     """Say how much of the machine other programs used, where that held the job up."""
     cores = others_cores(job)
     if not cores:
         return ""
-    return f"other programs used {significant(cores, 2)} of the {count(number(job, 'machine_cpu_count'))} cores"
+    return f"other programs used {significant(cores, 2)} of the {count(job.machine_cpu_count or 0)} cores"
 
 
-def more_workers(job: Job, *, cores_needed: bool = True) -> str:
+def more_workers(job: JobRecord, *, cores_needed: bool = True) -> str:
     """Say what as many workers as there are cores would take, or twice as many where they need no cores."""
-    workers, cores = int(number(job, "workers")) or 1, int(number(job, "cpu_count")) or 1
+    workers, cores = job.workers or 1, job.cpu_count or 1
     wanted = cores if cores_needed else 2 * workers
-    wanted = min(wanted, int(number(job, "subjobs")) or wanted)
+    wanted = min(wanted, job.subjobs or wanted)
     if wanted <= workers or (cores_needed and others_cores(job)):
         return ""
     time = instead(job, seconds_with(job, wanted))
     return f"{wanted} workers would take {time}" if time else ""
 
 
-def one_worker(job: Job) -> str:
+def one_worker(job: JobRecord) -> str:
     """Say what a single worker would take, where that is not longer."""
-    seconds, wall_s = seconds_with(job, 1), number(job, "wall_s")
-    if number(job, "workers") < 2 or seconds > wall_s:
+    seconds, wall_s = seconds_with(job, 1), job.wall_s
+    if job.workers < 2 or seconds > wall_s:
         return ""
     return f"1 worker would take {instead(job, seconds) or 'no longer'}"
 
 
-def seconds_with(job: Job, workers: int) -> float:
+def without_pictures(job: JobRecord) -> str:
+    """Say what a job without pictures would take, where they take a large part of it."""
+    pictures = sum(1 for result in job.results if result.picture)
+    if not pictures:
+        return ""
+    time = instead(job, job.wall_s - phase_s(job, "write") + RECORDS_S)
+    return f"without its {counted(pictures, 'picture')} (--pictures none) it would take {time}" if time else ""
+
+
+def seconds_with(job: JobRecord, workers: int) -> float:
     """Estimate the wall time with so many workers on the same cores.
 
     The wagons and all that Python does are shared by the workers. Decompressing and decoding fill the cores as before,
     waiting for the storage goes on as before, and the time outside of the workers stays.
     """
-    rows = job.get("worker_phases") or []
+    rows = job.worker_phases
     if not rows:
-        return number(job, "wall_s")
-    outside_s = number(job, "wall_s") - float(rows[0].get("wall_s") or 0.0)
-    shared_s = sum(float(row.get(name) or 0.0) for row in rows for name in ("plan", "wagons", "merge", "other"))
-    same_s = sum(float(row.get(name) or 0.0) for row in rows for name in ("wait", "decompress", "decode")) / len(rows)
+        return job.wall_s
+    outside_s = job.wall_s - float(rows[0].wall_s or 0.0)
+    shared_s = sum(getattr(row, name) for row in rows for name in ("plan", "wagons", "merge", "other"))
+    same_s = sum(getattr(row, name) for row in rows for name in ("wait", "decompress", "decode")) / len(rows)
     start_s = 0.0
     if workers > 1:
-        start_s = max(WORKER_START_S, *(float(row.get("start") or 0.0) for row in rows))
-    return outside_s + start_s + shared_s / workers + same_s
+        start_s = max(WORKER_START_S, *(row.start for row in rows))
+    return float(outside_s + start_s + shared_s / workers + same_s)
 
 
-def recompressed(job: Job, codec: str, plain_bytes: float, decompress_s: float) -> str:
+def recompressed(job: JobRecord, codec: str, plain_bytes: float, decompress_s: float) -> str:
     """Say what the same data in zstd would take."""
     if decompress_s <= 0 or plain_bytes <= 0:
         return ""
     if others_cores(job):
         return f"the same data in zstd would decompress at about {size(ZSTD_BYTES_PER_S)}/s a core"
     kept = plain_bytes / ZSTD_BYTES_PER_S / decompress_s
-    of_codec = decompress_s / max(total(job, "decompress_s"), decompress_s)
-    time = instead(job, number(job, "wall_s") - phase_s(job, "decompress") * of_codec * max(0.0, 1 - kept))
+    of_codec = decompress_s / max(job.totals.decompress_s, decompress_s)
+    time = instead(job, job.wall_s - phase_s(job, "decompress") * of_codec * max(0.0, 1 - kept))
     which = "" if of_codec > SINGLE_CODEC_SHARE else f" from {codec}"
     return f"recompressed{which} to zstd it would take {time}" if time else ""
 
 
-def merged_files(job: Job, small_bytes: float = SMALL_FILE_BYTES) -> str:
+def merged_files(job: JobRecord, small_bytes: float = SMALL_FILE_BYTES) -> str:
     """Say into how many files those that are smaller than ``small_bytes`` on average could be merged."""
-    files = job.get("files") or []
-    all_bytes = sum(file.get("size_bytes") or 0 for file in files)
+    files = job.files
+    all_bytes = sum(file.size_bytes or 0 for file in files)
     if len(files) < 10 or all_bytes / len(files) > small_bytes:
         return ""
     wanted = max(1, math.ceil(all_bytes / MERGED_FILE_BYTES))
     return f"merging the {counted(len(files), 'file')} of {size(all_bytes / len(files))} into {wanted} would help most"
 
 
-def small_chunks(job: Job) -> str:
+def small_chunks(job: JobRecord) -> str:
     """Say how small the chunks are, where they are so small that it is the calls that cost, not the events."""
-    chunks = sum(number(wagon, "chunks") for wagon in job.get("wagons") or [])
-    events = sum(number(wagon, "events") for wagon in job.get("wagons") or [])
+    chunks = sum(wagon.chunks for wagon in job.wagons)
+    events = sum(wagon.events for wagon in job.wagons)
     if chunks < 100 or events / chunks > SMALL_CHUNK_EVENTS:
         return ""
     return f"{counted(int(chunks), 'chunk')} of only {counted(round(events / chunks), 'event')} each"

@@ -24,11 +24,10 @@ from branchline.report.quantities import (
     significant,
     size,
 )
-from branchline.report.records import local_copies, number, partial_note, remarks, total, unwanted_bytes
+from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 from branchline.report.troubles import lost_sentences, trouble_sentences
-
-Job = Mapping[str, Any]
+from branchline.sensors.record import JobRecord, LinkRecord, SkippedFile
 
 RESULTS_SHOWN_MAX = 40
 WORKERS_SHOWN_MAX = 16
@@ -70,12 +69,12 @@ PHASES = (
 _READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = "#4f7cac", "#d9822b", "#4a9273"
 
 
-def page_content(job: Job) -> dict[str, Any]:
+def page_content(job: JobRecord) -> dict[str, Any]:
     """Return all that the page's template shows, by name."""
     return {
         "sentence": diagnosis(job),
-        "status": job.get("status") or "failed",
-        "verdict": VERDICTS.get(job.get("status") or "failed", "This job has not come to its end."),
+        "status": job.status or "failed",
+        "verdict": VERDICTS.get(job.status or "failed", "This job has not come to its end."),
         "headline": _headline(job),
         "facts": _facts(job),
         "problems": _problems(job),
@@ -108,23 +107,23 @@ class Fact(NamedTuple):
     context: str
 
 
-def _headline(job: Job) -> dict[str, str]:
-    started = str(job.get("started") or "")
+def _headline(job: JobRecord) -> dict[str, str]:
+    started = str(job.started or "")
     try:
         shown = datetime.datetime.fromisoformat(started).strftime("%-d %B %Y, %H:%M %Z").strip()
     except ValueError:
         shown = started
-    return {"host": str(job.get("host") or "unknown host"), "started": shown, "iso": started}
+    return {"host": str(job.host or "unknown host"), "started": shown, "iso": started}
 
 
-def _facts(job: Job) -> list[Fact]:
-    wall_s, events = number(job, "wall_s"), number(job, "events")
-    read, plain, calls = total(job, "bytes_read"), total(job, "plain_bytes"), total(job, "read_calls")
-    files_count = len(job.get("files") or [])
+def _facts(job: JobRecord) -> list[Fact]:
+    wall_s, events = job.wall_s, job.events
+    read, plain, calls = job.totals.bytes_read, job.totals.plain_bytes, job.totals.read_calls
+    files_count = len(job.files)
     return [
-        Fact(duration(wall_s), "wall time", f"{duration(number(job, 'cpu_s'))} of CPU time"),
+        Fact(duration(wall_s), "wall time", f"{duration(job.cpu_s)} of CPU time"),
         Fact(count(events), "events", f"in {counted(files_count, 'file')}"),
-        Fact(_per_second(events, wall_s), "events/s", f"{counted(int(number(job, 'workers')) or 1, 'worker')}"),
+        Fact(_per_second(events, wall_s), "events/s", f"{counted(job.workers or 1, 'worker')}"),
         Fact(rate(read, wall_s), "read from storage", f"{size(read)}, {_wanted(job)} of it wanted"),
         Fact(rate(plain, wall_s), "after decompression", f"{size(plain)} in all"),
         Fact(
@@ -132,21 +131,21 @@ def _facts(job: Job) -> list[Fact]:
             "read calls per 1 000 events",
             f"{counted(int(calls), 'call')}, {_call_size(read, calls)}",
         ),
-        Fact(size(number(job, "memory_peak_bytes")), "peak memory", "all processes together"),
+        Fact(size(job.memory_peak_bytes), "peak memory", "all processes together"),
     ]
 
 
-def _wanted(job: Job) -> str:
-    read = total(job, "bytes_read")
+def _wanted(job: JobRecord) -> str:
+    read = job.totals.bytes_read
     return percent(read - unwanted_bytes(job), read)
 
 
-def _read_beside(job: Job) -> str:
+def _read_beside(job: JobRecord) -> str:
     """Say what else was read than the wanted baskets, and why."""
-    read, unwanted = total(job, "bytes_read"), unwanted_bytes(job)
+    read, unwanted = job.totals.bytes_read, unwanted_bytes(job)
     if not read or unwanted < UNWANTED_SHARE * read:
         return ""
-    branches = counted(len(job.get("branches") or []), "branch that was", "branches that were")
+    branches = counted(len(job.branches), "branch that was", "branches that were")
     return (
         f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} wanted, the rest lies "
         "between and beside them. Small files are read whole, as one request takes less time than many; where it is "
@@ -167,7 +166,7 @@ class Problem(NamedTuple):
     traceback: str
 
 
-def _problems(job: Job) -> list[Problem]:
+def _problems(job: JobRecord) -> list[Problem]:
     problems = [
         _missing_events,
         _job_errors,
@@ -180,92 +179,89 @@ def _problems(job: Job) -> list[Problem]:
     return [one for of_kind in problems for one in of_kind(job)]
 
 
-def _missing_events(job: Job) -> Iterable[Problem]:
-    events, expected = number(job, "events"), number(job, "events_expected")
-    if job.get("interrupted"):
+def _missing_events(job: JobRecord) -> Iterable[Problem]:
+    events, expected = job.events, (job.events_expected or 0)
+    if job.interrupted:
         yield Problem("Interrupted", "The job was stopped before its end. What was finished by then is kept.", [], "")
     if expected > events:
         text = f"{count(events)} of {count(expected)} events were processed ({percent(events, expected)})."
         yield Problem("Not all events", text, [], "")
 
 
-def _job_errors(job: Job) -> Iterable[Problem]:
-    errors = job.get("errors") or []
+def _job_errors(job: JobRecord) -> Iterable[Problem]:
+    errors = job.errors
     for error in errors[:PROBLEMS_SHOWN_MAX]:
-        yield Problem(
-            str(error.get("type") or "Error"), str(error.get("message") or ""), [], error.get("traceback") or ""
-        )
+        yield Problem(str(error.type or "Error"), str(error.message or ""), [], error.traceback or "")
     if len(errors) > PROBLEMS_SHOWN_MAX:
         yield Problem("More errors", f"{counted(len(errors) - PROBLEMS_SHOWN_MAX, 'more error')} in job.json.", [], "")
 
 
-def _wagon_errors(job: Job) -> Iterable[Problem]:
-    stopped = [wagon for wagon in job.get("wagons") or [] if wagon.get("error")]
-    for wagon in stopped[:PROBLEMS_SHOWN_MAX]:
-        error = wagon["error"]
-        where = ""
-        if error.get("entry_start") is not None and error.get("path"):
-            where = f"at entries {count(error['entry_start'])} to {count(error['entry_stop'])} of {error.get('path')}, "
-        after = f"after {counted(wagon.get('events') or 0, 'event')} in {counted(wagon.get('chunks') or 0, 'chunk')}"
-        line = f" ({error['line']})" if error.get("line") else ""
-        text = f"stopped {where}{after}: {error.get('type')}: {error.get('message')}{line}"
-        yield Problem(f"Wagon {wagon['name']}", text, [], error.get("traceback") or "")
+def _wagon_errors(job: JobRecord) -> Iterable[Problem]:
+    stopped = [(wagon, wagon.error) for wagon in job.wagons if wagon.error is not None]
+    for wagon, error in stopped[:PROBLEMS_SHOWN_MAX]:
+        where = f"at {error.path}, " if error.path else ""
+        if error.path and error.entry_start is not None and error.entry_stop is not None:
+            where = f"at entries {count(error.entry_start)} to {count(error.entry_stop)} of {error.path}, "
+        after = f"after {counted(wagon.events or 0, 'event')} in {counted(wagon.chunks or 0, 'chunk')}"
+        line = f" ({error.line})" if error.line else ""
+        text = f"stopped {where}{after}: {error.type}: {error.message}{line}"
+        yield Problem(f"Wagon {wagon.name}", text, [], error.traceback or "")
     if len(stopped) > PROBLEMS_SHOWN_MAX:
         more = counted(len(stopped) - PROBLEMS_SHOWN_MAX, "more wagon")
         yield Problem("More wagons", f"{more} stopped with an error, see job.json.", [], "")
 
 
-def _skipped_files(job: Job) -> Iterable[Problem]:
-    skipped = job.get("skipped") or []
+def _skipped_files(job: JobRecord) -> Iterable[Problem]:
+    skipped = job.skipped
     if not skipped:
         return
-    lost = sum(file["entries_lost"] or 0 for file in skipped)
-    unknown = sum(1 for file in skipped if file["entries_lost"] is None)
-    files_count = max(len(job.get("dataset") or []), len(skipped))
+    lost = sum(file.entries_lost or 0 for file in skipped)
+    unknown = sum(1 for file in skipped if file.entries_lost is None)
+    files_count = max(len(job.dataset), len(skipped))
     parts = [f"{counted(lost, 'event')} lost"] if unknown < len(skipped) else []
     if unknown:
         parts.append(f"an unknown number lost in {counted(unknown, 'file')} whose tree could not be read")
     text = f"{count(len(skipped))} of {counted(files_count, 'file')}: {', and '.join(parts)}"
-    lines = [f"{file['path']}: {_lost(file)}. {_without_path(file)}" for file in skipped[:SKIPPED_SHOWN_MAX]]
+    lines = [f"{file.path}: {_lost(file)}. {_without_path(file)}" for file in skipped[:SKIPPED_SHOWN_MAX]]
     if len(skipped) > SKIPPED_SHOWN_MAX:
         lines.append(f"and {counted(len(skipped) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
     yield Problem("Skipped files", f"{text}.", lines, "")
 
 
-def _recovered_files(job: Job) -> Iterable[Problem]:
-    recovered = job.get("recovered") or []
+def _recovered_files(job: JobRecord) -> Iterable[Problem]:
+    recovered = job.recovered
     if not recovered:
         return
-    files_count = max(len(job.get("dataset") or []), len(recovered))
+    files_count = max(len(job.dataset), len(recovered))
     text = (
         f"{count(len(recovered))} of {counted(files_count, 'file')} never closed, as those of a job that was killed. "
         "They were read as they were when their trees were last saved; what came after is lost."
     )
-    lines = [f"{file['path']}: {counted(file['keys'], 'key')} found again" for file in recovered[:SKIPPED_SHOWN_MAX]]
+    lines = [f"{file.path}: {counted(file.keys, 'key')} found again" for file in recovered[:SKIPPED_SHOWN_MAX]]
     if len(recovered) > SKIPPED_SHOWN_MAX:
         lines.append(f"and {counted(len(recovered) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
     yield Problem("Recovered files", text, lines, "")
 
 
-def _lost_workers(job: Job) -> Iterable[Problem]:
+def _lost_workers(job: JobRecord) -> Iterable[Problem]:
     sentences = lost_sentences(job)
     if sentences:
         yield Problem("Workers", sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
 
 
-def _storage_troubles(job: Job) -> Iterable[Problem]:
+def _storage_troubles(job: JobRecord) -> Iterable[Problem]:
     sentences = trouble_sentences(job)
     if sentences:
         yield Problem("Storage", sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
 
 
-def _without_path(file: Mapping[str, Any]) -> str:
+def _without_path(file: SkippedFile) -> str:
     """Return why a file was skipped, without the file's name in front, which stands there already."""
-    return str(file["error"]).removeprefix(f"{file['path']}: ")
+    return str(file.error).removeprefix(f"{file.path}: ")
 
 
-def _lost(file: Mapping[str, Any]) -> str:
-    lost = file["entries_lost"]
+def _lost(file: SkippedFile) -> str:
+    lost = file.entries_lost
     return "an unknown number of events lost" if lost is None else f"{counted(lost, 'event')} lost"
 
 
@@ -290,16 +286,16 @@ class Phases(NamedTuple):
     sum_note: str
 
 
-def _known_phases(seconds: Mapping[str, Any]) -> list[tuple[Phase, float]]:
+def _known_phases(seconds: Mapping[str, float]) -> list[tuple[Phase, float]]:
     """Return every phase of a record with its seconds; one that this page does not know is shown by its own name."""
     known = {phase.name for phase in PHASES}
     others = [Phase(str(name), str(name), "", "#c9b8b0") for name in seconds if name not in known]
-    return [(phase, float(seconds.get(phase.name) or 0.0)) for phase in (*PHASES, *others)]
+    return [(phase, seconds.get(phase.name, 0.0)) for phase in (*PHASES, *others)]
 
 
-def _phases(job: Job) -> Phases:
-    phases = _known_phases(job.get("phases") or {})
-    wall_s = number(job, "wall_s")
+def _phases(job: JobRecord) -> Phases:
+    phases = _known_phases(job.phases)
+    wall_s = job.wall_s
     sum_s = sum(seconds for _, seconds in phases)
     whole_s = max(wall_s, sum_s)
     tenths = shares([seconds for _, seconds in phases])
@@ -310,8 +306,8 @@ def _phases(job: Job) -> Phases:
     ]
     slices = stack([(phase.label, seconds, phase.colour) for phase, seconds in phases], whole_s)
     note = f"Together {duration(sum_s)}, {percent(sum_s, wall_s)} of the wall time of {duration(wall_s)}."
-    if (job.get("workers") or 1) > 1:
-        note += f" Each phase is the mean over the {job['workers']} workers."
+    if (job.workers or 1) > 1:
+        note += f" Each phase is the mean over the {job.workers} workers."
     return Phases(slices, rows, note)
 
 
@@ -329,28 +325,28 @@ class Workers(NamedTuple):
     hidden_count: int
 
 
-def _workers(job: Job) -> Workers:
-    rows = job.get("worker_phases") or []
+def _workers(job: JobRecord) -> Workers:
+    rows = job.worker_phases
     if len(rows) < 2:
         return Workers([], 0)
-    longest_s = max(float(row.get("wall_s") or 0.0) for row in rows)
-    shown = sorted(rows, key=lambda row: -float(row.get("idle") or 0.0))[:WORKERS_SHOWN_MAX]
-    shown.sort(key=lambda row: str(row["worker"]).rjust(9))
+    longest_s = max(row.wall_s for row in rows)
+    shown = sorted(rows, key=lambda row: -row.idle)[:WORKERS_SHOWN_MAX]
+    shown.sort(key=lambda row: str(row.worker).rjust(9))
     bars = []
     for row in shown:
-        parts = [(phase.label, float(row.get(phase.name) or 0.0), phase.colour) for phase in PHASES]
-        bars.append(WorkerRow(f"{row['worker']} on {row['host']}", stack(parts, longest_s)))
+        parts = [(phase.label, getattr(row, phase.name), phase.colour) for phase in PHASES]
+        bars.append(WorkerRow(f"{row.worker} on {row.host}", stack(parts, longest_s)))
     return Workers(bars, len(rows) - len(shown))
 
 
-def _charts(job: Job) -> list[Chart]:
-    points = job.get("timeline") or []
-    times = [float(point["t_s"]) for point in points]
-    wall_s = number(job, "wall_s")
-    events = [Series("events", _EVENTS_COLOUR, [float(point["events"]) for point in points])]
+def _charts(job: JobRecord) -> list[Chart]:
+    points = job.timeline
+    times = [float(point.t_s) for point in points]
+    wall_s = job.wall_s
+    events = [Series("events", _EVENTS_COLOUR, [float(point.events) for point in points])]
     data = [
-        Series("after decompression", _PLAIN_COLOUR, [float(point["plain_bytes"]) for point in points], 1e-6),
-        Series("read from storage", _READ_COLOUR, [float(point["bytes_read"]) for point in points], 1e-6),
+        Series("after decompression", _PLAIN_COLOUR, [float(point.plain_bytes) for point in points], 1e-6),
+        Series("read from storage", _READ_COLOUR, [float(point.bytes_read) for point in points], 1e-6),
     ]
     charts = (
         rates_chart("Events", "events/s", times, events, wall_s),
@@ -381,22 +377,22 @@ class Results(NamedTuple):
     hidden_count: int
 
 
-def _results(job: Job) -> Results:
-    results = job.get("results") or []
+def _results(job: JobRecord) -> Results:
+    results = job.results
     outputs: dict[str, int] = {}
     for result in results:
-        outputs[result["wagon"]] = outputs.get(result["wagon"], 0) + 1
+        outputs[result.wagon] = outputs.get(result.wagon, 0) + 1
     # What has a note is what somebody may miss in results.root, so it is never among those left out.
-    shown = sorted(results, key=lambda result: not result.get("note"))[:RESULTS_SHOWN_MAX]
+    shown = sorted(results, key=lambda result: not result.note)[:RESULTS_SHOWN_MAX]
     rows = [
         ResultRow(
-            result["wagon"],
-            result["key"] or ("all of it" if outputs[result["wagon"]] == 1 else "everything else"),
-            result["format"],
-            ", ".join(result["files"][:3]),
-            _in_root(result.get("root") or []),
-            result.get("note") or "",
-            partial_note(job, result["wagon"]),
+            result.wagon,
+            result.key or ("all of it" if outputs[result.wagon] == 1 else "everything else"),
+            result.format,
+            ", ".join(result.files[:3]),
+            _in_root(result.root),
+            result.note or "",
+            partial_note(job, result.wagon),
         )
         for result in shown
     ]
@@ -409,59 +405,55 @@ def _in_root(names: Sequence[str]) -> str:
     return names[0] if names else ""
 
 
-def _conditions(job: Job) -> list[tuple[str, str]]:
-    files = job.get("dataset") or []
-    dataset = f"{counted(len(files), 'file')}, {size(sum(file['size_bytes'] or 0 for file in files))}"
-    trees = sorted({str(file["tree"]) for file in files if file.get("tree")})
+def _conditions(job: JobRecord) -> list[tuple[str, str]]:
+    files = job.dataset
+    dataset = f"{counted(len(files), 'file')}, {size(sum(file.size_bytes or 0 for file in files))}"
+    trees = sorted({str(file.tree) for file in files if file.tree})
     if trees:
         dataset += f", tree {', '.join(trees[:3])}"
-    cores = f"{counted(int(number(job, 'cpu_count')) or 1, 'core')}"
-    workers, threads = int(number(job, "workers")) or 1, int(number(job, "threads")) or 1
+    cores = f"{counted(job.cpu_count or 1, 'core')}"
+    workers, threads = job.workers or 1, job.threads or 1
     rows = [
-        ("Command", str(job.get("command") or "")),
+        ("Command", str(job.command or "")),
         ("Dataset", dataset),
-        ("First file", str(files[0]["path"]) if files else ""),
-        ("Host", " ".join(filter(None, (str(job.get("host") or ""), f"({cores}{_model(job)})")))),
+        ("First file", str(files[0].path) if files else ""),
+        ("Host", " ".join(filter(None, (str(job.host or ""), f"({cores})")))),
         ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
         ("Sub-jobs", _subjobs(job)),
         ("Memory", _memory(job)),
         ("Access", _access(job)),
         ("Local copies", local_copies(job)),
         ("Storage", "; ".join(remarks(job))),
-        ("Started", str(job.get("started") or "")),
+        ("Started", str(job.started or "")),
         ("Versions", _versions(job)),
     ]
     return [(name, text) for name, text in rows if text]
 
 
-def _model(job: Job) -> str:
-    return f", {job['cpu_model']}" if job.get("cpu_model") else ""
+def _subjobs(job: JobRecord) -> str:
+    planned = job.subjobs
+    return f"{count(job.subjobs_done)} of {count(planned)} finished" if planned else ""
 
 
-def _subjobs(job: Job) -> str:
-    planned = int(number(job, "subjobs"))
-    return f"{count(number(job, 'subjobs_done'))} of {count(planned)} finished" if planned else ""
-
-
-def _access(job: Job) -> str:
+def _access(job: JobRecord) -> str:
     """The way of reading, and the settings of it that are not the usual ones."""
-    chosen = dict(job.get("access") or {})
+    chosen = dict(job.access)
     mode = str(chosen.pop("mode", ""))
     settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in chosen.items()]
-    return ". ".join([", ".join([mode, *settings]), *map(_chosen, job.get("links") or [])])
+    return ". ".join([", ".join([mode, *settings]), *map(_chosen, job.links)])
 
 
-def _chosen(link: Mapping[str, Any]) -> str:
+def _chosen(link: LinkRecord) -> str:
     """What reading chose for a storage element, and by what."""
-    rate = link["bytes_per_second"]
+    rate = link.bytes_per_second
     way = f"{size(rate)}/s" if rate else "of a bandwidth that too few bytes came to tell"
-    found = f"{link['name']}: a round trip of {duration(link['round_trip_s'])}, {way}"
-    requests = int(link["requests_in_flight"])
+    found = f"{link.name}: a round trip of {duration(link.round_trip_s)}, {way}"
+    requests = link.requests_in_flight
     if not requests:
         return f"{found}, so nothing was asked for early"
     return (
-        f"{found}, so up to {counted(requests, 'request')} and {size(link['bytes_in_flight'])} ahead, "
-        f"joined over gaps of {size(link['gap_bytes'])}"
+        f"{found}, so up to {counted(requests, 'request')} and {size(link.bytes_in_flight)} ahead, "
+        f"joined over gaps of {size(link.gap_bytes)}"
     )
 
 
@@ -469,15 +461,15 @@ def _setting(value: Any) -> str:
     return size(value) if isinstance(value, int) and value > SETTING_COUNT_MAX else str(value)
 
 
-def _memory(job: Job) -> str:
-    text = f"{size(number(job, 'memory_peak_bytes'))} at the peak"
-    limit = job.get("memory_limit")
-    if limit:
-        text += f", limit {size(limit) if isinstance(limit, int | float) else limit} for each reader"
-    return text
+def _memory(job: JobRecord) -> str:
+    text = f"{size(job.memory_peak_bytes)} at the peak"
+    return (
+        f"{text}, limit {size(job.memory_limit_bytes)} for the reading of each worker"
+        if job.memory_limit_bytes
+        else text
+    )
 
 
-def _versions(job: Job) -> str:
-    versions = {"Branchline": job.get("branchline"), "Python": job.get("python"), **(job.get("versions") or {})}
-    known = [f"{name} {version}" for name, version in versions.items() if version]
-    return ", ".join([*known, *filter(None, [str(job.get("platform") or "")])])
+def _versions(job: JobRecord) -> str:
+    known = {"Branchline": job.branchline, **job.versions}
+    return ", ".join(f"{name} {version}" for name, version in known.items() if version)

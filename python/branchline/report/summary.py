@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from branchline.report.diagnosis import diagnosis
 from branchline.report.quantities import count, duration, rate, significant
-from branchline.report.records import local_copies, number, remarks, total
+from branchline.report.records import local_copies, remarks
 from branchline.report.troubles import lost_sentences, trouble_sentences
+from branchline.sensors.record import JobRecord, MissingCompanion
 
-Job = Mapping[str, Any]
 
-
-def summary(job: Job) -> list[str]:
+def summary(job: JobRecord) -> list[str]:
     """Return how the job ended with its events, time and rates, what limits it, what went wrong at
     storage elements, which workers were ended, and which events companions lack.
     """
-    events, expected, wall_s = number(job, "events"), number(job, "events_expected"), number(job, "wall_s")
+    events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
     of_all = f" of {count(expected)}" if expected > events else ""
-    ended = f"{job.get('status') or 'failed'}: {count(events)}{of_all} events in {duration(wall_s)}"
+    ended = f"{job.status}: {count(events)}{of_all} events in {duration(wall_s)}"
     if wall_s > 0:
-        ended += (
-            f", {significant(events / wall_s)} events/s, {rate(total(job, 'bytes_read'), wall_s)} read from storage"
-        )
+        ended += f", {significant(events / wall_s)} events/s, {rate(job.totals.bytes_read, wall_s)} read from storage"
     lines = [ended, diagnosis(job)] if events else [ended]
     lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
     return [
         *lines,
         *lost_sentences(job),
         *trouble_sentences(job),
-        *map(_missing_in, job.get("companions_missing") or []),
+        *(f"{one}." for one in job.left_out),
+        *map(_missing_in, job.companions_missing),
     ]
 
 
-def _missing_in(companion: Mapping[str, Any]) -> str:
+def _missing_in(companion: MissingCompanion) -> str:
     """Return which events had nothing in a companion."""
-    missing, first = number(companion, "events_missing"), companion.get("first") or []
+    missing, first = companion.events_missing, companion.first or []
     more = ", ..." if missing > len(first) else ""
-    return f"{count(missing)} events have nothing in {companion['name']}: {', '.join(first)}{more}"
+    return f"{count(missing)} events have nothing in {companion.name}: {', '.join(first)}{more}"

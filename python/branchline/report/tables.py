@@ -6,14 +6,13 @@ small as that of ten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from branchline.report.causes import codec_name
 from branchline.report.charts import Column, Tick, sorted_columns
 from branchline.report.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
-
-Job = Mapping[str, Any]
+from branchline.sensors.record import BranchRecord, FileRecord, JobRecord
 
 FILES_SHOWN_MAX = 12
 BRANCHES_SHOWN_MAX = 16
@@ -36,23 +35,23 @@ class WagonRow(NamedTuple):
     output: str
 
 
-def wagon_rows(job: Job) -> list[WagonRow]:
-    wagons = sorted(job.get("wagons") or [], key=lambda wagon: -wagon["seconds"])
-    tenths = shares([wagon["seconds"] for wagon in wagons])
-    longest_s = max((wagon["seconds"] for wagon in wagons), default=0.0)
+def wagon_rows(job: JobRecord) -> list[WagonRow]:
+    wagons = sorted(job.wagons, key=lambda wagon: -wagon.seconds)
+    tenths = shares([wagon.seconds for wagon in wagons])
+    longest_s = max((wagon.seconds for wagon in wagons), default=0.0)
     return [
         WagonRow(
-            wagon["name"],
-            "stopped" if wagon.get("error") else str(wagon.get("status") or "finished"),
-            duration(wagon["seconds"]),
-            share(tenth, wagon["seconds"]),
-            _bar(wagon["seconds"], longest_s),
-            percent(wagon["cpu_s"], wagon["seconds"]),
-            count(wagon["events"]),
-            duration(1000 * wagon["seconds"] / wagon["events"]) if wagon["events"] else "-",
-            count(wagon["chunks"]),
-            count(wagon["misses"]),
-            size(wagon["output_bytes"] or 0),
+            wagon.name,
+            "stopped" if wagon.error else str(wagon.status or "finished"),
+            duration(wagon.seconds),
+            share(tenth, wagon.seconds),
+            _bar(wagon.seconds, longest_s),
+            percent(wagon.cpu_s, wagon.seconds),
+            count(wagon.events),
+            duration(1000 * wagon.seconds / wagon.events) if wagon.events else "-",
+            count(wagon.chunks),
+            count(wagon.misses),
+            size(wagon.output_bytes),
         )
         for wagon, tenth in list(zip(wagons, tenths, strict=True))[:ROWS_SHOWN_MAX]
     ]
@@ -63,9 +62,9 @@ def _bar(value: float, largest: float) -> float:
     return round(100.0 * value / largest, 2) if largest > 0 else 0.0
 
 
-def late_reads(job: Job) -> str:
+def late_reads(job: JobRecord) -> str:
     """Say which branches were read late, because no wagon had named or touched them on the first chunk."""
-    misses = sorted((job.get("misses") or {}).items(), key=lambda item: -item[1])
+    misses = sorted(job.misses.items(), key=lambda item: -item[1])
     if not misses:
         return ""
     shown = ", ".join(f"{name} ({count(number)})" for name, number in misses[:8])
@@ -100,38 +99,38 @@ class Table(NamedTuple):
 _BRANCH_SUMS = ("baskets", "compressed_bytes", "plain_bytes", "decompress_s", "decode_s")
 
 
-def _cost_s(branch: Mapping[str, Any]) -> float:
-    return float(branch["decompress_s"] + branch["decode_s"])
+def _cost_s(branch: BranchRecord) -> float:
+    return float(branch.decompress_s + branch.decode_s)
 
 
-def branch_table(job: Job) -> Table:
-    branches = sorted(job.get("branches") or [], key=lambda branch: (-_cost_s(branch), branch["name"]))
+def branch_table(job: JobRecord) -> Table:
+    branches = sorted(job.branches, key=lambda branch: (-_cost_s(branch), branch.name))
     shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
     tenths = shares([*map(_cost_s, shown), sum(map(_cost_s, left))])
     largest_s = _cost_s(branches[0]) if branches else 0.0
     rows = [
-        _branch_row(branch, branch["name"], tenth, largest_s) for branch, tenth in zip(shown, tenths[:-1], strict=True)
+        _branch_row(branch, branch.name, tenth, largest_s) for branch, tenth in zip(shown, tenths[:-1], strict=True)
     ]
     rest = None
     if left:
-        merged = _added_up(left, _BRANCH_SUMS) | {"codec": ""}
+        merged = BranchRecord("", **_added_up(left, _BRANCH_SUMS))
         rest = _branch_row(merged, f"{counted(len(left), 'other branch', 'other branches')}", tenths[-1], 0.0)
     return Table(rows, rest, len(branches))
 
 
-def _branch_row(branch: Mapping[str, Any], name: str, tenths: int, largest_s: float) -> BranchRow:
+def _branch_row(branch: BranchRecord, name: str, tenths: int, largest_s: float) -> BranchRow:
     return BranchRow(
         name,
-        codec_name(branch["codec"]),
-        count(branch["baskets"]),
-        size(branch["compressed_bytes"]),
-        size(branch["plain_bytes"]),
-        ratio(branch["plain_bytes"], branch["compressed_bytes"], 2),
-        duration(branch["decompress_s"]),
-        duration(branch["decode_s"]),
+        codec_name(branch.codec),
+        count(branch.baskets),
+        size(branch.compressed_bytes),
+        size(branch.plain_bytes),
+        ratio(branch.plain_bytes, branch.compressed_bytes, 2),
+        duration(branch.decompress_s),
+        duration(branch.decode_s),
         share(tenths, _cost_s(branch)),
-        _bar(branch["decompress_s"], largest_s),
-        _bar(branch["decode_s"], largest_s),
+        _bar(branch.decompress_s, largest_s),
+        _bar(branch.decode_s, largest_s),
     )
 
 
@@ -142,11 +141,11 @@ def _cut(items: Sequence[Any], rows_max: int) -> tuple[Sequence[Any], Sequence[A
     return items[:rows_max], items[rows_max:]
 
 
-def _added_up(items: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> dict[str, Any]:
+def _added_up(items: Iterable[BranchRecord | FileRecord], fields: Sequence[str]) -> dict[str, Any]:
     sums: dict[str, Any] = dict.fromkeys(fields, 0)
     for item in items:
         for field in fields:
-            sums[field] += item.get(field) or 0
+            sums[field] += getattr(item, field)
     return sums
 
 
@@ -178,19 +177,19 @@ class Files(NamedTuple):
 _FILE_SUMS = ("events", "wall_s", "bytes_read", "read_calls", "fetch_s", "decompress_s", "decode_s")
 
 
-def _file_seconds(file: Mapping[str, Any]) -> float:
-    return float(file.get("wall_s") or 0.0)
+def _file_seconds(file: FileRecord) -> float:
+    return file.wall_s
 
 
-def file_costs(job: Job) -> Files:
-    files = sorted(job.get("files") or [], key=lambda file: (-_file_seconds(file), file["path"]))
+def file_costs(job: JobRecord) -> Files:
+    files = sorted(job.files, key=lambda file: (-_file_seconds(file), file.path))
     shown, left = _cut(files, FILES_SHOWN_MAX)
     longest_s = _file_seconds(files[0]) if files else 0.0
-    folder = _common_folder([str(file["path"]) for file in shown])
+    folder = _common_folder([str(file.path) for file in shown])
     rows = [_file_row(file, folder, longest_s) for file in shown]
     rest = None
     if left:
-        merged = _added_up(left, _FILE_SUMS) | {"path": counted(len(left), "other file")}
+        merged = FileRecord(counted(len(left), "other file"), **_added_up(left, _FILE_SUMS))
         rest = _file_row(merged, "", 0.0)
     columns, ticks = sorted_columns([_file_seconds(file) for file in files])
     summary = ""
@@ -213,19 +212,19 @@ def _common_folder(paths: Sequence[str]) -> str:
     return first[: first.rfind("/", 0, same) + 1]
 
 
-def _file_row(file: Mapping[str, Any], folder: str, longest_s: float) -> FileRow:
-    seconds, calls, events = _file_seconds(file), file.get("read_calls") or 0, file.get("events") or 0
+def _file_row(file: FileRecord, folder: str, longest_s: float) -> FileRow:
+    seconds, calls, events = _file_seconds(file), file.read_calls or 0, file.events or 0
     return FileRow(
-        str(file["path"]).removeprefix(folder),
+        str(file.path).removeprefix(folder),
         count(events),
         duration(seconds),
         _bar(seconds, longest_s),
-        size(file["bytes_read"] or 0),
-        rate(file["bytes_read"] or 0, seconds),
+        size(file.bytes_read),
+        rate(file.bytes_read or 0, seconds),
         ratio(1000 * calls, events, 2),
-        duration(file["fetch_s"] or 0.0),
-        duration(file["decompress_s"] or 0.0),
-        duration(file["decode_s"] or 0.0),
+        duration(file.fetch_s),
+        duration(file.decompress_s),
+        duration(file.decode_s),
     )
 
 
@@ -241,17 +240,17 @@ class ElementRow(NamedTuple):
     speed: str
 
 
-def element_rows(job: Job) -> list[ElementRow]:
-    elements = sorted(job.get("storage_elements") or [], key=lambda element: -element["fetch_s"])
+def element_rows(job: JobRecord) -> list[ElementRow]:
+    elements = sorted(job.storage_elements, key=lambda element: -element.fetch_s)
     return [
         ElementRow(
-            element["name"],
-            count(element["files"]),
-            size(element["bytes_read"]),
-            count(element["read_calls"]),
-            size(element["bytes_read"] / element["read_calls"]) if element["read_calls"] else "-",
-            duration(element["fetch_s"]),
-            rate(element["bytes_read"], element["fetch_s"]),
+            element.name,
+            count(element.files),
+            size(element.bytes_read),
+            count(element.read_calls),
+            size(element.bytes_read / element.read_calls) if element.read_calls else "-",
+            duration(element.fetch_s),
+            rate(element.bytes_read, element.fetch_s),
         )
         for element in elements[:ROWS_SHOWN_MAX]
     ]

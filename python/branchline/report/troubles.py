@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from branchline.report.quantities import counted, duration
-
-Job = Mapping[str, Any]
+from branchline.sensors.record import JobRecord, LostWorker, TroubleRecord
 
 #: What is counted, with its words for one and for many.
 _FAILURES = (
@@ -23,35 +19,37 @@ _CURES = (
 )
 
 
-def trouble_sentences(job: Job) -> list[str]:
+def trouble_sentences(job: JobRecord) -> list[str]:
     """Return a sentence for each storage element that gave trouble, the one that cost most time first."""
-    troubles = sorted(job.get("troubles") or [], key=lambda one: -float(one.get("lost_s") or 0.0))
+    troubles = sorted(job.troubles, key=lambda one: -float(one.lost_s))
     return [_sentence(one) for one in troubles]
 
 
-def lost_sentences(job: Job) -> list[str]:
+def lost_sentences(job: JobRecord) -> list[str]:
     """Return a sentence for each worker that was silent and has been ended."""
-    return [_lost(one) for one in job.get("workers_lost") or []]
+    return [_lost(one) for one in job.workers_lost]
 
 
-def _lost(worker: Mapping[str, Any]) -> str:
-    told = (
-        f"Worker {worker['worker']} (process {worker['pid']}) was ended after {duration(worker['seconds'])} of silence "
-        f"({worker['how']}) at: {worker['doing']}"
-    )
-    subjobs = worker["subjobs"]
-    return f"{told}; another worker was given {' and '.join(subjobs)}." if subjobs else f"{told}."
+def _lost(worker: LostWorker) -> str:
+    who = f"Worker {worker.worker} (process {worker.pid})"
+    if worker.is_dead:
+        sentence = f"{who} {worker.how} at: {worker.doing}"
+        again = "was tried again" if len(worker.subjobs) == 1 else "were tried again"
+    else:
+        sentence = f"{who} was ended after {duration(worker.seconds)} of silence ({worker.how}) at: {worker.doing}"
+        again = "was given to another worker" if len(worker.subjobs) == 1 else "were given to another worker"
+    return f"{sentence}; {' and '.join(worker.subjobs)} {again}." if worker.subjobs else f"{sentence}."
 
 
-def _sentence(trouble: Mapping[str, Any]) -> str:
+def _sentence(trouble: TroubleRecord) -> str:
     failed, cured = _listed(trouble, _FAILURES), _listed(trouble, _CURES)
-    told = f"At {trouble['name']} {failed or 'nothing failed'}"
+    sentence = f"At {trouble.name} {failed or 'nothing failed'}"
     if cured:
-        told += f"; {cured}"
-    lost_s = float(trouble.get("lost_s") or 0.0)
-    return f"{told}; {duration(lost_s)} of waiting lost." if lost_s > 0 else f"{told}."
+        sentence += f"; {cured}"
+    lost_s = float(trouble.lost_s or 0.0)
+    return f"{sentence}; {duration(lost_s)} of waiting lost." if lost_s > 0 else f"{sentence}."
 
 
-def _listed(trouble: Mapping[str, Any], kinds: tuple[tuple[str, str, str], ...]) -> str:
-    parts = [counted(trouble[name], one, many) for name, one, many in kinds if trouble.get(name)]
+def _listed(trouble: TroubleRecord, kinds: tuple[tuple[str, str, str], ...]) -> str:
+    parts = [counted(getattr(trouble, name), one, many) for name, one, many in kinds if getattr(trouble, name)]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -5,21 +5,27 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from branchline.errors import StorageError
+from branchline.extras import left_out
 from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
-from branchline.report.names import SafeNames
+from branchline.report.names import PAGE, SafeNames
 from branchline.report.open_formats import write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
-from branchline.report.page import FILE_NAME as PAGE
-from branchline.report.page import load_template, write_page
 from branchline.report.quantities import counted
 from branchline.report.records import partial_note
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
+from branchline.sensors import FINISHED, PARTIAL, JobRecord, SensorRow
+from branchline.sensors.record import JobFault, ResultRecord
 
-#: Drawing takes about a fifth of a second each: more pictures than these would cost minutes and nobody looks at them.
+#: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
+Pictures = Literal["svg", "both", "none"]
+SVG: Pictures = "svg"
+SVG_AND_PNG: Pictures = "both"
+NO_PICTURES: Pictures = "none"
+#: Drawing takes about a tenth of a second each: more pictures than these would cost minutes and nobody looks at them.
 PICTURES_MAX = 300
 
 
@@ -29,31 +35,36 @@ class Result(Protocol):
     @property
     def outputs(self) -> dict[str, Any]: ...
     @property
-    def job(self) -> dict[str, Any]: ...
+    def record(self) -> JobRecord: ...
     @property
-    def sensors(self) -> list[dict[str, Any]]: ...
+    def sensors(self) -> list[SensorRow]: ...
     def close_clock(self) -> None: ...
 
 
-def write_out(out_dir: Path, result: Result, was_asked_to_stop: Callable[[], bool] = lambda: False) -> list[Path]:
+def write_out(
+    out_dir: Path,
+    result: Result,
+    was_asked_to_stop: Callable[[], bool] = lambda: False,
+    pictures: Pictures = SVG,
+) -> list[Path]:
     """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
 
-    Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.job``. What an earlier
+    Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.record``. What an earlier
     job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
     are written: they, the page and the terminal tell one time. Each file appears only when it is whole. When one cannot
     be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
     Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
-    ``was_asked_to_stop`` tells of one that a library swallowed.
+    ``was_asked_to_stop`` says whether there was one that a library swallowed. ``pictures`` says which are drawn.
     """
-    writing = _Writing(Path(out_dir), was_asked_to_stop)
+    writing = _Writing(Path(out_dir), was_asked_to_stop, pictures)
     try:
         writing.everything(result)
     except KeyboardInterrupt:
-        writing.cut_off(result.job)
-    result.job["results"] = writing.results
+        writing.cut_off(result.record)
+    result.record.results = writing.results
+    result.record.left_out = writing.left_out()
     # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
-    load_parquet()
-    load_template()
+    writing.load()
     result.close_clock()
     writing.records(result)
     if writing.error is not None:
@@ -64,48 +75,64 @@ def write_out(out_dir: Path, result: Result, was_asked_to_stop: Callable[[], boo
 class _Writing:
     """The state of writing one job: what became of each result, and the first error."""
 
-    def __init__(self, out_dir: Path, was_asked_to_stop: Callable[[], bool]) -> None:
+    def __init__(self, out_dir: Path, was_asked_to_stop: Callable[[], bool], pictures: Pictures) -> None:
+        self._pictures = pictures
+        self._wants_pictures = pictures != NO_PICTURES
+        self._no_sensors = left_out(f"{SENSORS} is", "pyarrow")
+        self._no_page = left_out(f"{PAGE} is", "jinja2", "markupsafe")
         self.out_dir = out_dir
         self._was_asked_to_stop = was_asked_to_stop
-        self.results: list[dict[str, Any]] = []
+        self.results: list[ResultRecord] = []
         self.error: StorageError | None = None
         self._wagon_names = SafeNames()
-        self._histograms: list[tuple[Part, dict[str, Any]]] = []
+        self._histograms: list[tuple[Part, ResultRecord]] = []
+
+    def left_out(self) -> list[str]:
+        """What is not written since a package is not installed."""
+        pictures = (
+            left_out("pictures are", "matplotlib", "mplhep") if self._histograms and self._wants_pictures else None
+        )
+        return [one for one in (pictures, self._no_sensors, self._no_page) if one is not None]
+
+    def load(self) -> None:
+        """Load what the records are written with."""
+        if self._no_sensors is None:
+            load_parquet()
+        if self._no_page is None:
+            from branchline.report.page import load_template
+
+            load_template()
 
     def everything(self, result: Result) -> None:
         """Write the results and pictures of a job."""
-        with self.attempt(result.job):
+        with self.attempt(result.record):
             self.clear()
         for wagon, output in result.outputs.items():
-            with self.attempt(result.job):
+            with self.attempt(result.record):
                 self.output(wagon, output)
-        with self.attempt(result.job):
+        with self.attempt(result.record):
             self.root_file()
-        with self.attempt(result.job):
-            self.pictures(result.job)
+        with self.attempt(result.record):
+            self.pictures(result.record)
 
-    def cut_off(self, job: dict[str, Any]) -> None:
+    def cut_off(self, job: JobRecord) -> None:
         """Mark a job whose results are only partly written, for somebody pressed Ctrl-C."""
-        job["interrupted"] = True
-        if job.get("status") == "finished":
-            job["status"] = "partial"
+        job.interrupted = True
+        if job.status == FINISHED:
+            job.status = PARTIAL
         message = "interrupted while results were written: those without a file are lost"
-        job.setdefault("errors", []).append(
-            {"type": "KeyboardInterrupt", "message": message, "path": None, "traceback": None}
-        )
+        job.errors.append(JobFault("KeyboardInterrupt", message))
 
     @contextlib.contextmanager
-    def attempt(self, job: dict[str, Any]) -> Any:
+    def attempt(self, job: JobRecord) -> Any:
         """Go on after a failure to write, with the job marked as partial and the error in its record."""
         try:
             yield
         except StorageError as error:
             self.error = self.error or error
-            if job.get("status") == "finished":
-                job["status"] = "partial"
-            job.setdefault("errors", []).append(
-                {"type": "StorageError", "message": str(error), "path": error.path, "traceback": None}
-            )
+            if job.status == FINISHED:
+                job.status = PARTIAL
+            job.errors.append(JobFault("StorageError", str(error), error.path))
 
     def clear(self) -> None:
         """Make the directory, without what an earlier job left there."""
@@ -119,19 +146,18 @@ class _Writing:
         name = self._wagon_names.give(wagon)
         plain = take_apart(wagon, output, self._part, (name,))
         if not is_part(output):
-            self._note(wagon, "", "data")["files"] = [write_plain(self.out_dir, name, plain)]
+            self._note(wagon, "", "data").files = [write_plain(self.out_dir, name, plain)]
 
     def _part(self, part: Part) -> dict[str, str]:
         row = self._note(part.wagon, part.title, part.kind)
         if part.kind == HISTOGRAM:
             # Noted before it is written: what fails here is still tried in results.root.
             self._histograms.append((part, row))
-        row["files"], row["format"], row["note"] = write_part(self.out_dir, part)
-        return {"file": row["files"][0]}
+        row.files, row.format, row.note = write_part(self.out_dir, part)
+        return {"file": row.files[0]}
 
-    def _note(self, wagon: str, key: str, kind: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"wagon": wagon, "key": key, "kind": kind, "format": "JSON", "files": []}
-        row |= {"root": [], "picture": None, "note": None}
+    def _note(self, wagon: str, key: str, kind: str) -> ResultRecord:
+        row = ResultRecord(wagon, key, kind)
         self.results.append(row)
         return row
 
@@ -139,46 +165,55 @@ class _Writing:
         """Write results.root with every histogram that ROOT has a class for."""
         in_root: list[InRoot] = write_root_file(self.out_dir, [(part.path, part.value) for part, _ in self._histograms])
         for (_, row), form in zip(self._histograms, in_root, strict=True):
-            row["root"] = form.names
-            row["note"] = form.note or row["note"]
+            row.root = form.names
+            row.note = form.note or row.note
 
-    def pictures(self, job: dict[str, Any]) -> None:
+    def pictures(self, job: JobRecord) -> None:
         """Draw the histograms, the first PICTURES_MAX of them."""
-        if not self._histograms:
+        if not self._histograms or not self._wants_pictures or left_out("pictures", "matplotlib", "mplhep"):
             return
         # Matplotlib takes a second to load, which a job without histograms need not pay.
         from branchline.report.picture_words import Title, remark_on
         from branchline.report.pictures import write_picture
 
+        with_png = self._pictures == SVG_AND_PNG
         for part, row in self._histograms[:PICTURES_MAX]:
             if self._was_asked_to_stop():
                 raise KeyboardInterrupt
-            events = partial_note(job, part.wagon) or counted(int(job.get("events") or 0), "event")
+            events = partial_note(job, part.wagon) or counted(job.events, "event")
             title = Title(part.wagon, part.title, events)
             try:
-                row["picture"] = write_picture(self.out_dir, part.path, part.value, title)
-                row["note"] = row["note"] or remark_on(part.value) or None
+                row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
+                row.note = row.note or remark_on(part.value) or None
             except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError) as error:
                 # A histogram that cannot be drawn is still a result: it stands in the files, and here is why.
-                row["note"] = f"no picture: {type(error).__name__}: {error}"
+                row.note = f"no picture: {type(error).__name__}: {error}"
         for _, row in self._histograms[PICTURES_MAX:]:
-            row["note"] = f"no picture: only the first {PICTURES_MAX} histograms are drawn"
+            row.note = f"no picture: only the first {PICTURES_MAX} histograms are drawn"
 
     def records(self, result: Result) -> None:
         """Write job.json, sensors.parquet and report.html, all from the same record."""
-        result.job["written"] = self.written()
-        with self.attempt(result.job):
-            write_sensors(self.out_dir, result.sensors)
-        with self.attempt(result.job):
-            write_page(self.out_dir, result.job)
-        with self.attempt(result.job):
-            write_job(self.out_dir, result.job)
+        result.record.written = self.written()
+        if self._no_sensors is None:
+            with self.attempt(result.record):
+                write_sensors(self.out_dir, result.sensors)
+        if self._no_page is None:
+            from branchline.report.page import write_page
+
+            with self.attempt(result.record):
+                write_page(self.out_dir, result.record)
+        with self.attempt(result.record):
+            write_job(self.out_dir, result.record)
 
     def written(self) -> list[str]:
         """Return the paths of all files, relative to the output directory."""
         names = [FILE_NAME]
         for row in self.results:
-            names += row["files"]
-            if row["picture"] is not None:
-                names += [row["picture"], str(Path(row["picture"]).with_suffix(".png"))]
-        return [*names, JOB, SENSORS, PAGE]
+            names += row.files
+            if row.picture is not None:
+                names.append(row.picture)
+                if self._pictures == SVG_AND_PNG:
+                    names.append(str(Path(row.picture).with_suffix(".png")))
+        names.append(JOB)
+        names += [SENSORS] if self._no_sensors is None else []
+        return names + ([PAGE] if self._no_page is None else [])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from branchline.access import Access
 from branchline.errors import StorageError
@@ -14,7 +15,11 @@ from branchline.extras import require
 from branchline.jobs import Interruption
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.claim import Claim, claimed
-from branchline.train import FINISHED, PARTIAL, JobError, TrainProgress, TrainResult, run_train
+from branchline.sensors import FINISHED, PARTIAL
+from branchline.train import JobError, TrainProgress, TrainResult, run_train
+
+if TYPE_CHECKING:
+    from branchline.report.writing import Pictures
 
 
 def run(
@@ -32,46 +37,49 @@ def run(
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
     force: bool = True,
+    pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
     command: str = "",
 ) -> TrainResult:
     """Runs wagons over a dataset, which is read once for all of them.
 
-    ``wagons`` is a Python file, an object with ``process(events)``, or a list of these; ``dataset`` is what
-    ``Dataset.of`` takes. ``workers`` (all cores) is the number of processes; with 1 everything happens in this one. The
-    results are the same bit for bit whatever their number. ``companions`` are files that lie beside each file of
-    the dataset, as ``["Kinematics.root"]``, and reach wagons as ``events.companion["Kinematics"]``. ``branches``
-    are read for all wagons; without it those are read that the wagons name and, if one names none, those that it
-    touches on the first events. ``step_size`` is the size of a chunk in bytes ("100 MB") or entries (100000),
-    ``memory_limit`` bounds what the reading of one worker holds, ``access`` says how files are read: a mode such as
-    "planned", or a `branchline.Access`. With ``skip_bad_files`` a file that cannot be read
-    is left out and listed in ``job["skipped"]``. A worker process that comes no step further and does not compute for
-    ``worker_timeout`` seconds, or computes at one step for six times as long, is ended, and another one takes its
-    place and its files, once; ``job["workers_lost"]`` says what it was at. 0 lets them take any time. With ``out`` the
-    results are written there. Those of an earlier run are replaced, as when a cell of a notebook is run again, and
-    refused if ``force`` is False; a directory with something else in it, or into which another run writes, always is.
+    A wagon has ``process(events)``, and may have ``postprocess(sum)``; coffea's processors are wagons. What ``process``
+    returns for chunks is added: numbers, histograms, arrays, and dicts, lists, sets and tuples of these. Its attributes
+    ``name``, ``branches`` (to read) and ``requires`` (wagons, for ``events.outputs``) may be left out. What ``events``
+    has is said at ``branchline.train.Events``.
 
-    What is wrong before the run starts raises (DatasetError, WagonError, MissingFileError, NoSuchKeyError, ...). What
-    stops it later, Ctrl-C and SIGTERM among it, gives a TrainResult with what was finished until then and a warning
-    that says so; its ``exit_code`` is 0 only if all is well.
+        class Spectrum:
+            branches = ["Muon_pt"]
+
+            def process(self, events):
+                return hist.Hist.new.Reg(50, 0, 100, name="pt").Weight().fill(ak.flatten(events.Muon.pt))
+
+        result = branchline.run([Spectrum()], "data/*.root", "out", workers=4)
+        result.outputs["Spectrum"].plot()
+
+    wagons: a Python file, a wagon, or a list of wagons. dataset: what ``Dataset.of`` takes.
+    out: the directory for results; None keeps them in memory only.
+    workers: worker processes, all cores by default. Results are the same bit by bit whatever their number. 0 runs the
+        wagons in this process, for a debugger.
+    tree: the tree of files that do not name one. companions: files beside each file, as ``["Kinematics.root"]``.
+    branches: read for all wagons; by default those that wagons name, or touch on the first events.
+    step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000).
+    memory_limit: bytes that the reading of one worker may hold. access: how files are read, as "planned".
+    skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``.
+    worker_timeout: seconds after which a worker that neither comes further nor computes is replaced, once; 0: never.
+    force: replaces the results of an earlier run in ``out``. pictures: of histograms: "svg", "both" (and PNG), "none".
+    progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
+
+    A wagon that raises, or whose process dies, stops alone; its error is in ``record.wagons``. What is wrong before the
+    run starts raises: DatasetError, WagonError, MissingFileError, NoSuchKeyError, BranchlineError for a setting that
+    means nothing. What stops the run later, Ctrl-C and SIGTERM too, gives a TrainResult with what was finished until
+    then, and a warning that says so; ``exit_code`` is 0 only if all is well.
     """
-    result = run_quietly(
-        wagons,
-        dataset,
-        out,
-        workers=workers,
-        tree=tree,
-        companions=companions,
-        branches=branches,
-        step_size=step_size,
-        memory_limit=memory_limit,
-        access=access,
-        skip_bad_files=skip_bad_files,
-        worker_timeout=worker_timeout,
-        force=force,
-        progress=progress,
-        command=command,
-    )
+    reading = {"tree": tree, "companions": companions, "branches": branches, "access": access}
+    chunks = {"workers": workers, "step_size": step_size, "memory_limit": memory_limit}
+    faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout}
+    settings: dict[str, Any] = reading | chunks | faults | {"progress": progress}
+    result = run_quietly(wagons, dataset, out, force=force, pictures=pictures, command=command, **settings)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
     return result
@@ -84,17 +92,18 @@ def run_quietly(
     *,
     force: bool,
     command: str,
+    pictures: Pictures = "svg",
     stopping: Callable[[], None] | None = None,
     **settings: Any,
 ) -> TrainResult:
-    """As ``run``, for a caller that looks at ``exit_code`` and ``errors``. ``stopping`` is called at the first Ctrl-C,
-    from within the signal's handler; ``settings`` are the others of ``run``, all of them.
+    """As ``run``, for a caller that looks at ``exit_code`` and ``errors`` itself. ``stopping`` is called at the first
+    Ctrl-C, in the signal's handler; ``settings`` are all other arguments of ``run``.
     """
     interruption = Interruption()
     with interruption.installed():
         if out is None:
             return run_train(wagons, dataset, command=command, interruption=interruption, stopping=stopping, **settings)
-        require("jinja2", "matplotlib", "mplhep", "pyarrow")
+        require("cloudpickle", "psutil", "boost_histogram", "uhi")
         with claimed(Path(out), force=force) as claim:
             result = run_train(
                 wagons,
@@ -105,11 +114,11 @@ def run_quietly(
                 begin=lambda: claim.begin(command),
                 **settings,
             )
-            write(result, claim)
+            write(result, claim, pictures)
     return result
 
 
-def write(result: TrainResult, claim: Claim) -> None:
+def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None:
     """Writes results, pictures and records into a directory.
 
     What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
@@ -125,21 +134,21 @@ def write(result: TrainResult, claim: Claim) -> None:
                 from branchline.report.writing import write_out
 
                 # As it stands should this process be killed, or interrupted again, before it has written everything.
-                status = result.job["status"]
-                write_job(claim.out, result.job | {"status": PARTIAL if status == FINISHED else status})
+                status = result.record.status
+                write_job(claim.out, replace(result.record, status=PARTIAL if status == FINISHED else status))
             with interruption.allowed():
-                result.written = list(write_out(claim.out, result, lambda: interruption.asked))
+                result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures))
     except StorageError as error:
         result.stopped_by = result.stopped_by or JobError.of(error)
     except KeyboardInterrupt:
-        result.job["interrupted"] = True
-    if result.job["interrupted"] and result.job["status"] == FINISHED:
-        result.job["status"] = PARTIAL
+        result.record.interrupted = True
+    if result.record.interrupted and result.record.status == FINISHED:
+        result.record.status = PARTIAL
     _mark(result, claim)
 
 
 def _mark(result: TrainResult, claim: Claim) -> None:
-    sentences = [] if result.job["status"] == FINISHED else result.errors or ["The run was interrupted."]
+    sentences = [] if result.record.status == FINISHED else result.errors or ["The run was interrupted."]
     try:
         claim.mark(sentences)
     except StorageError as error:

@@ -13,13 +13,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from branchline.errors import BranchlineError, StorageError
-from branchline.sensors import __version__, host
-from branchline.train import FAILED, RUNNING
+from branchline.sensors import FAILED, RUNNING, JobRecord, host
+from branchline.sensors.versions import branchline_version
 
 NOTE = "PARTIAL.txt"
 
@@ -39,8 +40,8 @@ class Claim:
         self._clear()
         started = datetime.now(UTC).isoformat()
         who = f"process {os.getpid()} on {host()}"
-        about = {"branchline": __version__, "status": RUNNING, "host": host(), "process": os.getpid()}
-        write_job(self.out, {**about, "started": started, "command": command})
+        record = JobRecord(branchline=branchline_version(), status=RUNNING, host=host(), process=os.getpid())
+        write_job(self.out, replace(record, started=started, command=command))
         self._has_begun = True
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} tells how it ended."])
 
@@ -77,9 +78,8 @@ class Claim:
 
     def _clear_all(self) -> None:
         from branchline.report.job_files import JOB, SENSORS
+        from branchline.report.names import PAGE, PICTURES
         from branchline.report.open_formats import RESULTS
-        from branchline.report.page import FILE_NAME as PAGE
-        from branchline.report.pictures import PICTURES
         from branchline.report.root_file import FILE_NAME as HISTOGRAMS
 
         for name in (HISTOGRAMS, SENSORS, PAGE, JOB):

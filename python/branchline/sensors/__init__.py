@@ -1,16 +1,23 @@
 """Sensors: everything that is measured in a job, declared in one list."""
 
-from branchline._core import __version__
 from branchline.sensors.links import joined_links, links_chosen
 from branchline.sensors.process import core_wait_s, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
-from branchline.sensors.sensors import SCOPES, SENSORS, Sensor, rows_of
+from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, SCHEMA_VERSION, JobRecord, WagonFault
+from branchline.sensors.sensors import SCOPES, SENSORS, Sensor, SensorRow, rows_of
 from branchline.sensors.troubles import added_troubles, take_troubles
 
 __all__ = [
+    "FAILED",
+    "FINISHED",
+    "PARTIAL",
+    "RUNNING",
+    "SCHEMA_VERSION",
     "SCOPES",
     "SENSORS",
+    "JobRecord",
     "Sensor",
-    "__version__",
+    "SensorRow",
+    "WagonFault",
     "added_troubles",
     "core_wait_s",
     "cpu_count",

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from branchline.sensors.record import JobRecord
+
 JOB, FILE, STORAGE_ELEMENT, WAGON, BRANCH = "job", "file", "storage_element", "wagon", "branch"
 SCOPES = (JOB, FILE, STORAGE_ELEMENT, WAGON, BRANCH)
 
@@ -24,12 +26,23 @@ class Sensor:
     description: str
     key: tuple[str, ...] = ()
 
-    def value_in(self, record: Mapping[str, Any]) -> Any:
+    def value_in(self, record: object) -> Any:
         """The value in a record, None if it is not there."""
         found: Any = record
         for key in self.key or (self.name,):
-            found = found.get(key) if isinstance(found, Mapping) else None
+            found = found.get(key) if isinstance(found, Mapping) else getattr(found, key, None)
         return found
+
+
+@dataclass(frozen=True)
+class SensorRow:
+    """What a sensor measured of a thing: of the job, or of the file, storage element, wagon or branch of this name."""
+
+    scope: str
+    name: str
+    sensor: str
+    value: float
+    unit: str
 
 
 def _phase(name: str, description: str) -> Sensor:
@@ -80,32 +93,24 @@ SENSORS: tuple[Sensor, ...] = (
 )
 
 
-def rows_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every sensor's values in a job, one row (scope, name, sensor, value, unit) each; what was not measured is left
-    out.
-    """
+def rows_of(job: JobRecord) -> list[SensorRow]:
+    """The values of all sensors in a job; what was not measured is left out."""
     return list(_rows(job))
 
 
-def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(job: JobRecord) -> Iterator[SensorRow]:
     for scope in SCOPES:
         for name, record in _records(job, scope):
             for sensor in SENSORS:
                 value = sensor.value_in(record) if scope in sensor.scopes else None
                 if value is not None:
-                    yield {
-                        "scope": scope,
-                        "name": name,
-                        "sensor": sensor.name,
-                        "value": float(value),
-                        "unit": sensor.unit,
-                    }
+                    yield SensorRow(scope, name, sensor.name, float(value), sensor.unit)
 
 
-def _records(job: Mapping[str, Any], scope: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _records(job: JobRecord, scope: str) -> Iterator[tuple[str, object]]:
     if scope == JOB:
         yield "", job
         return
     listed, key = _LISTS[scope]
-    for record in job.get(listed, []):
-        yield str(record[key]), record
+    for record in getattr(job, listed):
+        yield str(getattr(record, key)), record

@@ -11,14 +11,10 @@ if TYPE_CHECKING:
     from branchline.train.progress import TrainProgress
     from branchline.train.result import TrainResult
     from branchline.train.running import run_train
-    from branchline.train.share_result import FAILED, FINISHED, PARTIAL, RUNNING, JobError
+    from branchline.train.share_result import JobError
     from branchline.train.wagons import Wagon, load_wagons, wagons_of
 
 __all__ = [
-    "FAILED",
-    "FINISHED",
-    "PARTIAL",
-    "RUNNING",
     "CannotAddError",
     "Events",
     "Forecast",
@@ -43,7 +39,7 @@ __getattr__ = lazily(
         "branchline.train.progress": ("TrainProgress",),
         "branchline.train.result": ("TrainResult",),
         "branchline.train.running": ("run_train",),
-        "branchline.train.share_result": ("FAILED", "FINISHED", "PARTIAL", "RUNNING", "JobError"),
+        "branchline.train.share_result": ("JobError",),
         "branchline.train.wagons": ("Wagon", "load_wagons", "wagons_of"),
     },
 )

@@ -15,13 +15,15 @@ from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
 from branchline.sensors import core_wait_s
+from branchline.sensors.record import WagonFault
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import OpenCompanions
 from branchline.train.events import Columns, Events
-from branchline.train.faults import WagonFault, because_of, fault_of
+from branchline.train.faults import because_of, fault_of
 from branchline.train.pickling import CannotPickleError, pickled_bytes, send_and_return
 from branchline.train.processor import ProcessorEvents
+from branchline.train.recovery import wagon_step
 from branchline.train.share_result import WagonShare
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
@@ -131,7 +133,7 @@ class Coupling:
         columns.wagon = wagon.name
         if self._at is not None:
             chunk = columns.chunk
-            self._at(f"wagon {wagon.name} in {chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}")
+            self._at(wagon_step(wagon.name, chunk.path, chunk.entry_start, chunk.entry_stop))
         seconds_before = self._clock.spent("wagons")
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), core_wait_s()
         try:

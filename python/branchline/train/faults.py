@@ -1,40 +1,15 @@
-"""Why a wagon stopped, in words for its author: the error, the chunk, and the line of his file."""
+"""Why a wagon stopped, in words for its author: the error, the chunk, and the line of the author's file."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import traceback
-from dataclasses import dataclass
 from types import TracebackType
 
+from branchline.sensors.record import WagonFault
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
-
-
-@dataclass(frozen=True)
-class WagonFault:
-    """Why a wagon stopped: in which chunk of which file (None if it did not get so far), in which line of which of the
-    author's files (empty if none raised), and the traceback in his own code.
-    """
-
-    type: str
-    message: str
-    path: str | None = None
-    entry_start: int | None = None
-    entry_stop: int | None = None
-    line: str = ""
-    traceback: str = ""
-
-    def as_dict(self) -> dict[str, object]:
-        """For job.json."""
-        return dict(vars(self))
-
-    def sentence(self, name: str) -> str:
-        """All of it in a sentence about the wagon of this name."""
-        where = f" at {self.path}, entries {self.entry_start} to {self.entry_stop}" if self.path else ""
-        line = f" ({self.line})" if self.line else ""
-        return f"wagon {name} stopped{where}: {self.type}: {self.message}{line}"
 
 
 def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None) -> WagonFault:

@@ -9,7 +9,8 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
-from branchline.train.faults import WagonFault, because_of
+from branchline.sensors.record import WagonFault
+from branchline.train.faults import because_of
 from branchline.train.plan import open_tree, step_entries
 from branchline.train.share_records import opening_of
 from branchline.train.wagons import Wagon

@@ -22,8 +22,9 @@ from branchline.limits import (
     parse_bytes,
 )
 from branchline.sensors import cpu_count
+from branchline.sensors.record import WagonFault
 from branchline.train.comparing import Difference, differences
-from branchline.train.faults import WagonFault, because_of
+from branchline.train.faults import because_of
 from branchline.train.trial import Sample, Trial, TrialWork
 from branchline.train.wagons import Wagon, wagons_of, with_required
 

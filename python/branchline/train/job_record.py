@@ -1,18 +1,16 @@
-"""The record of a job: everything that was measured, in the one dictionary that all reports are drawn from."""
+"""Makes the record of a job from what its sub-jobs brought back."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from branchline.access import Access
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset import Dataset
 from branchline.jobs import Lost
 from branchline.sensors import (
-    __version__,
     added_troubles,
     cpu_count,
     cpu_s,
@@ -22,12 +20,29 @@ from branchline.sensors import (
     memory_peak_bytes,
     take_troubles,
 )
+from branchline.sensors.plain import from_plain
+from branchline.sensors.record import (
+    FAILED,
+    FINISHED,
+    PARTIAL,
+    STOPPED,
+    DatasetFile,
+    JobFault,
+    JobRecord,
+    LostWorker,
+    RecoveredFile,
+    SkippedFile,
+    WagonRecord,
+    WorkerPhases,
+)
+from branchline.sensors.versions import branchline_version, code_sha256, versions
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
 from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.records import TOTALS, companions_missing, skipped_files, storage_elements, storage_remarks
-from branchline.train.share_result import FAILED, FINISHED, PARTIAL, JobError, WagonShare, WorkerTimes
+from branchline.train.share_result import JobError, WagonShare, WorkerTimes
+from branchline.train.train_plan import TrainPlan
 from branchline.train.wagons import Wagon
 
 
@@ -45,161 +60,185 @@ def postprocess(wagons: Sequence[Wagon], merged: Merged) -> dict[str, Any]:
     return outputs
 
 
-@dataclass
-class JobRecord:
-    """What is known of a job beside what its sub-jobs brought back."""
+@dataclass(frozen=True)
+class JobStart:
+    """When a job began, by several clocks."""
 
-    wagons: tuple[Wagon, ...]
-    dataset: Dataset
-    missing: list[DataFile]
-    workers: int
-    threads: int
     started: datetime
     clock: PhaseClock
-    cpu_begin_s: float
-    machine_cpu_begin_s: float | None
+    cpu_s: float
+    machine_cpu_s: float | None
+
+    @classmethod
+    def now(cls) -> JobStart:
+        """It begins."""
+        return cls(datetime.now(UTC), PhaseClock("other"), cpu_s(), machine_cpu_s())
+
+
+@dataclass
+class RecordMaker:
+    """What is known of a job besides what its sub-jobs brought back."""
+
+    plan: TrainPlan
+    start: JobStart
     times: dict[int, WorkerTimes]
     timeline: list[dict[str, Any]]
-    subjobs: int
     step_entries: int
     interrupted: bool
     lost: list[Lost]
     command: str
-    access: Access
 
-    def as_dict(self, merged: Merged, outputs: Mapping[str, Any], stopped_by: JobError | None) -> dict[str, Any]:
-        """The job, all of it plain dictionaries, lists, numbers and texts."""
-        files = merged.files.as_list()
-        missing = [{"path": one.path, "entries_lost": None, "error": "there is no such file"} for one in self.missing]
+    def record(self, merged: Merged, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
+        """The record of the whole job."""
+        plan, files = self.plan, merged.files.as_list()
+        missing = [{"path": one.path, "entries_lost": None, "error": "there is no such file"} for one in plan.missing]
         skipped = skipped_files([*missing, *merged.skipped])
-        datasets = self._datasets(files)
-        wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in self.wagons]
-        job: dict[str, Any] = {
-            "branchline": __version__,
-            "host": host(),
-            "cpu_count": cpu_count(),
-            "machine_cpu_count": os.cpu_count(),
-            "workers": self.workers,
-            "threads": self.threads,
-            "started": self.started.isoformat(),
-            "memory_peak_bytes": self._memory_peak_bytes(),
-            "command": self.command,
-            "access": self.access.chosen(),
-            "interrupted": self.interrupted,
-            "step_entries": self.step_entries,
-            "subjobs": self.subjobs,
-            "subjobs_done": merged.subjobs_done,
-            "dataset": datasets,
-            "events": merged.events,
-            "events_expected": _events_expected(self.dataset, files, skipped),
-            "wagons": wagons,
+        wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
+        record = JobRecord(
+            branchline=branchline_version(),
+            versions=versions(),
+            host=host(),
+            cpu_count=cpu_count(),
+            machine_cpu_count=os.cpu_count(),
+            workers=plan.workers,
+            threads=plan.threads,
+            started=self.start.started.isoformat(),
+            memory_peak_bytes=self._memory_peak_bytes(),
+            command=self.command,
+            access=plan.settings.access.chosen(),
+            memory_limit_bytes=plan.settings.memory_limit_bytes,
+            interrupted=self.interrupted,
+            step_entries=self.step_entries,
+            subjobs=len(plan.shares),
+            subjobs_done=merged.subjobs_done,
+            dataset=self._dataset(files),
+            events=merged.events,
+            events_expected=_events_expected(plan.dataset, files, skipped),
+            wagons=wagons,
+            skipped=_typed(list[SkippedFile], skipped),
+            workers_lost=[_lost(one) for one in self.lost],
+            recovered=[RecoveredFile(path, count) for path, count in merged.recovered.items()],
+            misses=_misses(merged),
+            errors=[] if stopped_by is None else [stopped_by.fault()],
+        )
+        self._add_reading(record, merged)
+        _check_ledger(record)
+        _judge(record)
+        self.close_clock(record)
+        return record
+
+    def _add_reading(self, record: JobRecord, merged: Merged) -> None:
+        """Adds what the reading took."""
+        files = merged.files.as_list()
+        measured = {
             "files": files,
             "branches": merged.branches.as_list(),
             "storage_elements": storage_elements(files),
             "storage_remarks": storage_remarks(files),
             "links": joined_links(merged.links),
             "troubles": added_troubles([*merged.troubles, *take_troubles()]),
-            "skipped": skipped,
-            "workers_lost": [vars(one) | {"subjobs": list(one.subjobs)} for one in self.lost],
             "companions_missing": companions_missing(merged.companions_missing),
-            "recovered": [{"path": path, "keys": count} for path, count in merged.recovered.items()],
-            "misses": _misses(merged),
             "timeline": self.timeline,
             "totals": {field: merged.files.total(field) for field in TOTALS},
-            "errors": [] if stopped_by is None else [stopped_by.as_dict()],
         }
-        self._check_ledger(job)
-        is_whole = not (job["errors"] or job["skipped"] or self.interrupted)
-        for wagon in wagons:
-            wagon["status"] = _wagon_status(wagon, is_whole=is_whole)
-        is_whole = is_whole and all(wagon["error"] is None for wagon in wagons)
-        job["status"] = FINISHED if is_whole else PARTIAL if merged.events else FAILED
-        self.close_clock(job)
-        return job
+        read = JobRecord.from_dict(measured)
+        for name in measured:
+            setattr(record, name, getattr(read, name))
 
-    def close_clock(self, job: dict[str, Any]) -> None:
+    def close_clock(self, record: JobRecord) -> None:
         """Sets the wall time, the CPU time and the phases to what they are now."""
-        seconds = self.clock.seconds()
+        seconds = self.start.clock.seconds()
         run_s = seconds.pop("run", 0.0)
-        job["worker_phases"] = [self._worker_phases(worker, run_s) for worker in range(self.workers)]
-        phases = {}
+        record.worker_phases = [self._worker_phases(worker, run_s) for worker in range(self.plan.workers)]
+        record.phases = {}
         for phase in PHASES:
-            of_workers = sum(one[phase] for one in job["worker_phases"]) / self.workers
-            phases[phase] = seconds.get(phase, 0.0) + of_workers
-        job["phases"] = phases
-        job["wall_s"] = sum(seconds.values()) + run_s
-        job["cpu_s"] = cpu_s() - self.cpu_begin_s
-        if self.workers > 1:
-            job["cpu_s"] += sum(one.cpu_s for one in self.times.values())
+            of_workers = sum(getattr(one, phase) for one in record.worker_phases) / self.plan.workers
+            record.phases[phase] = seconds.get(phase, 0.0) + of_workers
+        record.wall_s = sum(seconds.values()) + run_s
+        record.cpu_s = cpu_s() - self.start.cpu_s
+        if not self.plan.is_in_this_process:
+            record.cpu_s += sum(one.cpu_s for one in self.times.values())
         now_s = machine_cpu_s()
-        if now_s is not None and self.machine_cpu_begin_s is not None:
-            job["machine_cpu_s"] = now_s - self.machine_cpu_begin_s
+        if now_s is not None and self.start.machine_cpu_s is not None:
+            record.machine_cpu_s = now_s - self.start.machine_cpu_s
 
-    def _worker_phases(self, worker: int, run_s: float) -> dict[str, Any]:
-        """The timeline of a worker. From its last word to the end of the run it is idle, and one that never said
-        anything is so all the time; what its clock does not tell otherwise is in no phase that has a name.
+    def _worker_phases(self, worker: int, run_s: float) -> WorkerPhases:
+        """The phases of a worker. From its last message to the end of the run it is idle, and one that never sent any
+        is so all the time; what its clock has in no phase is in ``other``.
         """
         times = self.times.get(worker)
         if times is None:
             phases = dict.fromkeys(PHASES, 0.0) | {"idle": run_s}
         else:
             phases = dict(times.phases)
-            phases["idle"] += min(run_s, max(0.0, self.clock.ended_s("run") - times.until_s))
+            phases["idle"] += min(run_s, max(0.0, self.start.clock.ended_s("run") - times.until_s))
         phases["other"] += max(0.0, run_s - sum(phases.values()))
-        return {"worker": worker, "host": times.host if times else host(), "wall_s": run_s, **phases}
+        return WorkerPhases(worker, times.host if times else host(), run_s, **phases)
 
     def _memory_peak_bytes(self) -> int:
-        processes = [] if self.workers == 1 else [one.memory_peak_bytes for one in self.times.values()]
+        processes = [] if self.plan.is_in_this_process else [one.memory_peak_bytes for one in self.times.values()]
         return memory_peak_bytes() + sum(processes)
 
-    def _datasets(self, files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _dataset(self, files: Sequence[Mapping[str, Any]]) -> list[DatasetFile]:
         entries = {one["path"]: one.get("entries") for one in files}
         return [
-            {
-                "path": one.path,
-                "tree": one.tree,
-                "dataset": one.dataset,
-                "entries": entries.get(one.path),
-                "size_bytes": one.size_bytes,
-            }
-            for one in self.dataset
+            DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes)
+            for one in self.plan.dataset
         ]
 
-    def _wagon(self, wagon: Wagon, share: WagonShare, output: Any) -> dict[str, Any]:
-        return {
-            "name": wagon.name,
-            "seconds": share.seconds,
-            "cpu_s": share.cpu_s,
-            "core_wait_s": share.core_wait_s,
-            "events": share.events,
-            "chunks": share.chunks,
-            "misses": sum(share.misses.values()),
-            "output_bytes": _output_bytes(output),
-            "branches": sorted(share.touched),
-            "requires": list(wagon.requires),
-            "error": None if share.error is None else share.error.as_dict(),
-        }
-
-    def _check_ledger(self, job: dict[str, Any]) -> None:
-        """Every event of the dataset has to have been seen exactly once, or it has to be said why not."""
-        all_stopped = all(wagon["error"] is not None for wagon in job["wagons"])
-        if job["errors"] or job["skipped"] or self.interrupted or all_stopped:
-            return
-        unread = [one["path"] for one in job["dataset"] if one["entries"] is None]
-        if unread:
-            what = f"the train never read {len(unread)} files of its dataset, the first is {unread[0]}"
-            job["errors"].append({"type": "LedgerError", "message": what, "path": unread[0], "traceback": ""})
-        if job["events_expected"] is None:
-            return
-        if job["events"] != job["events_expected"]:
-            what = f"the train saw {job['events']} events where its files hold {job['events_expected']}"
-            job["errors"].append({"type": "LedgerError", "message": what, "path": None, "traceback": ""})
+    def _wagon(self, wagon: Wagon, share: WagonShare, output: Any) -> WagonRecord:
+        return WagonRecord(
+            name=wagon.name,
+            seconds=share.seconds,
+            cpu_s=share.cpu_s,
+            core_wait_s=share.core_wait_s,
+            events=share.events,
+            chunks=share.chunks,
+            misses=sum(share.misses.values()),
+            output_bytes=_output_bytes(output),
+            branches=sorted(share.touched),
+            requires=list(wagon.requires),
+            code_sha256=code_sha256(wagon.thing),
+            error=share.error,
+        )
 
 
-def _wagon_status(wagon: Mapping[str, Any], *, is_whole: bool) -> str:
+def _typed(wanted: Any, plain: Any) -> Any:
+    return from_plain(wanted, plain)
+
+
+def _lost(lost: Lost) -> LostWorker:
+    values = {one.name: getattr(lost, one.name) for one in fields(LostWorker)}
+    return LostWorker(**values | {"subjobs": list(lost.subjobs)})
+
+
+def _judge(record: JobRecord) -> None:
+    """Sets how the job and its wagons stand."""
+    is_whole = not (record.errors or record.skipped or record.interrupted)
+    for wagon in record.wagons:
+        wagon.status = _wagon_status(wagon, is_whole=is_whole)
+    is_whole = is_whole and all(wagon.error is None for wagon in record.wagons)
+    record.status = FINISHED if is_whole else PARTIAL if record.events else FAILED
+
+
+def _check_ledger(record: JobRecord) -> None:
+    """Every event of the dataset was seen exactly once, or an error is added that says so."""
+    all_stopped = all(wagon.error is not None for wagon in record.wagons)
+    if record.errors or record.skipped or record.interrupted or all_stopped:
+        return
+    unread = [one.path for one in record.dataset if one.entries is None]
+    if unread:
+        what = f"the train never read {len(unread)} files of its dataset, the first is {unread[0]}"
+        record.errors.append(JobFault("LedgerError", what, unread[0]))
+    if record.events_expected is not None and record.events != record.events_expected:
+        what = f"the train saw {record.events} events where its files hold {record.events_expected}"
+        record.errors.append(JobFault("LedgerError", what))
+
+
+def _wagon_status(wagon: WagonRecord, *, is_whole: bool) -> str:
     """``is_whole`` says whether the job brought it all events."""
-    if wagon["error"] is not None:
-        return PARTIAL if wagon["events"] else "stopped"
+    if wagon.error is not None:
+        return PARTIAL if wagon.events else STOPPED
     return FINISHED if is_whole else PARTIAL
 
 

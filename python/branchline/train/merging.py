@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from branchline.sensors.record import WagonFault
 from branchline.train.accumulators import CannotAddError, Total
-from branchline.train.faults import WagonFault, because_of
+from branchline.train.faults import because_of
 from branchline.train.plan import Share
 from branchline.train.records import RecordTable
 from branchline.train.share_result import JobError, ShareResult, WagonShare
@@ -93,7 +94,8 @@ class Merger:
         try:
             self._totals[wagon.name].add(share.total)
         except CannotAddError as error:
-            total.error = WagonFault(type(error).__name__, str(error), **_place_of(source))
+            what = f"the result of a sub-job cannot be added to those before: {error}"
+            total.error = WagonFault(type(error).__name__, what, **_place_of(source))
             return
         total.events += share.events
         total.chunks += share.chunks
@@ -101,6 +103,8 @@ class Merger:
 
 
 def _place_of(source: Share) -> dict[str, Any]:
+    """The file with which a sub-job begins; its entries only where it reads some of them."""
     file = source.files[0]
-    start = file.entry_start
-    return {"path": file.path, "entry_start": start, "entry_stop": file.entry_stop or start}
+    if file.entry_stop is None:
+        return {"path": file.path}
+    return {"path": file.path, "entry_start": file.entry_start, "entry_stop": file.entry_stop}

@@ -37,10 +37,12 @@ class Share:
     stopped: frozenset[str] = field(default_factory=frozenset)
     # With how many that follow, itself among them, a worker may read it as one.
     together: int = 1
+    # Only finds out whether wagons come through: its result counts for nothing.
+    is_trial: bool = False
 
     def goes_with(self, other: Share) -> bool:
         """Whether one stream can read both."""
-        how = [(one.branches, one.step, one.learn, one.parts) for one in (self, other)]
+        how = [(one.branches, one.step, one.learn, one.parts, one.is_trial, one.stopped) for one in (self, other)]
         return how[0] == how[1] and self.parts == 1 and not self.learn
 
     @property

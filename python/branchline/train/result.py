@@ -7,41 +7,55 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from branchline.sensors import rows_of
+from branchline.sensors import SensorRow, rows_of
+from branchline.sensors.record import FAILED, JobRecord
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
-from branchline.train.faults import WagonFault
-from branchline.train.share_result import FAILED, JobError
+from branchline.train.share_result import JobError
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainResult:
-    """``outputs`` are the postprocessed sums by wagon, ``job`` is the record that becomes job.json.
+    """What a train gives back.
 
-    ``errors`` say what stopped the job and why wagons failed, one sentence each; ``out`` is where results were written.
+    ``outputs`` are the sums of the wagons by name, after ``postprocess``; ``record`` is the record of the job, and
+    ``job`` the same as job.json holds it. ``errors`` say what stopped the job and why wagons failed, one sentence each;
+    ``out`` is where results were written, ``written`` are the files there.
+
+        result = branchline.run(wagons, "data/*.root", "out")
+        result.outputs["spectra"]["pt"].plot()
+        print(result.record.events, result.record.wall_s, result.errors)
     """
 
     outputs: dict[str, Any]
-    job: dict[str, Any]
+    record: JobRecord
     stopped_by: JobError | None = None
     out: Path | None = None
     written: list[Path] = field(default_factory=list)
-    _close_clock: Callable[[dict[str, Any]], None] | None = None
+    _close_clock: Callable[[JobRecord], None] | None = None
+
+    def __repr__(self) -> str:
+        wagons = ", ".join(self.outputs)
+        return f"<TrainResult {self.record.status}: {self.record.events} events through {wagons}>"
 
     @property
-    def sensors(self) -> list[dict[str, Any]]:
-        """The rows that become sensors.parquet."""
-        return rows_of(self.job)
+    def job(self) -> dict[str, Any]:
+        """The record as job.json holds it; a new dict each time, which changes nothing in the record."""
+        return self.record.as_dict()
+
+    @property
+    def sensors(self) -> list[SensorRow]:
+        """The rows of sensors.parquet."""
+        return rows_of(self.record)
 
     @property
     def errors(self) -> list[str]:
         """Each thing that went wrong, in one sentence."""
-        sentences = [str(error["message"]) for error in self.job["errors"]]
-        stopped = [wagon for wagon in self.job["wagons"] if wagon["error"] is not None]
-        sentences += [WagonFault(**wagon["error"]).sentence(wagon["name"]) for wagon in stopped]
-        for skipped in self.job["skipped"]:
-            lost = skipped["entries_lost"]
+        sentences = [error.message for error in self.record.errors]
+        sentences += [wagon.error.sentence(wagon.name) for wagon in self.record.wagons if wagon.error is not None]
+        for skipped in self.record.skipped:
+            lost = skipped.entries_lost
             events = "an unknown number of events" if lost is None else f"{lost} events"
-            sentences.append(f"skipped {skipped['path']}, {events} lost: {skipped['error']}")
+            sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
         return sentences
 
     @property
@@ -49,17 +63,17 @@ class TrainResult:
         """0 if all is well; 1 if an error stopped the job or nothing was processed; 3 if a wagon failed or files were
         skipped; 130 if interrupted.
         """
-        if self.job["interrupted"]:
+        if self.record.interrupted:
             return EXIT_INTERRUPTED
-        if self.job["errors"] or self.job["status"] == FAILED:
+        if self.record.errors or self.record.status == FAILED:
             return EXIT_ERROR
-        failed = any(wagon["error"] is not None for wagon in self.job["wagons"])
-        return EXIT_INCOMPLETE if failed or self.job["skipped"] else EXIT_OK
+        failed = any(wagon.error is not None for wagon in self.record.wagons)
+        return EXIT_INCOMPLETE if failed or self.record.skipped else EXIT_OK
 
     def close_clock(self) -> None:
         """Brings the wall time, CPU time and phase "write" of the job up to now; called before job.json is written."""
         if self._close_clock is not None:
-            self._close_clock(self.job)
+            self._close_clock(self.record)
 
     def raise_error(self) -> None:
         """Raises what stopped the job, if something did."""

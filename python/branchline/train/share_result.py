@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from branchline.errors import BranchlineError
-from branchline.train.faults import WagonFault
-
-# How a job stands: running, all events through all wagons, something missing, nothing done.
-RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
+from branchline.sensors.record import JobFault, WagonFault
 
 
 @dataclass
@@ -40,14 +37,14 @@ class JobError:
         """With the traceback that the error has now."""
         return cls(error, "".join(traceback.format_exception(error)))
 
-    def as_dict(self) -> dict[str, Any]:
-        """For job.json."""
+    def fault(self) -> JobFault:
+        """For the record of the job."""
         path = getattr(self.error, "path", None)
         message = str(self.error) or type(self.error).__name__
         if not isinstance(self.error, BranchlineError):
             message = f"{type(self.error).__name__}: {message}"
         kind = type(self.error).__name__
-        return {"type": kind, "message": message, "path": path, "traceback": self.traceback}
+        return JobFault(kind, message, None if path is None else str(path), self.traceback)
 
 
 @dataclass
@@ -68,6 +65,8 @@ class ShareResult:
     """
 
     wagons: dict[str, WagonShare]
+    # The wagons that did not run, for they had stopped before.
+    not_run: frozenset[str] = frozenset()
     files: list[dict[str, Any]] = field(default_factory=list)
     branches: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)

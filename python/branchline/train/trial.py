@@ -15,10 +15,10 @@ from branchline.errors import NoSuchKeyError, UnsupportedBranchError
 from branchline.jobs import Context, Finished, Message
 from branchline.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
 from branchline.sensors import memory_peak_bytes
+from branchline.sensors.record import WagonFault
 from branchline.train.clock import PhaseClock
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.digests import digest_of
-from branchline.train.faults import WagonFault
 from branchline.train.pickling import pickled_bytes
 from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon

@@ -19,7 +19,7 @@ from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.plan import Share, entry_range, open_tree, step_entries
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
-from branchline.train.together import StreamPart, is_last, parts_of
+from branchline.train.shared_streams import StreamPart, is_last, parts_of
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk, ChunkStream, Source, Tree
 
@@ -68,8 +68,8 @@ class Worker:
         # Those that are being read already, and one that was drawn and is not.
         self._ahead: deque[Opened] = deque()
         self._drawn: SubJob | None = None
-        # Wagons that failed here need not run in later sub-jobs, whose results come after the failure.
-        self._failed: frozenset[str] = frozenset()
+        # Wagons that failed here, in which sub-job: they need not run in later ones, whose results come after it.
+        self._failed: dict[str, int] = {}
         self._consumer: dict[str, float] = {}
         self._progress = Progress(0, 0, 0, 0)
         self._told_s = 0.0
@@ -80,9 +80,10 @@ class Worker:
         opened = self._next()
         try:
             while opened is not None:
-                result = ShareResult(self._coupling.begin(opened.share.stopped | self._failed))
+                not_run = opened.share.stopped | self._failed_before(opened.subjob.index)
+                result = ShareResult(self._coupling.begin(not_run), not_run)
                 yield from self._work_on(opened, result)
-                self._failed |= {name for name, share in result.wagons.items() if share.error is not None}
+                self._note_failed(opened, result)
                 self._clock.switch("merge")
                 self._coupling.settle(result.wagons)
                 result.times = self._times()
@@ -97,6 +98,16 @@ class Worker:
                     one.stream.close()
         yield self._note(self._progress)
         yield self._note(self._times())
+
+    def _failed_before(self, index: int) -> frozenset[str]:
+        return frozenset(name for name, failed_at in self._failed.items() if failed_at < index)
+
+    def _note_failed(self, opened: Opened, result: ShareResult) -> None:
+        if opened.share.is_trial:
+            return
+        for name, share in result.wagons.items():
+            if share.error is not None:
+                self._failed[name] = min(opened.subjob.index, self._failed.get(name, opened.subjob.index))
 
     def _next(self) -> Opened | None:
         if not self._ahead:
@@ -207,7 +218,7 @@ class Worker:
         except KeyboardInterrupt:
             result.is_whole, result.interrupted, self._goes_on = False, True, False
         except Exception as error:  # noqa: BLE001 - it stops the job, which tells it and keeps what is finished
-            result.is_whole, self._goes_on = False, False
+            result.is_whole, self._goes_on = False, opened.share.is_trial
             result.error = JobError.of(error)
         finally:
             if opened.stream is not None:
@@ -314,7 +325,8 @@ class Worker:
             opened.files.insert(0, rest)
         sources = [_source_of(one) for one in opened.files]
         opened.stream = self._stream(sources, branches, step) if sources else None
-        yield self._note(Learned(branches, step))
+        if not opened.share.is_trial:
+            yield self._note(Learned(branches, step))
 
     def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.unit.train.conftest import write_file
+
 WITHOUT = "import sys; sys.modules['{package}'] = None; "
 
 
@@ -18,12 +20,40 @@ def test_a_name_of_the_package_says_which_extra_it_needs() -> None:
 
 def test_a_command_says_which_extra_it_needs(tmp_path: Path) -> None:
     (tmp_path / "wagons.py").write_text("class One:\n    def process(self, events):\n        return 1\n")
-    code = WITHOUT.format(package="matplotlib") + "from branchline.cli import main; main()"
+    code = WITHOUT.format(package="psutil") + "from branchline.cli import main; main()"
     command = [sys.executable, "-c", code, "run", "wagons.py", "none.root", "-o", "out"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 1
-    assert "matplotlib" in done.stderr
-    assert "pip install 'branchline[reports]'" in done.stderr
+    assert "psutil" in done.stderr
+    assert "pip install 'branchline[trains]'" in done.stderr
+
+
+WAGONS = """
+import awkward as ak
+import hist
+
+class One:
+    def process(self, events):
+        histogram = hist.Hist.new.Reg(10, -3, 3).Double().fill(events.px)
+        return {"px": histogram, "events": len(events), "first": ak.Array([{"x": 1.0}])}
+"""
+
+
+def test_a_train_without_the_extra_reports_runs_and_says_what_it_left_out(tmp_path: Path) -> None:
+    write_file(tmp_path / "data.root", 1)
+    (tmp_path / "wagons.py").write_text(WAGONS)
+    hidden = "".join(WITHOUT.format(package=one) for one in ("matplotlib", "mplhep", "jinja2", "markupsafe", "pyarrow"))
+    code = hidden + "from branchline.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "wagons.py", "data.root", "-o", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for what in ("pictures are left out", "sensors.parquet is left out", "report.html is left out"):
+        assert what in done.stdout
+    assert "pip install 'branchline[reports]'" in done.stdout
+    names = sorted(str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file())
+    first = ["results/One/first.json", "results/One/first.npz"]
+    assert names == ["job.json", "results.root", "results/One.json", *first, "results/One/px.json"]
+    assert "report.html" not in done.stdout.splitlines()[-1]
 
 
 def test_another_missing_module_stays_what_it_is() -> None:

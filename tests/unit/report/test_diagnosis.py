@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.report.from_json import of_json
 
-from branchline.report.diagnosis import diagnosis
+from branchline.report.diagnosis import diagnosis as diagnosis_of_record
+
+diagnosis = of_json(diagnosis_of_record)
 
 Maker = Callable[..., dict[str, Any]]
 

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.report.from_json import of_json
 
 from branchline.report.charts import nice_ticks, sorted_columns, stack
-from branchline.report.diagnosis import diagnosis
-from branchline.report.page import page_html
+from branchline.report.diagnosis import diagnosis as diagnosis_of_record
+from branchline.report.page import page_html as page_html_of_record
+
+diagnosis = of_json(diagnosis_of_record)
+page_html = of_json(page_html_of_record)
 
 Maker = Callable[..., dict[str, Any]]
 

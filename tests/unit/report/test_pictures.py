@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from branchline.report.picture_words import Title
-from branchline.report.pictures import write_picture
+from branchline.report.pictures import draw, write_picture
 
 TITLE = Title("spectra", "pt", "60 000 events")
 
@@ -47,7 +47,7 @@ HISTOGRAMS = {
 
 @pytest.mark.parametrize("name", HISTOGRAMS)
 def test_every_kind_of_histogram_is_drawn(tmp_path: Path, name: str) -> None:
-    relative = write_picture(tmp_path, ("spectra", name), HISTOGRAMS[name](), TITLE)
+    relative = write_picture(tmp_path, ("spectra", name), HISTOGRAMS[name](), TITLE, with_png=True)
     assert relative == f"pictures/spectra/{name}.svg"
     svg = ElementTree.parse(tmp_path / relative).getroot()
     assert svg.tag.endswith("svg")
@@ -64,7 +64,7 @@ def test_a_histogram_without_bins_has_no_picture(tmp_path: Path) -> None:
 )
 def test_labels_that_are_no_formulas_are_drawn_as_they_are(tmp_path: Path, label: str) -> None:
     histogram: Any = hist.Hist.new.Reg(3, 0, 1, label=label).Double().fill([0.5])
-    relative = write_picture(tmp_path, ("w", "h"), histogram, Title(label, label, label))
+    relative = write_picture(tmp_path, ("w", "h"), histogram, Title(label, label, label), with_png=True)
     ElementTree.parse(tmp_path / str(relative))
 
 
@@ -72,3 +72,16 @@ def test_the_same_histogram_gives_the_same_picture(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         write_picture(tmp_path / folder, ("w", "h"), HISTOGRAMS["mesh"](), TITLE)
     assert (tmp_path / "one/pictures/w/h.svg").read_bytes() == (tmp_path / "two/pictures/w/h.svg").read_bytes()
+
+
+def test_categories_that_are_left_out_are_not_added_up() -> None:
+    """They may be variations of the same events."""
+    histogram = hist.Hist.new.StrCat([f"variation{index}" for index in range(12)], name="v").Reg(5, 0, 5).Double()
+    for index in range(12):
+        histogram.fill(f"variation{index}", [0.5, 1.5], weight=1 + 0.01 * index)
+    figure = draw(histogram, Title("w", "h", ""))
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    labels = [one.get_text() for one in legend.get_texts()]
+    assert labels == [f"variation{index}" for index in range(4, 12)]
+    assert legend.get_title().get_text() == "v (8 of 12 shown)"

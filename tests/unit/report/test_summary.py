@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from branchline.report.diagnosis import diagnosis
-from branchline.report.summary import summary
+from tests.unit.report.from_json import of_json
+
+from branchline.report.diagnosis import diagnosis as diagnosis_of_record
+from branchline.report.summary import summary as summary_of_record
+
+diagnosis = of_json(diagnosis_of_record)
+summary = of_json(summary_of_record)
 
 
 def test_a_job_in_two_lines(job: dict[str, Any]) -> None:

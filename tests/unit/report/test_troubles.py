@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from branchline.report.summary import summary
-from branchline.report.troubles import trouble_sentences
+from tests.unit.report.from_json import of_json
+
+from branchline.report.summary import summary as summary_of_record
+from branchline.report.troubles import trouble_sentences as trouble_sentences_of_record
 from branchline.sensors import added_troubles
+
+summary = of_json(summary_of_record)
+trouble_sentences = of_json(trouble_sentences_of_record)
 
 NOTHING = dict.fromkeys(
     ("retries", "timeouts", "resets", "wrong_answers", "other_errors", "replicas_left", "replicas_refused"), 0

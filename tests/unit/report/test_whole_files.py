@@ -47,16 +47,17 @@ from pathlib import Path
 import hist, numpy
 from branchline.errors import StorageError
 from branchline.report.writing import write_out
+from branchline.sensors import JobRecord
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-job = {"status": "finished", "events": 10, "wall_s": 1.0, "phases": {"wagons": 1.0}}
+job = JobRecord(status="finished", events=10, wall_s=1.0, phases={"wagons": 1.0})
 large = hist.Hist.new.Reg(100_000, 0, 1).Double()
 large.view()[...] = numpy.random.default_rng(1).normal(size=100_000)
 outputs = {"small": {"n": 3}, "large": {"h": large}, "last": {"n": 4}}
-result = types.SimpleNamespace(outputs=outputs, job=job, sensors=[], close_clock=lambda: None)
+result = types.SimpleNamespace(outputs=outputs, record=job, sensors=[], close_clock=lambda: None)
 try:
     write_out(Path(sys.argv[1]), result)
 except StorageError as error:
-    print(job["status"], error)
+    print(job.status, error)
 """
 
 

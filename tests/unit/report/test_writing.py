@@ -12,22 +12,27 @@ import pyarrow.parquet
 import uproot
 
 from branchline.report.writing import write_out
+from branchline.sensors import JobRecord, SensorRow
 
 
 class Result:
     """A finished job, as far as the report needs it; remembers when its clock was closed."""
 
     def __init__(self, job: dict[str, Any], outputs: dict[str, Any]) -> None:
-        self.job = job
+        self.record = JobRecord.from_dict(job)
         self.outputs = outputs
-        self.sensors = [{"scope": "job", "name": "", "sensor": "wall_s", "value": 12, "unit": "s"}]
+        self.sensors = [SensorRow("job", "", "wall_s", 12.0, "s")]
         self.there_at_close: list[str] = []
         self.out_dir: Path | None = None
 
     def close_clock(self) -> None:
         if self.out_dir is not None:
             self.there_at_close = sorted(path.name for path in self.out_dir.iterdir())
-        self.job["phases"]["write"] = 0.5
+        self.record.phases["write"] = 0.5
+
+    @property
+    def job(self) -> dict[str, Any]:
+        return self.record.as_dict()
 
 
 def _spectrum() -> Any:
@@ -49,7 +54,8 @@ def test_everything_is_written_and_listed(tmp_path: Path, job: dict[str, Any]) -
     assert sorted(written) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
     names = {str(path.relative_to(tmp_path)) for path in written}
     assert names >= {"results.root", "job.json", "sensors.parquet", "report.html", "results/spectra.json"}
-    assert names >= {"results/spectra/pp/pt.json", "pictures/spectra/pp/pt.svg", "pictures/spectra/pp/pt.png"}
+    assert names >= {"results/spectra/pp/pt.json", "pictures/spectra/pp/pt.svg"}
+    assert not [one for one in names if one.endswith(".png")]
     stored = json.loads((tmp_path / "results" / "spectra.json").read_text())
     assert stored == {"pp": {"pt": {"file": "results/spectra/pp/pt.json"}}, "events": 7}
     assert json.loads((tmp_path / "results" / "nothing.json").read_text()) is None
@@ -83,23 +89,25 @@ def test_the_clock_is_closed_after_the_results_and_before_the_records(tmp_path: 
 
 
 def test_job_json_holds_the_record_as_it_was(tmp_path: Path, job: dict[str, Any]) -> None:
-    job["odd"] = [{"path": Path("/data"), "count": numpy.int64(3), "share": float("nan")}]
-    write_out(tmp_path, Result(job, {}))
+    result = Result(job, {})
+    result.record.events = numpy.int64(3)
+    result.record.access = {"cache_dir": Path("/data"), "share": float("nan")}
+    write_out(tmp_path, result)
     stored = json.loads((tmp_path / "job.json").read_text())
-    assert stored["files"] == job["files"]
+    assert stored["files"] == result.job["files"]
     assert stored["timeline"] == job["timeline"]
-    assert stored["odd"][0]["count"] == 3
-    assert stored["odd"][0]["share"] == "nan"
+    assert stored["events"] == 3
+    assert stored["access"]["share"] == "nan"
 
 
 def test_sensors_are_rows_of_text_and_a_number(tmp_path: Path, job: dict[str, Any]) -> None:
     result = Result(job, {})
-    result.sensors.append({"scope": "file", "name": "/a.root", "sensor": "events", "value": None, "unit": "events"})
+    result.sensors.append(SensorRow("file", "/a.root", "events", 7.0, "events"))
     write_out(tmp_path, result)
     table = pyarrow.parquet.read_table(tmp_path / "sensors.parquet")
     assert table.column_names == ["scope", "name", "sensor", "value", "unit"]
     assert table.to_pylist()[0] == {"scope": "job", "name": "", "sensor": "wall_s", "value": 12.0, "unit": "s"}
-    assert table.to_pylist()[1]["value"] is None
+    assert table.to_pylist()[1]["value"] == 7.0
 
 
 def test_a_second_job_in_the_same_directory_leaves_nothing_of_the_first_but_foreign_files(
@@ -120,3 +128,11 @@ def test_a_record_that_names_files_outside_of_the_directory_removes_none_of_them
     (out_dir / "job.json").write_text(json.dumps({"written": ["../outside.txt", str(outside)]}))
     write_out(out_dir, Result(job, {}))
     assert outside.read_text() == "keep"
+
+
+def test_pictures_are_drawn_as_asked_for(tmp_path: Path, job_with: Any) -> None:
+    histogram = {"w": {"h": _spectrum()}}
+    for kind, endings in (("both", {".svg", ".png"}), ("svg", {".svg"}), ("none", set())):
+        written = write_out(tmp_path, Result(job_with(), histogram), pictures=kind)
+        assert {one.suffix for one in written if "pictures" in one.parts} == endings
+        assert {one.suffix for one in tmp_path.rglob("pictures/**/*.*")} == endings

@@ -7,7 +7,6 @@ import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,20 +14,21 @@ import pytest
 from branchline.report import job_files, writing  # noqa: F401
 from branchline.running import write
 from branchline.running.claim import claimed
+from branchline.sensors import JobRecord
 
 
 def test_two_ctrl_c_while_the_record_is_written_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_job = job_files.write_job
 
-    def interrupted(out: Path, job: dict[str, Any]) -> None:
+    def interrupted(out: Path, job: JobRecord) -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
         write_job(out, job)
 
-    result = SimpleNamespace(job={"status": "finished", "interrupted": False}, errors=[], out=None)
+    result = SimpleNamespace(record=JobRecord(status="finished"), errors=[], out=None)
     with claimed(tmp_path / "out", force=False) as claim:
         claim.begin("branchline run")
         monkeypatch.setattr(job_files, "write_job", interrupted)
         write(result, claim)
     assert json.loads((tmp_path / "out" / "job.json").read_text())["status"] == "partial"
-    assert result.job == {"status": "partial", "interrupted": True}
+    assert (result.record.status, result.record.interrupted) == ("partial", True)

@@ -9,6 +9,7 @@ import sys
 from branchline.sensors import (
     SCOPES,
     SENSORS,
+    JobRecord,
     core_wait_s,
     cpu_count,
     cpu_s,
@@ -33,7 +34,7 @@ JOB = {
 
 
 def test_every_scope_and_sensor_of_a_job_becomes_a_row() -> None:
-    rows = {(row["scope"], row["name"], row["sensor"]): (row["value"], row["unit"]) for row in rows_of(JOB)}
+    rows = {(row.scope, row.name, row.sensor): (row.value, row.unit) for row in rows_of(JobRecord.from_dict(JOB))}
     assert rows["job", "", "wall_s"] == (2.0, "s")
     assert rows["job", "", "wait_phase_s"] == (0.5, "s")
     assert rows["job", "", "bytes_read"] == (100.0, "B")
@@ -45,7 +46,7 @@ def test_every_scope_and_sensor_of_a_job_becomes_a_row() -> None:
 
 
 def test_what_was_not_measured_has_no_row() -> None:
-    assert not [row for row in rows_of(JOB) if row["sensor"] == "open_s"]
+    assert not [row for row in rows_of(JobRecord.from_dict(JOB)) if row.sensor == "open_s"]
 
 
 def test_each_sensor_says_what_it_is() -> None:

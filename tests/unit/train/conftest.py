@@ -47,7 +47,7 @@ def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_in_chunks(wagons: Any, dataset: str, **settings: Any) -> TrainResult:
     """Runs wagons in chunks of 400 entries, in this process unless told otherwise."""
     defaults = {
-        "workers": 1,
+        "workers": 0,
         "tree": None,
         "branches": None,
         "step_size": 400,

@@ -11,7 +11,7 @@ from branchline.dataset import DataFile
 from branchline.jobs import WAIT
 from branchline.limits import MB, SUBJOB_MAX_BYTES, SUBJOB_MAX_FILES, SUBJOB_MIN_BYTES
 from branchline.train.plan import cut, entry_range
-from branchline.train.supply import Supply
+from branchline.train.subjobs import SubJobQueue
 
 
 def files_of(sizes_bytes: list[int | None]) -> list[DataFile]:
@@ -86,22 +86,22 @@ def test_labels_name_files() -> None:
 
 
 def test_while_learning_only_one_sub_job_is_out() -> None:
-    supply = Supply(cut(files_of([3 * MB] * 3)), ["named"], None, wagons_count=2)
-    first = supply.draw()
+    queue = SubJobQueue(cut(files_of([3 * MB] * 3)), ["named"], None, wagons_count=2)
+    first = queue.draw()
     assert first.payload.learn
     assert first.payload.branches == ("named",)
-    assert supply.draw() is WAIT
-    supply.finished(0)
-    second = supply.draw()
+    assert queue.draw() is WAIT
+    queue.finished(0)
+    second = queue.draw()
     assert (second.index, second.payload.learn) == (1, True)
-    supply.learned(["named", "px"], 700)
-    supply.missed(["pt", "px"])
-    supply.stopped.add("spectra")
-    third = supply.draw().payload
+    queue.learned(["named", "px"], 700)
+    queue.missed(["pt", "px"])
+    queue.stopped.add("spectra")
+    third = queue.draw().payload
     assert (third.learn, third.branches, third.step, third.stopped) == (
         False,
         ("named", "px", "pt"),
         700,
         frozenset({"spectra"}),
     )
-    assert supply.draw() is None
+    assert queue.draw() is None

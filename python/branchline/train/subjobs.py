@@ -1,7 +1,8 @@
-"""Hands out the sub-jobs of a train in the order of the dataset, each with what is known by then."""
+"""The queue of a train's sub-jobs: in the order of the dataset, each with the branches that are known by then."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -10,10 +11,11 @@ from branchline.limits import SUBJOB_MAX_BYTES, SUBJOBS_TOGETHER_MAX
 from branchline.train.plan import Share
 
 
-class Supply:
+class SubJobQueue:
     """The shares still to be worked on.
 
-    While the branches have to be learned, only one share is out: all others are read with what comes of it.
+    While the branches have to be learned, only one share is handed out: the others are read with the branches that it
+    finds. ``stopped`` are the wagons that do not run any more.
     """
 
     def __init__(
@@ -34,9 +36,22 @@ class Supply:
         self._workers_count = workers_count
         self._next = 0
         self._learning: int | None = None
+        self._first: deque[SubJob] = deque()
+        self._indices_count = len(shares)
+
+    def new_index(self) -> int:
+        """A number for a sub-job that is none of the shares."""
+        self._indices_count += 1
+        return self._indices_count - 1
+
+    def put_first(self, subjob: SubJob) -> None:
+        """The next to be handed out, before all shares and behind those put here before."""
+        self._first.append(subjob)
 
     def draw(self) -> SubJob | Wait | None:
         """The next sub-job, WAIT while the branches are being learned, None at the end, or when no wagon runs on."""
+        if self._first:
+            return self._first.popleft()
         if self._next == len(self.shares) or len(self.stopped) == self._wagons_count:
             return None
         learn = self.step is None
@@ -72,9 +87,12 @@ class Supply:
         return max(1, count)
 
     def learned(self, branches: Iterable[str], step: int) -> None:
-        """The branches to read from now on, and the entries of a chunk."""
-        self.branches = list(branches)
-        self.step = step
+        """The branches to read from now on, and the entries of a chunk. They stay when a sub-job that learned is run
+        again, since chunks have the same borders in the whole job.
+        """
+        if self.step is None:
+            self.branches = list(branches)
+            self.step = step
 
     def finished(self, index: int) -> None:
         """A sub-job is back; if nothing could be learned on it, the next one tries."""

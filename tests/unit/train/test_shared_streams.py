@@ -16,8 +16,8 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.train import TrainResult
 from branchline.train.plan import Share
-from branchline.train.supply import Supply
-from branchline.train.together import StreamPart, parts_of
+from branchline.train.shared_streams import StreamPart, parts_of
+from branchline.train.subjobs import SubJobQueue
 from branchline.tree import ChunkStream, Source
 
 # So many requests at a time are asked for ahead only where files are far away, or where somebody says so.
@@ -150,13 +150,13 @@ def test_parts_that_are_left_early_leave_their_chunks_to_nobody(many: Path) -> N
 def test_the_last_shares_are_not_taken_several_at_a_time() -> None:
     def takes(count: int, workers: int, size_bytes: int = 4_000_000) -> list[int]:
         shares = [Share((DataFile(f"f{number}", "events", size_bytes=size_bytes),)) for number in range(count)]
-        supply = Supply(shares, ["px"], 100, wagons_count=1, workers_count=workers)
-        drawn = [supply.draw() for _ in shares]
+        queue = SubJobQueue(shares, ["px"], 100, wagons_count=1, workers_count=workers)
+        drawn = [queue.draw() for _ in shares]
         return [one.payload.together for one in drawn]  # type: ignore[union-attr]
 
     assert takes(100, 2)[0] == 16
     assert takes(100, 2)[-8:] == [2, 1, 1, 1, 1, 1, 1, 1]
     assert takes(20, 1) == [*[16] * 5, *range(15, 0, -1)]
     assert takes(100, 1, 200_000_000) == [1] * 100
-    learning = Supply([Share((DataFile("f", "events"),))] * 9, [], None, wagons_count=1)
+    learning = SubJobQueue([Share((DataFile("f", "events"),))] * 9, [], None, wagons_count=1)
     assert learning.draw().payload.together == 1  # type: ignore[union-attr]

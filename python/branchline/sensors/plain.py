@@ -1,0 +1,70 @@
+"""Dataclasses as plain dicts, lists, numbers and texts, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+
+def to_plain(value: Any) -> Any:
+    """A dataclass and all in it as dicts and lists; every other value as it is."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: to_plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(one) for one in value]
+    return value
+
+
+def from_plain(wanted: Any, plain: Any) -> Any:
+    """A value of the wanted type from plain data: fields that the type does not have are left out, those that the data
+    lack have their defaults, and None where a field cannot be None has its default too. Raises ValueError.
+    """
+    if dataclasses.is_dataclass(wanted):
+        return _dataclass_from(wanted, plain)
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is list:
+        return [from_plain(arguments[0], one) for one in _checked(plain, list)]
+    if origin is dict:
+        return {str(key): from_plain(arguments[1], one) for key, one in _checked(plain, Mapping).items()}
+    if origin is types.UnionType:
+        if plain is None:
+            return None
+        [inner] = [one for one in arguments if one is not types.NoneType]
+        return from_plain(inner, plain)
+    return plain
+
+
+@lru_cache(maxsize=64)
+def field_types(wanted: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields."""
+    return typing.get_type_hints(wanted)
+
+
+def _dataclass_from(wanted: Any, plain: Any) -> Any:
+    given = _checked(plain, Mapping)
+    kinds = field_types(wanted)
+    values = {
+        name: from_plain(kind, given[name])
+        for name, kind in kinds.items()
+        if name in given and not (given[name] is None and not _takes_none(kind))
+    }
+    try:
+        return wanted(**values)
+    except TypeError as error:
+        raise ValueError(f"no record of a {wanted.__name__}: {error}") from None
+
+
+def _takes_none(kind: Any) -> bool:
+    return kind is Any or types.NoneType in typing.get_args(kind)
+
+
+def _checked(plain: Any, kind: Any) -> Any:
+    if not isinstance(plain, kind):
+        raise ValueError(f"{plain!r:.80} stands in a record where a {kind.__name__} is wanted")
+    return plain

@@ -1,0 +1,360 @@
+"""The record of a job: what job.json holds, field by field, and what every report is drawn from.
+
+job.json is kept for years and sent to servers, so its form has a version and a JSON Schema beside this file
+(``job.schema.json``, written by ``python -m branchline.sensors.schema``). Times are wall seconds unless a name says
+``cpu``; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from branchline.sensors.plain import from_plain, to_plain
+
+#: Raised when a field changes its meaning or goes; a new field does not raise it.
+SCHEMA_VERSION = 1
+
+# How a job, or a wagon in it, stands: running, all events through all wagons, something missing, nothing done.
+RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
+# A wagon that stopped before it had seen an event.
+STOPPED = "stopped"
+
+
+@dataclass
+class DatasetFile:
+    """A file that the dataset names. ``entries`` is None where the file was not opened."""
+
+    path: str = ""
+    tree: str | None = None
+    dataset: str = ""
+    entries: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass
+class WagonFault:
+    """Why a wagon stopped: in which chunk of which file (None if it did not get so far), in which line of which of the
+    author's files (empty if none raised), and the traceback in the author's own code.
+    """
+
+    type: str
+    message: str
+    path: str | None = None
+    entry_start: int | None = None
+    entry_stop: int | None = None
+    line: str = ""
+    traceback: str = ""
+
+    def sentence(self, name: str) -> str:
+        """All of it in a sentence about the wagon of this name."""
+        where = f" at {self.path}" if self.path else ""
+        if self.path and self.entry_start is not None and self.entry_stop is not None:
+            where += f", entries {self.entry_start} to {self.entry_stop}"
+        line = f" ({self.line})" if self.line else ""
+        return f"wagon {name} stopped{where}: {self.type}: {self.message}{line}"
+
+
+@dataclass
+class WagonRecord:
+    """What a wagon did. ``seconds`` is the time in process() without waiting for columns, ``core_wait_s`` that of it in
+    which other threads had the cores. ``code_sha256`` is of the source of its class, None where there is none.
+    """
+
+    name: str
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    core_wait_s: float = 0.0
+    events: int = 0
+    chunks: int = 0
+    misses: int = 0
+    output_bytes: int = 0
+    branches: list[str] = field(default_factory=list)
+    requires: list[str] = field(default_factory=list)
+    code_sha256: str | None = None
+    error: WagonFault | None = None
+    status: str = FINISHED
+
+
+@dataclass
+class FileRecord:
+    """What reading a file took. ``entries`` are those of its tree, ``events`` those handed to wagons; ``open_s`` is the
+    time to open it; the times of the other steps are added up over threads.
+    """
+
+    path: str
+    storage_element: str = ""
+    store: str = ""
+    host: str = ""
+    worker: str = ""
+    subjobs: int = 0
+    size_bytes: int | None = None
+    entries: int | None = None
+    events: int = 0
+    wall_s: float = 0.0
+    codec: str = ""
+    bytes_asked: int = 0
+    gap_bytes: int = 0
+    bytes_read: int = 0
+    cached_bytes: int = 0
+    read_calls: int = 0
+    baskets: int = 0
+    compressed_bytes: int = 0
+    plain_bytes: int = 0
+    late_reads: int = 0
+    open_s: float | None = None
+    fetch_s: float = 0.0
+    decompress_s: float = 0.0
+    decode_s: float = 0.0
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass
+class BranchRecord:
+    """What the baskets of a branch took, over all files."""
+
+    name: str
+    codec: str = ""
+    baskets: int = 0
+    compressed_bytes: int = 0
+    plain_bytes: int = 0
+    decompress_s: float = 0.0
+    decode_s: float = 0.0
+
+
+@dataclass
+class StorageRecord:
+    """What was read from a storage element; ``fetch_s`` is thread time inside its read calls."""
+
+    name: str
+    files: int = 0
+    bytes_read: int = 0
+    cached_bytes: int = 0
+    read_calls: int = 0
+    fetch_s: float = 0.0
+
+
+@dataclass
+class StorageRemark:
+    """A remark of the storage, and how many files it is about."""
+
+    text: str
+    files: int = 0
+
+
+@dataclass
+class LinkRecord:
+    """The link to a storage element as it was measured, and what reading chose for it; ``choices`` is how often that
+    changed.
+    """
+
+    name: str
+    round_trip_s: float = 0.0
+    bytes_per_second: float = 0.0
+    gap_bytes: int = 0
+    requests_in_flight: int = 0
+    bytes_in_flight: int = 0
+    choices: int = 0
+
+
+@dataclass
+class TroubleRecord:
+    """What went wrong at a storage element: ``retries`` are requests that were made again, ``lost_s`` is the time of
+    failed requests and of the pauses after them.
+    """
+
+    name: str
+    retries: int = 0
+    timeouts: int = 0
+    resets: int = 0
+    wrong_answers: int = 0
+    other_errors: int = 0
+    replicas_left: int = 0
+    replicas_refused: int = 0
+    lost_s: float = 0.0
+
+
+@dataclass
+class SkippedFile:
+    """A file that was left out; ``entries_lost`` is None where nobody knows."""
+
+    path: str
+    entries_lost: int | None = None
+    error: str = ""
+
+
+@dataclass
+class LostWorker:
+    """A worker process that was ended because it was silent for ``seconds``, or that died by itself (``is_dead``);
+    ``doing`` is the step that it was at, ``subjobs`` are those that were given to others.
+    """
+
+    worker: int
+    pid: int = 0
+    doing: str = ""
+    seconds: float = 0.0
+    how: str = ""
+    subjobs: list[str] = field(default_factory=list)
+    is_dead: bool = False
+
+
+@dataclass
+class MissingCompanion:
+    """A companion that had nothing for some events, and the first of these."""
+
+    name: str
+    events_missing: int = 0
+    first: list[str] = field(default_factory=list)
+
+
+@dataclass
+class RecoveredFile:
+    """A file that was never closed, and how many keys were found again."""
+
+    path: str
+    keys: int = 0
+
+
+@dataclass
+class TimePoint:
+    """Cumulative counts at a time since the job began."""
+
+    t_s: float
+    events: int = 0
+    bytes_read: int = 0
+    plain_bytes: int = 0
+
+
+@dataclass
+class Totals:
+    """Sums over all files."""
+
+    bytes_asked: int = 0
+    bytes_read: int = 0
+    cached_bytes: int = 0
+    read_calls: int = 0
+    baskets: int = 0
+    compressed_bytes: int = 0
+    plain_bytes: int = 0
+    fetch_s: float = 0.0
+    decompress_s: float = 0.0
+    decode_s: float = 0.0
+
+
+@dataclass
+class JobFault:
+    """What stopped a job, or made it partial."""
+
+    type: str = "Error"
+    message: str = ""
+    path: str | None = None
+    traceback: str | None = ""
+
+
+@dataclass
+class WorkerPhases:
+    """The wall time of a worker by phases, which add up to ``wall_s``."""
+
+    worker: int
+    host: str = ""
+    wall_s: float = 0.0
+    start: float = 0.0
+    plan: float = 0.0
+    wait: float = 0.0
+    decompress: float = 0.0
+    decode: float = 0.0
+    wagons: float = 0.0
+    merge: float = 0.0
+    write: float = 0.0
+    idle: float = 0.0
+    other: float = 0.0
+
+
+@dataclass
+class ResultRecord:
+    """A part of a wagon's output: its files, its names in results.root, its picture, and what is to be known of it."""
+
+    wagon: str = ""
+    key: str = ""
+    kind: str = "data"
+    format: str = "JSON"
+    files: list[str] = field(default_factory=list)
+    root: list[str] = field(default_factory=list)
+    picture: str | None = None
+    note: str | None = None
+
+
+@dataclass
+class JobRecord:
+    """A job: its conditions, what it did, what it took, and what it left.
+
+    ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading that are not the usual
+    ones; ``versions`` are those of the packages that results depend on;
+    ``left_out`` says what was not written since a package is not installed. ``process`` is there while a job runs.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    branchline: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    status: str = FAILED
+    command: str = ""
+    started: str = ""
+    host: str = ""
+    process: int | None = None
+    cpu_count: int = 0
+    machine_cpu_count: int | None = None
+    workers: int = 0
+    threads: int = 0
+    access: dict[str, Any] = field(default_factory=dict)
+    memory_limit_bytes: int = 0
+    step_entries: int = 0
+    interrupted: bool = False
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    machine_cpu_s: float | None = None
+    memory_peak_bytes: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    subjobs: int = 0
+    subjobs_done: int = 0
+    events: int = 0
+    events_expected: int | None = None
+    errors: list[JobFault] = field(default_factory=list)
+    wagons: list[WagonRecord] = field(default_factory=list)
+    results: list[ResultRecord] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    dataset: list[DatasetFile] = field(default_factory=list)
+    files: list[FileRecord] = field(default_factory=list)
+    branches: list[BranchRecord] = field(default_factory=list)
+    misses: dict[str, int] = field(default_factory=dict)
+    storage_elements: list[StorageRecord] = field(default_factory=list)
+    storage_remarks: list[StorageRemark] = field(default_factory=list)
+    links: list[LinkRecord] = field(default_factory=list)
+    troubles: list[TroubleRecord] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
+    recovered: list[RecoveredFile] = field(default_factory=list)
+    companions_missing: list[MissingCompanion] = field(default_factory=list)
+    workers_lost: list[LostWorker] = field(default_factory=list)
+    worker_phases: list[WorkerPhases] = field(default_factory=list)
+    timeline: list[TimePoint] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What job.json holds: dicts, lists, numbers and texts."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> JobRecord:
+        """The record that a job.json holds.
+
+        A record without ``schema_version`` is of Branchline 0.1.0, whose fields are those of version 1: what it lacks
+        has its default. Fields that are not known, as of a later version, are left out. Raises ValueError for what is
+        no record, or for a version that is later than this.
+        """
+        version = plain.get("schema_version", SCHEMA_VERSION)
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise ValueError(f"a record of version {version!r}, where this Branchline knows up to {SCHEMA_VERSION}")
+        record: JobRecord = from_plain(cls, {**plain, "schema_version": SCHEMA_VERSION})
+        return record

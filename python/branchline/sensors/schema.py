@@ -1,0 +1,71 @@
+"""The JSON Schema of job.json, made from the dataclasses of the record: ``python -m branchline.sensors.schema``."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from branchline.sensors.plain import field_types
+from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, SCHEMA_VERSION, JobRecord
+
+SCHEMA_FILE = Path(__file__).with_name("job.schema.json")
+_SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null"}
+
+
+def job_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12). Fields that it does not name are allowed, as a later Branchline may add some."""
+    definitions: dict[str, Any] = {}
+    schema = _of_dataclass(JobRecord, definitions)
+    schema["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
+    schema["properties"]["status"] = {"enum": [RUNNING, FINISHED, PARTIAL, FAILED]}
+    schema["required"] = ["schema_version", "branchline", "status", "host", "started"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "job.json",
+        **schema,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def schema_text() -> str:
+    """The schema as the file beside this one holds it."""
+    return json.dumps(job_schema(), indent=1) + "\n"
+
+
+def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    properties = {name: _of(one, definitions) for name, one in field_types(kind).items()}
+    # Those without a default are what the rest is about.
+    required = [
+        one.name
+        for one in dataclasses.fields(kind)
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    ]
+    described = {"type": "object", "description": inspect.cleandoc(kind.__doc__ or ""), "properties": properties}
+    return described | ({"required": required} if required else {})
+
+
+def _of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return {}
+    if kind in _SIMPLE:
+        return {"type": _SIMPLE[kind]}
+    if origin is list:
+        return {"type": "array", "items": _of(arguments[0], definitions)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
+    if origin is types.UnionType:
+        return {"anyOf": [_of(one, definitions) for one in arguments]}
+    if kind.__name__ not in definitions:
+        definitions[kind.__name__] = {}
+        definitions[kind.__name__] = _of_dataclass(kind, definitions)
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")

@@ -1,0 +1,48 @@
+"""Versions of what the results of a job depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import inspect
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from branchline import _core
+
+#: Packages whose versions are recorded: always, and if something of the job has imported them.
+_ALWAYS, _IF_USED = ("numpy", "awkward"), ("hist", "boost-histogram", "coffea", "numba", "uproot", "pandas", "pyarrow")
+
+
+def branchline_version() -> str:
+    """The version of Branchline."""
+    return str(_core.__version__)
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, numpy and awkward, and of the packages of the field that this process has imported."""
+    used = [name for name in _IF_USED if name.replace("-", "_") in sys.modules]
+    found = {"python": platform.python_version()}
+    for name in (*_ALWAYS, *used):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def code_sha256(thing: Any) -> str | None:
+    """The SHA-256 of the file that an object's class is written in, of the class alone where there is no file, as in a
+    notebook; None where neither is known.
+    """
+    kind = type(thing)
+    try:
+        content = Path(inspect.getfile(kind)).read_bytes()
+    except (TypeError, OSError):
+        try:
+            content = inspect.getsource(kind).encode()
+        except (TypeError, OSError):
+            return None
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,133 @@
+"""What a train run will do, settled before it begins: its settings, its wagons, its sub-jobs, its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from branchline.access import Access, access_of
+from branchline.dataset import DataFile, Dataset
+from branchline.errors import BranchlineError
+from branchline.limits import memory_limit_bytes, parse_bytes
+from branchline.sensors import cpu_count
+from branchline.sensors.record import WagonFault
+from branchline.train.first_trees import FirstTrees
+from branchline.train.plan import Share, cut
+from branchline.train.wagons import Wagon, wagons_of
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a train runs, checked. ``workers`` None means a process for each core, 0 the calling process;
+    ``branches`` None that the wagons say what is read; ``worker_timeout_s`` None that a worker may take any time.
+    """
+
+    workers: int | None
+    branches: tuple[str, ...] | None
+    step_size: int | str
+    memory_limit_bytes: int
+    skip_bad_files: bool
+    access: Access
+    worker_timeout_s: float | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        workers: int | None,
+        branches: Sequence[str] | None,
+        step_size: int | str,
+        memory_limit: int | str,
+        skip_bad_files: bool,
+        access: Access | str | None,
+        worker_timeout: float,
+    ) -> TrainSettings:
+        """Those of a caller. Raises BranchlineError for what means nothing."""
+        if workers is not None and workers < 0:
+            raise BranchlineError(f"{workers} workers cannot run a train", hint="give 1 or more; 0 uses this process")
+        if (step_size if isinstance(step_size, int) else parse_bytes(step_size)) < 1:
+            what = f"{step_size} entries" if isinstance(step_size, int) else step_size
+            raise BranchlineError(f"a step of {what} is none", hint='write it like 10000 (entries) or "100 MB"')
+        if not 0 <= worker_timeout < float("inf"):
+            what = f"a worker cannot be silent for {worker_timeout} s"
+            raise BranchlineError(what, hint="give seconds, 0 for any time")
+        return cls(
+            workers=workers,
+            branches=None if branches is None else tuple(branches),
+            step_size=step_size,
+            memory_limit_bytes=memory_limit_bytes(memory_limit),
+            skip_bad_files=skip_bad_files,
+            access=access_of(access),
+            worker_timeout_s=worker_timeout or None,
+        )
+
+
+@dataclass(frozen=True)
+class LoadedWagons:
+    """The wagons in the order in which they run, and the modules, as (name, path), that workers load for them."""
+
+    wagons: tuple[Wagon, ...]
+    modules: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, given: Any) -> LoadedWagons:
+        """Those of a file, an object or a list. Raises WagonError."""
+        wagons, modules = wagons_of(given)
+        return cls(tuple(wagons), tuple(modules))
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """What is settled before a run. ``faults`` are the wagons that cannot run, ``step`` the entries of a chunk, None
+    where the wagons' branches have to be learned first, ``looked_at`` what opening the first files read.
+    """
+
+    settings: TrainSettings
+    loaded: LoadedWagons
+    dataset: Dataset
+    missing: tuple[DataFile, ...]
+    shares: list[Share]
+    faults: dict[str, WagonFault]
+    named_branches: tuple[str, ...]
+    step: int | None
+    looked_at: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, settings: TrainSettings, loaded: LoadedWagons, dataset: Dataset) -> TrainPlan:
+        """Cuts the dataset into sub-jobs. Raises what opening its first file raises."""
+        missing = tuple(dataset.missing)
+        if not settings.skip_bad_files:
+            dataset.require_present()
+        files = [one for one in dataset if not one.is_missing]
+        first = FirstTrees(files, skip_bad_files=settings.skip_bad_files, access=settings.access)
+        faults = first.faults_of(loaded.wagons)
+        running = [wagon for wagon in loaded.wagons if wagon.name not in faults]
+        learns = settings.branches is None and any(wagon.branches is None for wagon in running)
+        named = _named(settings.branches, running)
+        step = None if learns else first.step(named, settings.step_size, settings.memory_limit_bytes)
+        return cls(settings, loaded, dataset, missing, cut(files), faults, named, step, first.records())
+
+    @property
+    def is_in_this_process(self) -> bool:
+        """Whether no worker process is started."""
+        return self.settings.workers == 0
+
+    @property
+    def workers(self) -> int:
+        """How many sub-jobs are worked on at a time."""
+        wanted = cpu_count() if self.settings.workers is None else max(1, self.settings.workers)
+        return min(wanted, max(1, len(self.shares)))
+
+    @property
+    def threads(self) -> int:
+        """Decoding threads of each worker."""
+        return max(1, cpu_count() // self.workers)
+
+
+def _named(branches: tuple[str, ...] | None, running: Sequence[Wagon]) -> tuple[str, ...]:
+    """The branches that are named for all wagons or by those that run."""
+    named = [*(branches or ())]
+    for wagon in running:
+        named += wagon.branches or ()
+    return tuple(dict.fromkeys(named))

@@ -1,0 +1,75 @@
+"""The record of a job has a schema, which is written beside it and says what job.json holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.unit.train.conftest import write_file
+
+from branchline import run
+from branchline.sensors import SCHEMA_VERSION, JobRecord, WagonFault
+from branchline.sensors.record import WagonRecord
+from branchline.sensors.schema import SCHEMA_FILE, job_schema, schema_text
+
+OLD_RECORDS = sorted((Path(__file__).parents[1] / "report" / "records").glob("*.json"))
+
+
+class Counts:
+    def process(self, events: Any) -> int:
+        return len(events)
+
+
+def test_the_schema_is_what_the_dataclasses_say() -> None:
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run: python -m branchline.sensors.schema"
+    jsonschema.Draft202012Validator.check_schema(job_schema())
+
+
+@pytest.mark.parametrize("path", OLD_RECORDS, ids=lambda path: path.stem)
+def test_a_record_of_0_1_0_without_a_version_is_read(path: Path) -> None:
+    plain = json.loads(path.read_text())
+    assert "schema_version" not in plain
+    record = JobRecord.from_dict(plain)
+    assert record.schema_version == SCHEMA_VERSION
+    assert record.events == plain["events"]
+    assert [one.name for one in record.wagons] == [one["name"] for one in plain["wagons"]]
+    assert [one.path for one in record.files] == [one["path"] for one in plain["files"]]
+    jsonschema.validate(record.as_dict(), job_schema())
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    record = JobRecord(branchline="1", status="partial", events=3, phases={"wait": 0.5})
+    record.wagons = [WagonRecord("w", error=WagonFault("ValueError", "no", "f.root", 0, 10))]
+    plain = json.loads(json.dumps(record.as_dict()))
+    assert JobRecord.from_dict(plain) == record
+    assert JobRecord.from_dict({**plain, "added_later": 1}) == record
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"schema_version": SCHEMA_VERSION + 1}, "knows up to"),
+        ({"schema_version": "1"}, "version '1'"),
+        ({"wagons": {"name": "w"}}, "a list is wanted"),
+        ({"wagons": [{"seconds": 1.0}]}, "WagonRecord"),
+        ({"files": [7]}, "Mapping is wanted"),
+    ],
+)
+def test_what_is_no_record_is_refused(plain: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        JobRecord.from_dict(plain)
+
+
+def test_job_json_is_as_its_schema_says(tmp_path: Path) -> None:
+    write_file(tmp_path / "f.root", 1)
+    result = run([Counts()], str(tmp_path / "f.root"), tmp_path / "out", workers=0)
+    plain = json.loads((tmp_path / "out" / "job.json").read_text())
+    jsonschema.validate(plain, job_schema())
+    assert plain["schema_version"] == SCHEMA_VERSION
+    assert plain["versions"].keys() >= {"python", "numpy", "awkward"}
+    [wagon] = plain["wagons"]
+    assert len(wagon["code_sha256"]) == 64
+    assert JobRecord.from_dict(plain) == result.record
