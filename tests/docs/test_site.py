@@ -15,12 +15,17 @@ LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=\"([^\"]+)\"|<link
 IN_STYLES = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
 
 
-@pytest.fixture(scope="module")
-def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site, made from a copy so that tests do not write into the sources."""
-    folder = tmp_path_factory.mktemp("site")
-    sources = folder / "docs"
-    shutil.copytree(repository / "docs", sources, ignore=shutil.ignore_patterns("_build", "generated", "__pycache__"))
+@pytest.mark.timeout(240)
+def test_the_site_is_whole_and_needs_no_other_host(repository: Path, tmp_path: Path) -> None:
+    site = built(repository, tmp_path)
+    check_that_nothing_is_loaded_from_another_host(site)
+    check_that_every_command_and_public_name_has_an_entry(site)
+
+
+def built(repository: Path, folder: Path) -> Path:
+    """The site, made from a copy of the sources, so that nothing is written into them."""
+    ignored = shutil.ignore_patterns("_build", "generated", "__pycache__")
+    shutil.copytree(repository / "docs", folder / "docs", ignore=ignored)
     for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(repository / name, folder)
     shutil.copytree(repository / "benches" / "results", folder / "benches" / "results")
@@ -31,8 +36,7 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.mark.timeout(240)
-def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+def check_that_nothing_is_loaded_from_another_host(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 30
     for page in [*pages, *site.rglob("*.css")]:
@@ -42,8 +46,7 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
                 assert not re.match(r"(https?:)?//", target), f"{page.name} loads {target}"
 
 
-@pytest.mark.timeout(240)
-def test_every_command_and_every_public_name_has_an_entry(site: Path) -> None:
+def check_that_every_command_and_public_name_has_an_entry(site: Path) -> None:
     from docs.generate.commands import names
 
     import branchline
