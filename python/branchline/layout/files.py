@@ -12,7 +12,7 @@ from branchline.errors import NoSuchKeyError
 from branchline.layout.places import Clusters, DiskPages, Gaps, Places, Spread, Travel
 from branchline.limits import DISK_PAGE_BYTES
 from branchline.locations import split_location
-from branchline.tree import Branch, File, Tree
+from branchline.tree import Branch, File, ReadRequest, Tree
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def _named(tree: Tree, owners: Sequence[Branch], names: Sequence[str]) -> list[B
 def _paths(tree: Tree, name: str) -> list[str]:
     """The branches that a name or a pattern means."""
     if "*" not in name and "?" not in name:
-        return tree.selection([name]).paths()
-    paths = tree.selection(None, filter_name=name).paths()
+        return tree.selection(ReadRequest.of(expressions=[name])).paths()
+    paths = tree.selection(ReadRequest.of(filter_name=name)).paths()
     if not paths:
         raise NoSuchKeyError(f"no branch of tree {tree.path} is like {name!r}", path=tree.file_path)
     return paths

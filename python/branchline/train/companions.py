@@ -10,7 +10,7 @@ from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError
 from branchline.limits import MISSING_NAMED
 from branchline.train.views import array_view
-from branchline.tree import Beside, BesideRange, Chunk
+from branchline.tree import Chunk, CompanionFile, CompanionRange
 
 
 class OpenCompanions:
@@ -22,9 +22,9 @@ class OpenCompanions:
     def __init__(self, access: Access | None = None) -> None:
         self._access = access
         self._file: DataFile | None = None
-        self._open: dict[str, Beside] = {}
+        self._open: dict[str, CompanionFile] = {}
         self._wanted: dict[str, list[str]] = {}
-        self._ranges: dict[str, BesideRange] = {}
+        self._ranges: dict[str, CompanionRange] = {}
         self._limits = (0, 0)
         self._records: list[dict[str, Any]] = []
         self._missing: dict[str, dict[str, Any]] = {}
@@ -41,37 +41,37 @@ class OpenCompanions:
         """The companions that the dataset declares."""
         return [] if self._file is None else [one.name for one in self._file.companions]
 
-    def range(self, name: str) -> BesideRange:
+    def range(self, name: str) -> CompanionRange:
         """What belongs to the chunk. Raises what opening raises."""
         if name not in self._ranges:
-            range_of_chunk = self._beside(name).range(*self._limits)
+            range_of_chunk = self._companion(name).range(*self._limits)
             self._count_missing(name, range_of_chunk)
             self._ranges[name] = range_of_chunk
         return self._ranges[name]
 
-    def read(self, name: str, path: str) -> BesideRange:
+    def read(self, name: str, path: str) -> CompanionRange:
         """What belongs to the chunk, with a branch read."""
         wanted = self._wanted.setdefault(name, [])
         if path not in wanted:
             wanted.append(path)
         of_chunk = self.range(name)
-        of_chunk.read([one for one in wanted if one in of_chunk.beside.shape.readable_set])
+        of_chunk.read([one for one in wanted if one in of_chunk.companion.shape.readable_set])
         return of_chunk
 
-    def _beside(self, name: str) -> Beside:
+    def _companion(self, name: str) -> CompanionFile:
         file = self._file
         if name not in self._open:
             assert file is not None
             companion = next(one for one in file.companions if one.name == name)
-            self._open[name] = Beside(*companion.beside(file.path), self._access)
+            self._open[name] = CompanionFile(*companion.beside(file.path), self._access)
         return self._open[name]
 
-    def _count_missing(self, name: str, of_chunk: BesideRange) -> None:
+    def _count_missing(self, name: str, of_chunk: CompanionRange) -> None:
         missing = of_chunk.missing
         if missing:
             known = self._missing.setdefault(name, {"name": name, "events_missing": 0, "first": []})
             known["events_missing"] += len(missing)
-            known["first"] += [f"{of_chunk.beside.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
+            known["first"] += [f"{of_chunk.companion.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
             del known["first"][MISSING_NAMED:]
 
     def _close(self) -> None:

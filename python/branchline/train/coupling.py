@@ -28,7 +28,7 @@ from branchline.train.share_result import WagonShare
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
-from branchline.tree.telling import reading_for
+from branchline.tree.attribution import reading_for
 
 UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
 

@@ -65,7 +65,7 @@ class Columns:
     def fields_of_companion(self, companion: str) -> list[str]:
         """The branches of a companion."""
         with self._reading():
-            return list(self._open_companions().range(companion).beside.shape.readable)
+            return list(self._open_companions().range(companion).companion.shape.readable)
 
     def of_companion(self, companion: str, name: str) -> ak.Array:
         """The column or the group of branches of a companion that a name means. Raises NoSuchBranchError."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
 from branchline.tree.branches import Branches
-from branchline.tree.libraries import library_of
-from branchline.tree.options import check_reading_options
 from branchline.tree.reading import read
-from branchline.tree.stream import check_entries
+from branchline.tree.request import ReadRequest
+from branchline.tree.selection import Selector
 
 if TYPE_CHECKING:
-    from branchline.tree.file import File
+    from branchline.tree.handles import BranchesHandle, FileHandle, TreeHandle
     from branchline.tree.outline import BranchFacts
-    from branchline.tree.tree import Tree
 
 _CODECS = {1: "zlib", 2: "lzma", 3: "old CS", 4: "lz4", 5: "zstd"}
 
@@ -35,10 +33,18 @@ class Compression:
         return f"{self.name}({self.level})"
 
 
-class Branch(Branches):
-    """A column of a tree, or a group of columns. As a mapping it holds the branches below it."""
+class Branch(Branches["Branch"]):
+    """A column of a tree, or a group of columns. As a mapping it holds the branches below it.
 
-    def __init__(self, tree: Tree, number: int, facts: BranchFacts) -> None:
+    ``typename`` is its C++ type. ``compressed_bytes`` are its bytes in the file, ``plain_bytes`` those after
+    decompression. ``reason`` says why it cannot be read, None if it can.
+
+        >>> branch = tree["Muon_pt"]
+        >>> branch.typename, branch.array(entry_stop=3)
+        ('float[]', <Array [[...], [...], [...]] type='3 * var * float32'>)
+    """
+
+    def __init__(self, tree: TreeHandle, number: int, facts: BranchFacts) -> None:
         self._tree = tree
         self._number = number
         self._facts = facts
@@ -56,8 +62,11 @@ class Branch(Branches):
     def __repr__(self) -> str:
         return f"<Branch {self.path} {self.typename!r} of {self._tree.name}>"
 
+    def _branch(self, index: int) -> Branch:
+        return cast("Branch", self._tree.branch(index))
+
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> TreeHandle:
         """The tree that it belongs to."""
         return self._tree
 
@@ -72,12 +81,12 @@ class Branch(Branches):
         return self._tree.outline.children(self._tree.outline.parents[self._number]).index(self._number)
 
     @property
-    def file(self) -> File:
+    def file(self) -> FileHandle:
         """The file that it is in."""
         return self._tree.file
 
     @property
-    def parent(self) -> Branches:
+    def parent(self) -> BranchesHandle:
         """The branch that it is right below, or the tree."""
         parent = self._tree.outline.parents[self._number]
         return self._tree if parent is None else self._tree.branch(parent)
@@ -145,7 +154,7 @@ class Branch(Branches):
 
     @property
     def compression(self) -> Compression | None:
-        """The setting that it was written with, as uproot tells it; None for no compression."""
+        """The setting that it was written with, as uproot has it; None for no compression."""
         algorithm, level = divmod(self._facts.compress, 100)
         if self._facts.compress <= 0 or level == 0 or algorithm == 0:
             return None
@@ -170,21 +179,29 @@ class Branch(Branches):
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Any:
-        """The values of a range of entries (all of them): one array of ``library``. A branch that only groups others
-        gives records of these.
+        """The values of a range of entries (all of them): one array of ``library``, with an element for each entry. A
+        branch that only groups others gives records of these.
 
-        The ``interpretation`` is always its own. Executors and caches of uproot are accepted and not used. Raises
-        OptionError, UnsupportedBranchError, BadFileError, StorageError.
+        ``library`` is "ak" (an awkward array), "np" (NumPy; an array of objects where entries differ in length), "pd"
+        (a Series, or a frame for records) or "arrow". The ``interpretation`` is always its own. Executors and caches of
+        uproot are accepted and not used. Raises OptionError, UnsupportedBranchError, BadFileError, StorageError.
+
+            >>> tree["Muon_pt"].array(entry_start=100, entry_stop=200, library="np")
         """
         del decompression_executor, interpretation_executor, array_cache
-        library = library_of(library)
-        check_reading_options(None, ak_add_doc)
-        self._check_interpretation(interpretation)
         if entry_stop is None and self.readable and self.entries_count < self._tree.entries_count:
             entry_stop = self.entries_count  # the branch ends before its tree
-        selection = self._tree.selection([self.path])
-        limits = check_entries(entry_start, entry_stop, self._tree.entries_count)
-        return read(self._tree, selection, limits, workers, memory_limit).single(library, ak_add_doc, self)
+        request = ReadRequest.of(
+            expressions=self.path,
+            entry_start=entry_start,
+            entry_stop=entry_stop,
+            library=library,
+            ak_add_doc=ak_add_doc,
+            workers=workers,
+            memory_limit=memory_limit,
+        )
+        self._check_interpretation(interpretation)
+        return read(self._tree, Selector(self._tree).select(request), request).of(self).single()
 
     def _check_interpretation(self, interpretation: Any) -> None:
         if isinstance(interpretation, int | np.integer):
@@ -202,3 +219,7 @@ class Branch(Branches):
     def __array__(self, *arguments: Any, **options: Any) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = self.array(library="np")
         return np.array(array, *arguments, **options) if arguments or options else array
+
+
+#: What ``filter_branch`` takes.
+BranchFilter = Callable[[Branch], object]

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, OptionError
 from branchline.limits import parse_bytes
-from branchline.tree.libraries import check_how, library_of
+from branchline.tree.handles import BranchHandle
 from branchline.tree.names import name_filter, pattern, with_near_names
-from branchline.tree.options import check_reading_options, check_virtual
-from branchline.tree.reading import lazily_read, read
+from branchline.tree.options import check_virtual
+from branchline.tree.reading import read, read_lazily
+from branchline.tree.request import ReadRequest
 from branchline.tree.selection import Selection, Selector
 from branchline.tree.show import table
-from branchline.tree.stream import check_entries
+from branchline.tree.steps import Steps
 
 if TYPE_CHECKING:
-    from branchline.tree.branch import Branch
-    from branchline.tree.tree import Tree
+    from branchline.tree.handles import TreeHandle
 
-BranchFilter = Callable[["Branch"], Any]
+BranchT = TypeVar("BranchT", bound=BranchHandle)
 
 
-class Branches(ABC):
+class Branches(ABC, Generic[BranchT]):
     """A mapping of branches by their paths relative to it; by iteration it gives those right below it.
 
     The filters are those of uproot: ``filter_name`` and ``filter_typename`` take a name, a text with wildcards, a
@@ -34,7 +34,7 @@ class Branches(ABC):
 
     @property
     @abstractmethod
-    def tree(self) -> Tree:
+    def tree(self) -> TreeHandle:
         """The tree, which a tree is itself."""
 
     @property
@@ -42,13 +42,17 @@ class Branches(ABC):
     def number(self) -> int | None:
         """The number of the branch in the tree, a parent before its children; None for the tree."""
 
+    @abstractmethod
+    def _branch(self, index: int) -> BranchT:
+        """A branch of the tree by its number."""
+
     # Which branches there are
 
     def indices(
         self,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         *,
         recursive: bool = True,
     ) -> list[int]:
@@ -60,11 +64,11 @@ class Branches(ABC):
             found = [one for one in found if self._is_named(one, named)]
         typed = name_filter(filter_typename, "filter_typename")
         if typed is not None:
-            found = [one for one in found if typed(self.tree.branch(one).typename)]
+            found = [one for one in found if typed(self._branch(one).typename)]
         if filter_branch is not None:
             if not callable(filter_branch):
                 raise OptionError(f"filter_branch cannot be {filter_branch!r}", hint="give a function of a Branch")
-            found = [one for one in found if _is_kept(filter_branch(self.tree.branch(one)))]
+            found = [one for one in found if _is_kept(filter_branch(self._branch(one)))]
         return found
 
     def _is_named(self, index: int, test: Callable[[str], bool]) -> bool:
@@ -77,24 +81,27 @@ class Branches(ABC):
         *,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         ignore_duplicates: bool = False,
-    ) -> Iterator[tuple[str, Branch]]:
-        """Names and branches; paths with ``full_paths``, which are unique, else the branches' own names."""
+    ) -> Iterator[tuple[str, BranchT]]:
+        """Names and branches; paths with ``full_paths``, which are unique, else the branches' own names.
+
+        Raises OptionError for filters that are none.
+        """
         seen = set()
         for index in self.indices(filter_name, filter_typename, filter_branch, recursive=recursive):
             key = self._key(index, full_paths=full_paths)
             if not ignore_duplicates or key not in seen:
-                yield key, self.tree.branch(index)
+                yield key, self._branch(index)
             seen.add(key)
 
     def _key(self, index: int, *, full_paths: bool) -> str:
         outline = self.tree.outline
         return outline.path_from(index, self.number) if full_paths else outline.names[index]
 
-    def items(self, **filters: Any) -> list[tuple[str, Branch]]:
+    def items(self, **filters: Any) -> list[tuple[str, BranchT]]:
         """What ``iteritems`` gives, as a list."""
         return list(self.iteritems(**filters))
 
@@ -103,12 +110,16 @@ class Branches(ABC):
         *,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         ignore_duplicates: bool = False,
     ) -> list[str]:
-        """Paths of the branches (their own names without ``full_paths``), a parent before its children."""
+        """Paths of the branches (their own names without ``full_paths``), a parent before its children.
+
+        >>> tree.keys(filter_name="Muon_*")
+        ['Muon_pt', 'Muon_eta', 'Muon_phi']
+        """
         indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
         keys = [self._key(index, full_paths=full_paths) for index in indices]
         return list(dict.fromkeys(keys)) if ignore_duplicates else keys
@@ -117,16 +128,16 @@ class Branches(ABC):
         """What ``keys`` gives, one by one."""
         return iter(self.keys(**filters))
 
-    def values(self, **filters: Any) -> list[Branch]:
+    def values(self, **filters: Any) -> list[BranchT]:
         """The branches, with the filters of ``iteritems``."""
         return [branch for _, branch in self.iteritems(**filters)]
 
-    def itervalues(self, **filters: Any) -> Iterator[Branch]:
+    def itervalues(self, **filters: Any) -> Iterator[BranchT]:
         """What ``values`` gives, one by one."""
         return (branch for _, branch in self.iteritems(**filters))
 
     def typenames(self, **filters: Any) -> dict[str, str]:
-        """C++ types of the branches, with the filters of ``iteritems``."""
+        """C++ types of the branches by their paths, with the filters of ``iteritems``."""
         return dict(self.itertypenames(**filters))
 
     def itertypenames(self, **filters: Any) -> Iterator[tuple[str, str]]:
@@ -134,11 +145,11 @@ class Branches(ABC):
         return ((key, branch.typename) for key, branch in self.iteritems(**filters))
 
     @property
-    def branches(self) -> list[Branch]:
+    def branches(self) -> list[BranchT]:
         """The branches right below this one."""
-        return [self.tree.branch(index) for index in self.tree.outline.children(self.number)]
+        return [self._branch(index) for index in self.tree.outline.children(self.number)]
 
-    def __iter__(self) -> Iterator[Branch]:
+    def __iter__(self) -> Iterator[BranchT]:
         return iter(self.branches)
 
     def __len__(self) -> int:
@@ -152,14 +163,14 @@ class Branches(ABC):
     def find(self, name: str) -> int | None:
         """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
         outline = self.tree.outline
-        chain, asked = outline.chain(self.number), name.lstrip("/")
-        index = self.tree.index_of(f"{chain}{outline.separator}{asked}" if chain else asked)
+        chain, wanted = outline.chain(self.number), name.lstrip("/")
+        index = self.tree.index_of(f"{chain}{outline.separator}{wanted}" if chain else wanted)
         if index is None or not outline.is_below(index, self.number):
             return None
-        is_exact = outline.path_from(index, self.number) == asked
+        is_exact = outline.path_from(index, self.number) == wanted
         return index if is_exact or not name.startswith("/") else None
 
-    def __getitem__(self, name: str | int) -> Branch:
+    def __getitem__(self, name: str | int) -> BranchT:
         """A branch by its path, by a shorter name or a pattern that means only one, or by its position among those
         right below.
 
@@ -170,7 +181,7 @@ class Branches(ABC):
                 index = self.find(name)
                 if index is None:
                     index = self._matched(name)
-            return self.tree.branch(index)
+            return self._branch(index)
         try:
             return self.branches[name]
         except (TypeError, IndexError):
@@ -184,7 +195,7 @@ class Branches(ABC):
             return matched[0]
         if not matched:
             hint = self.tree.hint_of_friends(name, self.keys)
-            raise NoSuchKeyError(self.tree.has_no(name), path=self.tree.file_path, hint=hint)
+            raise NoSuchKeyError(self.tree.no_such_branch(name), path=self.tree.file_path, hint=hint)
         what = f"{name!r} matches {len(matched)} branches of tree {self.tree.path}"
         raise NoSuchKeyError(what, path=self.tree.file_path, hint=f"read them together: tree.arrays({name!r})")
 
@@ -205,7 +216,7 @@ class Branches(ABC):
         *,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         name_width: int | None = None,
@@ -213,31 +224,22 @@ class Branches(ABC):
         interpretation_width: int | None = None,
         stream: Any = None,
     ) -> None:
-        """Prints branch, type, entries, baskets, compressed and plain size of every branch that the filters keep.
+        """Prints branch, type, entries, baskets, compressed and plain size of every branch that the filters keep, to
+        ``stream`` or the terminal.
 
-        ``full_paths`` and the widths of uproot's table are taken and not needed: names are indented below their
+        ``full_paths`` and the widths of uproot's table are accepted and not used: names are indented below their
         parents, and columns are as wide as what is in them.
         """
         del full_paths, name_width, typename_width, interpretation_width
         indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
-        print(table(self.tree, [self.tree.branch(index) for index in indices]), file=stream)
+        print(table(self.tree, [self._branch(index) for index in indices]), file=stream)
 
-    def selection(
-        self,
-        expressions: str | Sequence[str] | None,
-        cut: str | None = None,
-        filter_name: Any = None,
-        filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
-        aliases: Mapping[str, str] | None = None,
-    ) -> Selection:
-        """The fields that ``arrays`` gives."""
-        kept: list[int] = []
-        if expressions is None:
-            kept = self.indices(filter_name, filter_typename, filter_branch)
-            if not kept and self.number is not None and len(self) == 0:
-                kept = [self.number]
-        return Selector(self, aliases).select(expressions, cut, kept)
+    def selection(self, request: ReadRequest) -> Selection:
+        """The fields that ``arrays`` gives for a request.
+
+        Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
+        """
+        return Selector(self, request.aliases).select(request)
 
     def arrays(
         self,
@@ -246,7 +248,7 @@ class Branches(ABC):
         *,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         aliases: Mapping[str, str] | None = None,
         language: Any = None,
         entry_start: int | None = None,
@@ -265,32 +267,48 @@ class Branches(ABC):
         """Branches, and what is computed from them, over a range of entries, together.
 
         ``expressions`` are names, expressions such as ``"sqrt(px**2 + py**2)"`` over branches and ``aliases``, and
-        patterns as in a filter; None means all that can be read and that the filters keep, and one warning names those
-        that cannot be. ``cut`` is an expression, of which only what is true is kept. ``"ak"`` gives a record array,
-        ``"np"`` a dict of arrays, ``"arrow"`` a table, ``"pd"`` a frame; ``how`` may be ``dict``, ``list``, ``tuple``,
-        ``"zip"`` (lists of the same lengths are one list of records) or ``"nested"``: then what belongs together by
-        its names and counters comes as records, as ``Muon`` of ``Muon_pt`` and ``Muon_eta``. With ``ak_add_doc``
-        awkward arrays carry the branches' titles. A ``virtual`` awkward array reads a branch when one of its values is
-        wanted, and tells ``access_log``.
+        patterns as in a filter. None means all branches that can be read and that the filters keep; one warning names
+        those that cannot be read. ``cut`` is an expression; entries for which it is false are left out.
+
+        Gives a record array of shape (entries,) with a field for each expression for ``library="ak"``, a dict of arrays
+        for ``"np"``, a table for ``"arrow"``, a frame for ``"pd"``. ``how`` may be ``dict``, ``list``, ``tuple``,
+        ``"zip"`` (lists of the same lengths become one list of records) or ``"nested"`` (what belongs together by names
+        and counters becomes records, as ``Muon`` of ``Muon_pt`` and ``Muon_eta``). With ``ak_add_doc`` awkward arrays
+        carry the branches' titles. A ``virtual`` awkward array reads a branch when one of its values is wanted, and
+        adds that to ``access_log``.
 
         ``workers`` is the number of decoding threads. Beside the result at most the memory limit is needed, unless what
         is stored exceeds it: then the parts are joined, and there must be room for them twice. The executors and caches
         of uproot are accepted and not used. Raises NoSuchKeyError, ExpressionError, OptionError,
         UnsupportedBranchError, BadFileError, StorageError.
+
+            >>> tree.arrays(["Muon_pt", "Muon_eta"], cut="nMuon == 2", entry_stop=1000)
+            <Array [{Muon_pt: [...], Muon_eta: [...]}, ...] type='214 * {...}'>
         """
         del decompression_executor, interpretation_executor, array_cache
-        library = library_of(library)
-        check_reading_options(language, ak_add_doc)
-        check_how(library, how)
-        selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
-        limits = check_entries(entry_start, entry_stop, self.tree.entries_count)
+        request = ReadRequest.of(
+            expressions=expressions,
+            cut=cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_branch=filter_branch,
+            aliases=aliases,
+            language=language,
+            entry_start=entry_start,
+            entry_stop=entry_stop,
+            library=library,
+            ak_add_doc=ak_add_doc,
+            how=how,
+            workers=workers,
+            memory_limit=memory_limit,
+        )
+        selection = self.selection(request)
         if virtual:
-            check_virtual(library, how, expressions, cut, aliases)
-            return lazily_read(self.tree, selection, limits, how, access_log, workers, memory_limit)
+            check_virtual(request.library, how, expressions, cut, aliases)
+            return read_lazily(self.tree, selection, request, access_log)
         if access_log is not None:
             raise OptionError("access_log is for virtual arrays", hint="give virtual=True")
-        together = read(self.tree, selection, limits, workers, memory_limit)
-        return together.group(library, how, doc=ak_add_doc, under=self)
+        return read(self.tree, selection, request).of(self).group()
 
     def iterate(
         self,
@@ -299,7 +317,7 @@ class Branches(ABC):
         *,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         aliases: Mapping[str, str] | None = None,
         language: Any = None,
         entry_start: int | None = None,
@@ -314,38 +332,51 @@ class Branches(ABC):
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Iterator[Any]:
-        """What ``arrays`` gives, in steps of entries (an int) or of bytes (as "100 MB"), which end where the tree's
-        clusters do; with ``report`` in pairs with a Report of where a step comes from.
-        """
-        from branchline.tree.iteration import Steps
+        """What ``arrays`` gives, in steps of entries (an int) or of bytes after decompression (as "100 MB"), which end
+        where the tree's clusters do. With ``report`` each step is a pair of arrays and a Report of where it comes from.
+        Raises what ``arrays`` raises.
 
+            >>> for step in tree.iterate("Muon_pt", step_size=10_000):
+            ...     histogram.fill(ak.flatten(step.Muon_pt))
+        """
         del decompression_executor, interpretation_executor
-        library = library_of(library)
-        check_reading_options(language, ak_add_doc)
-        start, stop = check_entries(entry_start, entry_stop, self.tree.entries_count)
-        selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
-        steps = Steps([self.tree.source(start, stop)], selection, library, how, doc=ak_add_doc, under=self)
-        return steps.run(step_size=step_size, workers=workers, memory_limit=memory_limit, report=report)
+        request = ReadRequest.of(
+            expressions=expressions,
+            cut=cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_branch=filter_branch,
+            aliases=aliases,
+            language=language,
+            entry_start=entry_start,
+            entry_stop=entry_stop,
+            step_size=step_size,
+            library=library,
+            ak_add_doc=ak_add_doc,
+            how=how,
+            workers=workers,
+            memory_limit=memory_limit,
+        )
+        tree = self.tree
+        source = tree.source(*request.range_in(tree.entries_count))
+        steps = Steps([source], self.selection(request), request, tree.file.another, self)
+        return steps.run(report=report)
 
     def num_entries_for(
         self,
         memory_size: int | str,
         expressions: str | Sequence[str] | None = None,
         cut: str | None = None,
-        *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
-        aliases: Mapping[str, str] | None = None,
-        language: Any = None,
-        entry_start: int | None = None,
-        entry_stop: int | None = None,
+        **wanted: Any,
     ) -> int:
-        """Entries that take about so many bytes after decompression, by the sizes of their baskets; 1 or more."""
-        check_reading_options(language)
-        check_entries(entry_start, entry_stop, self.tree.entries_count)
-        selection = self.selection(expressions, cut, filter_name, filter_typename, filter_branch, aliases)
-        plain_per_entry = self.tree.plain_bytes_per_entry(selection.paths())
+        """Entries that take about so many bytes ("100 MB") after decompression, by the sizes of their baskets; 1 or
+        more. The keywords are those of ``arrays`` that say which branches: filters, aliases, entry range. Raises what
+        ``arrays`` raises for these, and BranchlineError for what is no size.
+        """
+        for name in wanted.keys() - _SELECTING:
+            raise OptionError(f"there is no option {name!r}", hint=f"there are {', '.join(sorted(_SELECTING))}")
+        request = ReadRequest.of(expressions=expressions, cut=cut, **wanted)
+        plain_per_entry = self.tree.plain_bytes_per_entry(self.selection(request).paths())
         return max(1, round(parse_bytes(memory_size) / plain_per_entry)) if plain_per_entry else 1
 
     def common_entry_offsets(
@@ -353,7 +384,7 @@ class Branches(ABC):
         *,
         filter_name: Any = None,
         filter_typename: Any = None,
-        filter_branch: BranchFilter | None = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
     ) -> list[int]:
         """Entries at which baskets of all these branches begin or end; a branch without baskets does not count."""
@@ -362,6 +393,12 @@ class Branches(ABC):
             indices.insert(0, self.number)
         offsets = [set(own) for index in indices if len(own := self.tree.entry_offsets(index)) > 1]
         return sorted(set.intersection(*offsets)) if offsets else [0]
+
+
+# The options of `arrays` that say which branches and entries are meant.
+_SELECTING = frozenset(
+    {"filter_name", "filter_typename", "filter_branch", "aliases", "language", "entry_start", "entry_stop"}
+)
 
 
 def _is_kept(answer: Any) -> bool:

@@ -1,75 +1,23 @@
-"""Reading many files in steps: ``iterate`` and ``concatenate``."""
+"""Reading many files in steps, or as one array: ``iterate``, ``concatenate``, ``num_entries``."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from branchline.access import Access
-from branchline.errors import (
-    BAD_FILE_ERRORS,
-    DatasetError,
-    NoSuchKeyError,
-    OptionError,
-    RecoveredFileWarning,
-    SkippedFileWarning,
-    UnreadableBranchWarning,
-    warn,
-)
+from branchline.access import Access, access_of
+from branchline.errors import DatasetError, OptionError
 from branchline.locations import files_matching, is_pattern, split_location, text_of
-from branchline.tree.branch import Branch
-from branchline.tree.branches import Branches, BranchFilter
-from branchline.tree.file import File, recovered
-from branchline.tree.libraries import NESTED, check_how, library_of
-from branchline.tree.options import check_opening_options, check_reading_options
-from branchline.tree.reading import Together, columns_of
-from branchline.tree.selection import BranchField, Selected, Selection, left_out
-from branchline.tree.stream import Chunk, ChunkStream, SkippedFile, Source, check_entries, check_workers
+from branchline.tree.branch import Branch, BranchFilter
+from branchline.tree.file import File
+from branchline.tree.options import check_opening_options
+from branchline.tree.request import ONE_STEP, ReadRequest
+from branchline.tree.selection import Selection
+from branchline.tree.sources import SkippedFile, Source
+from branchline.tree.steps import Steps
 from branchline.tree.tree import Tree
-
-
-@dataclass(frozen=True)
-class Report:
-    """Where a step comes from, as uproot's report: entries in the tree, and counted over all files before."""
-
-    file_path: str
-    tree_path: str
-    tree_entry_start: int
-    tree_entry_stop: int
-    global_offset: int = 0
-
-    @property
-    def global_entry_start(self) -> int:
-        """First entry, counted over all files."""
-        return self.tree_entry_start + self.global_offset
-
-    @property
-    def global_entry_stop(self) -> int:
-        """Behind the last entry, counted over all files."""
-        return self.tree_entry_stop + self.global_offset
-
-    @property
-    def start(self) -> int:
-        """First entry, counted over all files."""
-        return self.global_entry_start
-
-    @property
-    def stop(self) -> int:
-        """Behind the last entry, counted over all files."""
-        return self.global_entry_stop
-
-    @property
-    def file(self) -> File:
-        """The file, opened again."""
-        return File(self.file_path)
-
-    @property
-    def tree(self) -> Tree:
-        """The tree, opened again."""
-        return self.file.tree(self.tree_path)
 
 
 def sources_of(files: Any) -> list[Source]:
@@ -106,149 +54,22 @@ def _expanded(path: str) -> list[str]:
 
 
 def num_entries(files: Any, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
-    """Path, tree and entries of each of the files, which are given as to ``iterate``; nothing else is read."""
+    """Path, tree and number of entries of each of the files, which are given as to ``iterate``. Only the metadata of
+    the trees are read. Raises DatasetError, OptionError and what opening raises.
+
+        >>> list(branchline.num_entries("data/*.root"))
+        [('data/1.root', 'Events', 1000), ('data/2.root', 'Events', 800)]
+    """
+    given = access_of(access)
     for source in sources_of(files):
-        tree = _opened(source, access)
+        tree = _opened(source, given)
         yield source.path, tree.path, tree.entries_count
 
 
-def _opened(source: Source, access: Access | str | None = None) -> Tree:
+def _opened(source: Source, access: Access) -> Tree:
     if isinstance(source.open_tree, Tree):
         return source.open_tree
     return File(source.path, access).tree(source.tree)
-
-
-class _TellingOfSkipped:
-    """Warns of each skipped file when it is skipped, or when the reading ends early."""
-
-    def __init__(self, stream: ChunkStream, skipped: list[SkippedFile] | None) -> None:
-        self._stream = stream
-        self._skipped = [] if skipped is None else skipped
-        self._count = 0
-
-    def __enter__(self) -> _TellingOfSkipped:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Tells of those that are new."""
-        new = self._stream.skipped[self._count :]
-        self._count += len(new)
-        self._skipped += new
-        for one in new:
-            warn(f"{one.path} was skipped: {one.error}", SkippedFileWarning)
-
-
-class Steps:
-    """A selection of many trees, step by step. ``selection`` None is all that can be read of each of them."""
-
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        selection: Selection | None,
-        library: str = "ak",
-        how: Any = None,
-        *,
-        doc: bool | Mapping[str, str] = False,
-        under: Branches | None = None,
-    ) -> None:
-        self._sources = sources
-        self._selection = selection
-        self._library = library
-        self._how = how
-        self._doc = doc
-        self._under = under
-        self._all_of_chunk: tuple[list[str], Selection] = ([], Selection({}))
-        self._told: set[tuple[str, ...]] = set()
-
-    def run(self, *, report: bool = False, **reading: Any) -> Iterator[Any]:
-        """Arrays, or with ``report`` pairs of arrays and a Report."""
-        check_how(self._library, self._how)
-        return self._arrays(report, reading)
-
-    def together(self, **reading: Any) -> Any:
-        """All steps as one."""
-        check_how(self._library, self._how)
-        selection, parts = self._selection or Selection({}), []
-        for of_step, selected, told in self.selected(**reading):
-            selection = of_step
-            parts.append(_counted_over_all(selected, told.global_offset))
-        return Together(selection, parts).group(self._library, self._how, self._doc, self._under)
-
-    def _arrays(self, report: bool, reading: dict[str, Any]) -> Iterator[Any]:
-        for selection, selected, told in self.selected(**reading):
-            together = Together(selection, [_counted_over_all(selected, told.global_offset)])
-            arrays = together.group(self._library, self._how, self._doc, self._under)
-            yield (arrays, told) if report else arrays
-            del selected, together, arrays
-
-    def selected(
-        self,
-        *,
-        step_size: int | str,
-        workers: int | None,
-        memory_limit: int | str,
-        access: Access | str | None = None,
-        skip_bad_files: bool = False,
-        allow_missing: bool = False,
-        skipped: list[SkippedFile] | None = None,
-    ) -> Iterator[tuple[Selection, Selected, Report]]:
-        """What was selected of each step, and where it comes from."""
-        stream = ChunkStream(
-            self._sources,
-            None if self._selection is None else self._selection.paths(),
-            step_size=step_size,
-            threads=check_workers(workers),
-            memory_limit=memory_limit,
-            access=access,
-            skip_bad_files=skip_bad_files,
-            allow_missing=allow_missing,
-        )
-        with stream, _TellingOfSkipped(stream, skipped) as telling:
-            offset, source, entries_of_source = 0, None, 0
-            for chunk in stream:
-                telling.catch_up()
-                if chunk.source_index != source and chunk.recovered_count and self._is_new(chunk.source_index):
-                    warn(recovered(chunk.path, chunk.recovered_count), RecoveredFileWarning)
-                if chunk.source_index != source:
-                    offset += entries_of_source
-                    source, entries_of_source = chunk.source_index, chunk.tree_entries
-                selection = self._selection or self._all_of(chunk)
-                told = Report(chunk.path, chunk.tree_name, chunk.entry_start, chunk.entry_stop, offset)
-                yield selection, selection.of(columns_of(chunk)), told
-                del chunk
-
-    def _is_new(self, source_index: int) -> bool:
-        """Whether the tree of a source was opened for these steps, and nothing was told of its file before."""
-        return self._sources[source_index].open_tree is None
-
-    def _all_of(self, chunk: Chunk) -> Selection:
-        """All branches that were read of a chunk, with one warning of those that cannot be."""
-        if chunk.branches != self._all_of_chunk[0] or not self._told:
-            selection = Selection({name: BranchField(path) for name, path in short_names(chunk).items()})
-            self._all_of_chunk = (chunk.branches, selection)
-            unreadable = chunk.unreadable()
-            if unreadable and tuple(unreadable) not in self._told:
-                warn(left_out(chunk.tree_name, chunk.path, unreadable), UnreadableBranchWarning)
-            self._told.add(tuple(unreadable))
-        return self._all_of_chunk[1]
-
-
-def _counted_over_all(selected: Selected, offset: int) -> Selected:
-    """The same with entries that are counted over all trees."""
-    entries = selected.entries
-    if isinstance(entries, range):
-        return replace(selected, entries=range(entries.start + offset, entries.stop + offset))
-    return replace(selected, entries=entries + offset)
-
-
-def short_names(chunk: Chunk) -> dict[str, str]:
-    """Paths of a chunk's branches under their own names, or under the whole path where two have the same."""
-    own = chunk.own_names()
-    counts = Counter(own)
-    return {name if counts[name] == 1 else path: path for name, path in zip(own, chunk.branches, strict=True)}
 
 
 def iterate(
@@ -277,60 +98,35 @@ def iterate(
     """Branches of many files, step by step in their order; files are read ahead by ``workers`` decoding threads.
 
     ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. What is
-    read of them is said as to ``Tree.arrays``; names and filters are looked up in the first file. A step never spans
-    two files. ``access`` is as for ``open``. With ``skip_bad_files`` a file that is missing or damaged is left out,
-    with ``allow_missing`` one without the tree or a branch: with a warning, and noted in the list ``skipped`` if one is
-    given. With ``report`` each step is a pair of arrays and a Report. Raises DatasetError and what reading raises.
+    read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. A step is of entries
+    (an int) or of bytes after decompression, and never spans two files. ``access`` is as for ``open``. With
+    ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without the tree or a
+    branch: with a warning, and noted in the list ``skipped`` if one is given. With ``report`` each step is a pair of
+    arrays and a Report. Raises DatasetError and what reading raises.
+
+        >>> for events in branchline.iterate("data/*.root:Events", ["Muon_pt", "MET_pt"], "nMuon > 1"):
+        ...     histogram.fill(events.MET_pt)
     """
     check_opening_options(options)
-    check_reading_options(language, ak_add_doc)
-    steps = _steps(
-        files,
-        (expressions, cut, filter_name, filter_typename, filter_branch, aliases),
-        allowed=(BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ()),
-        library=library_of(library),
-        how=how,
-        doc=ak_add_doc,
-        access=access,
-    )
-    return steps.run(
+    request = ReadRequest.of(
+        expressions=expressions,
+        cut=cut,
+        filter_name=filter_name,
+        filter_typename=filter_typename,
+        filter_branch=filter_branch,
+        aliases=aliases,
+        language=language,
         step_size=step_size,
+        library=library,
+        ak_add_doc=ak_add_doc,
+        how=how,
         workers=workers,
         memory_limit=memory_limit,
         access=access,
         skip_bad_files=skip_bad_files,
         allow_missing=allow_missing,
-        skipped=skipped,
-        report=report,
     )
-
-
-def _steps(
-    files: Any,
-    asked: tuple[Any, ...],
-    *,
-    allowed: tuple[type[BaseException], ...],
-    limits: tuple[int | None, int | None] = (None, None),
-    how: Any = None,
-    doc: bool | Mapping[str, str] = False,
-    access: Access | str | None = None,
-    **result: Any,
-) -> Steps:
-    """The steps over files, of which the first that opens says what names stand for."""
-    sources = sources_of(files)
-    if not sources:
-        raise DatasetError("no files were given")
-    if not doc and how != NESTED and all(one is None for one in asked):
-        return Steps(_within(sources, limits, access), None, how=how, **result)
-    for index, source in enumerate(sources):
-        try:
-            tree = _opened(source, access)
-            selection = tree.selection(*asked)
-        except allowed:
-            continue
-        sources[index] = replace(source, open_tree=tree)
-        return Steps(_within(sources, limits, access), selection, how=how, doc=doc, under=tree, **result)
-    return Steps(sources, Selection({}), how=how, **result)
+    return _steps(files, request, skipped).run(report=report)
 
 
 def concatenate(
@@ -355,37 +151,60 @@ def concatenate(
     skip_bad_files: bool = False,
     **options: Any,
 ) -> Any:
-    """Branches of many files as one array. The parts are joined at the end: there must be room for them twice."""
+    """Branches of many files as one array, with the arguments of ``iterate``. The entry range counts over all files.
+
+    The parts are joined at the end: there must be room for them twice. Raises what ``iterate`` raises.
+
+        >>> branchline.concatenate("data/*.root:Events", "MET_pt", entry_stop=100_000)
+    """
     check_opening_options(options)
-    check_reading_options(language, ak_add_doc)
-    steps = _steps(
-        files,
-        (expressions, cut, filter_name, filter_typename, filter_branch, aliases),
-        limits=(entry_start, entry_stop),
-        allowed=(BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ()),
-        library=library_of(library),
+    request = ReadRequest.of(
+        expressions=expressions,
+        cut=cut,
+        filter_name=filter_name,
+        filter_typename=filter_typename,
+        filter_branch=filter_branch,
+        aliases=aliases,
+        language=language,
+        entry_start=entry_start,
+        entry_stop=entry_stop,
+        step_size=ONE_STEP,
+        library=library,
+        ak_add_doc=ak_add_doc,
         how=how,
-        doc=ak_add_doc,
-        access=access,
-    )
-    return steps.together(
-        step_size="1 TB",
         workers=workers,
         memory_limit=memory_limit,
         access=access,
         skip_bad_files=skip_bad_files,
         allow_missing=allow_missing,
     )
+    return _steps(files, request).together()
 
 
-def _within(
-    sources: Sequence[Source], limits: tuple[int | None, int | None], access: Access | str | None
-) -> list[Source]:
-    """The parts of sources between two entries, counted over all of them as in a slice."""
-    if limits == (None, None):
+def _steps(files: Any, request: ReadRequest, skipped: list[SkippedFile] | None = None) -> Steps:
+    """The steps over files, of which the first that opens says what names stand for."""
+    sources = sources_of(files)
+    if not sources:
+        raise DatasetError("no files were given")
+    if not request.add_doc and not request.is_nested and request.is_everything:
+        return Steps(_within(sources, request), None, request, File, skipped=skipped)
+    for index, source in enumerate(sources):
+        try:
+            tree = _opened(source, request.access)
+            selection = tree.selection(request)
+        except request.skippable:
+            continue
+        sources[index] = replace(source, open_tree=tree)
+        return Steps(_within(sources, request), selection, request, File, tree, skipped)
+    return Steps(sources, Selection({}), request, File, skipped=skipped)
+
+
+def _within(sources: Sequence[Source], request: ReadRequest) -> list[Source]:
+    """The parts of sources within the request's entries, which are counted over all of them as in a slice."""
+    if request.entry_start is None and request.entry_stop is None:
         return list(sources)
-    counts = [_opened(source, access).entries_count for source in sources]
-    start, stop = check_entries(*limits, sum(counts))
+    counts = [_opened(source, request.access).entries_count for source in sources]
+    start, stop = request.range_in(sum(counts))
     parts = []
     for source, count in zip(sources, counts, strict=True):
         if start < count and stop > 0 and start < stop:

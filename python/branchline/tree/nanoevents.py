@@ -14,7 +14,7 @@ from branchline.errors import NotHereError, OptionError
 from branchline.tree.file import open
 from branchline.tree.lazy import lazy_array, without_blocks
 from branchline.tree.nesting import IMPORTED, Group, nested_layout
-from branchline.tree.stream import check_entries
+from branchline.tree.request import check_entries
 from branchline.tree.tree import Tree
 
 if TYPE_CHECKING:

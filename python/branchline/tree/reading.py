@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, MutableSequence, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import awkward as ak
@@ -12,14 +13,14 @@ import numpy as np
 from branchline.errors import OptionError
 from branchline.tree.arrays import BACKEND
 from branchline.tree.lazy import lazy_array
-from branchline.tree.libraries import NESTED, array_of, group_of
+from branchline.tree.libraries import array_of, group_of
 from branchline.tree.nesting import Group, groups_of, nested_layout
+from branchline.tree.request import ONE_STEP, ReadRequest, Step
 from branchline.tree.selection import BranchField, Columns, Field, GroupField, Selected, Selection
-from branchline.tree.stream import Chunk, ChunkStream, check_workers, positive_bytes
+from branchline.tree.stream import Chunk, ChunkStream
 
 if TYPE_CHECKING:
-    from branchline.tree.branches import Branches
-    from branchline.tree.tree import Tree
+    from branchline.tree.handles import BranchesHandle, TreeHandle
 
 
 def columns_of(chunk: Chunk) -> Columns:
@@ -27,30 +28,20 @@ def columns_of(chunk: Chunk) -> Columns:
     return Columns(chunk.entry_start, len(chunk), {path: chunk.column(path) for path in chunk.branches})
 
 
-def read(
-    tree: Tree, selection: Selection, limits: tuple[int, int], workers: int | None, memory_limit: int | str
-) -> Together:
+def read(tree: TreeHandle, selection: Selection, request: ReadRequest) -> ReadResult:
     """Reads a range of entries: at once if what is stored of it fits the memory limit, so that the values are decoded
     where they stay; else chunk by chunk.
     """
-    start, stop = limits
+    start, stop = request.range_in(tree.entries_count)
     paths = selection.paths()
-    memory_limit = positive_bytes("memory_limit", memory_limit)
-    threads = check_workers(workers)
     if start == stop:
         columns = Columns(start, 0, dict(zip(paths, tree.empty_columns(paths), strict=True)))
-        return Together(selection, [selection.of(columns)])
+        return ReadResult(selection, [selection.of(columns)], request)
     if not paths:
-        return Together(selection, [selection.of(Columns(start, stop - start, {}))])
-    with ChunkStream(
-        [tree.source(start, stop)],
-        paths,
-        step_size="1000 TB",
-        threads=threads,
-        memory_limit=memory_limit,
-        keeps_values=True,
-    ) as stream:
-        return Together(selection, [selection.of(columns_of(chunk)) for chunk in stream])
+        return ReadResult(selection, [selection.of(Columns(start, stop - start, {}))], request)
+    of_stream = request.stream(paths, step=Step.of(ONE_STEP), keeps_values=True)
+    with ChunkStream.of([tree.source(start, stop)], of_stream) as stream:
+        return ReadResult(selection, [selection.of(columns_of(chunk)) for chunk in stream], request)
 
 
 class Accessed(NamedTuple):
@@ -59,27 +50,22 @@ class Accessed(NamedTuple):
     branch: str
 
 
-def lazily_read(
-    tree: Tree,
-    selection: Selection,
-    limits: tuple[int, int],
-    how: Any,
-    access_log: MutableSequence[Any] | None,
-    workers: int | None,
-    memory_limit: int | str,
+def read_lazily(
+    tree: TreeHandle, selection: Selection, request: ReadRequest, access_log: MutableSequence[Any] | None
 ) -> ak.Array:
-    """The fields of a range of entries, each read when one of its values is wanted."""
+    """The fields of a range of entries, each read when one of its values is wanted, and then noted in the log."""
+    start, stop = request.range_in(tree.entries_count)
+    plain = replace(request, how=None)
 
     def column(path: str) -> ak.contents.Content:
         if access_log is not None:
             access_log.append(Accessed(path))
-        alone = Selection({path: BranchField(path)})
-        return read(tree, alone, limits, workers, memory_limit).single("ak", doc=False, under=None).layout
+        return read(tree, Selection({path: BranchField(path)}), plain).single().layout
 
     paths = selection.paths()
     tree.shape.learn_types(paths)
-    fields = groups_of(tree.outline, paths) if how == NESTED else _members(selection.fields)
-    return lazy_array(fields, limits[1] - limits[0], tree.shape.empty, column)
+    fields = groups_of(tree.outline, paths) if request.is_nested else _members(selection.fields)
+    return lazy_array(fields, stop - start, tree.shape.empty, column)
 
 
 def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
@@ -93,26 +79,42 @@ def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
     return members
 
 
-class Together:
-    """Parts of a selection, one behind the other."""
+class ReadResult:
+    """Parts of a selection, one behind the other, in the form that a request asks for.
 
-    def __init__(self, selection: Selection, parts: Sequence[Selected]) -> None:
+    ``under`` is the tree or branch whose texts awkward arrays are to carry, and which says what belongs together.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        parts: Sequence[Selected],
+        request: ReadRequest,
+        under: BranchesHandle | None = None,
+    ) -> None:
         self._selection = selection
+        self._request = request
+        self._under = under
         self._record = _joined([part.record for part in parts], selection)
         self._entries = _entries_of([part.entries for part in parts])
 
-    def single(self, library: str, doc: bool | Mapping[str, str], under: Branches | None) -> Any:
+    def of(self, under: BranchesHandle) -> ReadResult:
+        """The same of a tree or branch."""
+        self._under = under
+        return self
+
+    def single(self) -> Any:
         """The only field."""
-        return array_of(self._documented(library, doc, under).contents[0], library, self._entries)
+        return array_of(self._documented().contents[0], self._request.library, self._entries)
 
-    def group(self, library: str, how: Any, doc: bool | Mapping[str, str], under: Branches | None) -> Any:
+    def group(self) -> Any:
         """All fields."""
-        record = self._documented(library, doc, under)
-        if how == NESTED and under is not None:
-            return group_of(self._nested(record, under), library, None, self._entries)
-        return group_of(record, library, how, self._entries)
+        record, library = self._documented(), self._request.library
+        if self._request.is_nested and self._under is not None:
+            return group_of(self._nested(record, self._under), library, None, self._entries)
+        return group_of(record, library, self._request.how, self._entries)
 
-    def _nested(self, record: ak.contents.RecordArray, under: Branches) -> ak.contents.RecordArray:
+    def _nested(self, record: ak.contents.RecordArray, under: BranchesHandle) -> ak.contents.RecordArray:
         """The same with the branches that belong together as records; what was computed stays as it is."""
         contents = dict(zip(record.fields, record.contents, strict=True))
         branches: dict[str, ak.contents.Content] = {}
@@ -127,11 +129,10 @@ class Together:
         nested = nested_layout(Group({**groups, **others}), layouts.__getitem__, len(record))
         return nested.copy(parameters=record.parameters)
 
-    def _documented(
-        self, library: str, doc: bool | Mapping[str, str], under: Branches | None
-    ) -> ak.contents.RecordArray:
+    def _documented(self) -> ak.contents.RecordArray:
         """The same with what ``ak_add_doc`` asks for: the titles, or attributes of the branches."""
-        if not doc or library != "ak" or under is None:
+        doc, under = self._request.add_doc, self._under
+        if not doc or self._request.library != "ak" or under is None:
             return self._record
         wanted = {"__doc__": "title"} if isinstance(doc, bool) else dict(doc)
         contents = []

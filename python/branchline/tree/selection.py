@@ -1,10 +1,10 @@
-"""What was asked for: fields made of branches, groups of branches and expressions, and a cut on them."""
+"""What is selected of a tree: fields made of branches, groups of branches and expressions, and a cut on them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from branchline.errors import (
     BranchlineWarning,
     ExpressionError,
     NoSuchKeyError,
-    OptionError,
     UnreadableBranchWarning,
     UnsupportedBranchError,
     warn,
@@ -26,8 +25,8 @@ from branchline.tree.formulas import FORMULA
 from branchline.tree.names import near_names_hint, pattern
 
 if TYPE_CHECKING:
-    from branchline.tree.branches import Branches
-    from branchline.tree.relatives import Friend
+    from branchline.tree.handles import BranchesHandle, FriendHandle
+    from branchline.tree.request import ReadRequest
 
 # What is in expressions and hardly in names.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
@@ -110,7 +109,7 @@ class ExpressionField:
 class FriendField:
     """A branch of a friend of the tree."""
 
-    friend: Friend
+    friend: FriendHandle
     path: str
 
     def paths(self) -> Iterator[str]:
@@ -170,11 +169,11 @@ class Selection:
 class Selector:
     """Finds what is meant by names, expressions, patterns and filters under a tree or branch."""
 
-    def __init__(self, under: Branches, aliases: Mapping[str, str] | None = None) -> None:
+    def __init__(self, under: BranchesHandle, aliases: Mapping[str, str] | None = None) -> None:
         self._under = under
         self._tree = under.tree
         self._outline = under.tree.outline
-        given = _checked_aliases(aliases)
+        given = dict(aliases or {})
         self._given = given
         self._aliases = {**under.tree.aliases, **given}
         self._being_resolved: list[str] = []
@@ -182,33 +181,29 @@ class Selector:
         self._left_out: list[str] = []
         shared = [name for name in given if under.find(name) is not None]
         if shared:
-            told = f"{', '.join(shared)}: both alias and branch; the branch is read"
-            warn(told, BranchlineWarning)
+            warn(f"{', '.join(shared)}: both alias and branch; the branch is read", BranchlineWarning)
 
-    def select(self, expressions: Any, cut: str | None, kept: Sequence[int]) -> Selection:
-        """The fields of expressions, or if None of the branches ``kept``, with a cut on them.
+    def select(self, request: ReadRequest) -> Selection:
+        """The fields of the request's expressions, or if there are none of the branches that its filters keep, with its
+        cut on them.
 
         Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
         """
         fields: dict[str, Field] = {}
-        if expressions is None:
-            fields = self._all_of(kept)
+        if request.expressions is None:
+            fields = self._all_of(self._kept(request))
         else:
-            for text in _texts(expressions):
+            for text in request.expressions:
                 fields |= self._fields_of(text)
-        selection = Selection(fields, self._cut(cut))
+        selection = Selection(fields, None if request.cut is None else self._expression(request.cut))
         self._warn_of_left_out()
         return selection
 
-    def _cut(self, cut: Any) -> ExpressionField | None:
-        if cut is None:
-            return None
-        if not isinstance(cut, str):
-            raise OptionError(
-                f"a cut of {cut!r} is impossible",
-                hint='a cut is an expression such as "pt > 3"; entries are limited by entry_start and entry_stop',
-            )
-        return self._expression(cut)
+    def _kept(self, request: ReadRequest) -> list[int]:
+        """The branches that the filters keep; a branch that has none below it is meant itself."""
+        under = self._under
+        kept = under.indices(request.filter_name, request.filter_typename, request.filter_branch)
+        return [under.number] if not kept and under.number is not None and len(under) == 0 else kept
 
     def _expression(self, text: str, language: Language = PYTHON) -> ExpressionField:
         path = self._tree.file_path
@@ -217,7 +212,7 @@ class Selector:
         return ExpressionField(expression, operands)
 
     def _names(self) -> list[str]:
-        of_friends = [f"{name}.{key}" for name, friend in self._tree.friends.items() for key in friend.tree.keys()]
+        of_friends = [f"{name}.{key}" for name, friend in self._tree.friends.items() for key in friend.keys()]
         return [*self._under.keys(), *self._aliases, *of_friends]
 
     def _known(self, name: str) -> Field | None:
@@ -236,14 +231,11 @@ class Selector:
         """The branch of a friend, ``friend.branch``, or without its name that of the first friend that has it."""
         friends = self._tree.friends if self._under is self._tree else {}
         alias, _, rest = name.partition(".")
-        if rest and alias in friends:
-            friend = friends[alias]
-            index = friend.tree.find(rest)
-            return None if index is None else FriendField(friend, friend.tree.outline.paths[index])
-        for friend in friends.values():
-            index = friend.tree.find(name)
-            if index is not None:
-                return FriendField(friend, friend.tree.outline.paths[index])
+        wanted = [(friends[alias], rest)] if rest and alias in friends else [(one, name) for one in friends.values()]
+        for friend, branch in wanted:
+            path = friend.find_path(branch)
+            if path is not None:
+                return FriendField(friend, path)
         return None
 
     def _alias(self, name: str) -> Field:
@@ -316,9 +308,9 @@ class Selector:
                     path=self._tree.file_path,
                     hint=near_names_hint(text, self._names()),
                 ) from None
-            raise self._told_as_name(text, error) from None
+            raise self._error_for_name(text, error) from None
 
-    def _told_as_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
+    def _error_for_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
         """The error for what may well be meant as the name of a branch."""
         if OPERATORS.search(text):
             return error
@@ -354,10 +346,10 @@ class Selector:
         return parent is not None and (parent in others or self._is_within(parent, others))
 
     def _warn_of_left_out(self) -> None:
-        told = self._tree.told_unreadable
-        new = [path for path in dict.fromkeys(self._left_out) if path not in told]
+        warned = self._tree.warned_unreadable
+        new = [path for path in dict.fromkeys(self._left_out) if path not in warned]
         if new:
-            told.update(new)
+            warned.update(new)
             warn(left_out(self._tree.path, self._tree.file_path, new), UnreadableBranchWarning)
 
 
@@ -369,29 +361,3 @@ def left_out(tree: str, path: str, names: Sequence[str]) -> str:
         f"{path}: {len(names)} {which} of {tree} cannot be read and {'is' if len(names) == 1 else 'are'} left out: "
         f"{', '.join(names[:NAMES_LISTED])}{more} (show() says why)"
     )
-
-
-def _texts(expressions: Any) -> list[str]:
-    if isinstance(expressions, str):
-        return [expressions]
-    if isinstance(expressions, Mapping) or not isinstance(expressions, Iterable):
-        raise OptionError(
-            f"expressions cannot be {type(expressions).__name__}",
-            hint="give a name, an expression or a list of them; branches have one interpretation, which is theirs",
-        )
-    texts = list(expressions)
-    for text in texts:
-        if not isinstance(text, str):
-            raise OptionError(
-                f"{text!r} is no name of a branch and no expression",
-                hint="branches have one interpretation, which is theirs",
-            )
-    return texts
-
-
-def _checked_aliases(aliases: Any) -> dict[str, str]:
-    if aliases is None:
-        return {}
-    if not isinstance(aliases, Mapping) or not all(isinstance(text, str) for pair in aliases.items() for text in pair):
-        raise OptionError(f"aliases cannot be {aliases!r}", hint='give a dict such as {"pt": "sqrt(px**2 + py**2)"}')
-    return dict(aliases)

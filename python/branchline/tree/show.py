@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from branchline.tree.branch import Branch
-    from branchline.tree.tree import Tree
+    from branchline.tree.handles import BranchHandle, TreeHandle
 
 HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
 TYPE_WIDTH_MAX = 44
@@ -23,7 +22,7 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes:.1f} {UNITS[-1]}"
 
 
-def table(tree: Tree, branches: Sequence[Branch]) -> str:
+def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
     """The lines of the table, with a line of totals and one that names what is not read."""
     rows = [HEAD, *(_row(branch) for branch in branches)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
@@ -44,7 +43,7 @@ def table(tree: Tree, branches: Sequence[Branch]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _row(branch: Branch) -> tuple[str, ...]:
+def _row(branch: BranchHandle) -> tuple[str, ...]:
     outline = branch.tree.outline
     parent = outline.parents[branch.number]
     typename = branch.typename

@@ -3,51 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import awkward as ak
-import numpy as np
 
-from branchline._core import Stream
+from branchline import _core
 from branchline.access import Access, access_of
-from branchline.errors import BAD_FILE_ERRORS, FILE_ERRORS, BranchlineError, NoSuchKeyError
-from branchline.limits import parse_bytes
+from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.locations import shown
 from branchline.tree.arrays import layout_of, record_of
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
-from branchline.tree.names import with_near_names
+from branchline.tree.names import near_names_hint, with_near_names
+from branchline.tree.request import Step, StreamRequest, check_entries, positive_bytes
 from branchline.tree.shape import Shape
-
-
-@dataclass(frozen=True)
-class Source:
-    """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
-
-    ``open_tree`` is a Tree that is open already and need not be opened again.
-    """
-
-    path: str
-    tree: str | None = None
-    entry_start: int = 0
-    entry_stop: int | None = None
-    open_tree: Any = None
-
-    def _for_core(self) -> tuple[Any, int, int | None]:
-        tree = (self.path, self.tree) if self.open_tree is None else self.open_tree.core
-        return tree, self.entry_start, self.entry_stop
-
-
-@dataclass(frozen=True)
-class SkippedFile:
-    """A file that was left out, or out from some entry on. ``entries_lost`` is None when nobody can know it."""
-
-    path: str
-    entries_lost: int | None
-    error: str
-    #: Which of the sources of its stream it was.
-    source_index: int = 0
+from branchline.tree.sources import SkippedFile, Source
 
 
 class Chunk:
@@ -153,14 +123,10 @@ class Chunk:
 class ChunkStream:
     """Chunks of many files in their order; files are opened, fetched and decoded ahead by threads of the engine.
 
-    ``branches`` None means all that can be read; those of them that are ``optional`` are left out of the chunks of
-    trees that do not have them, or not in a form that can be read. ``step_size`` is bytes after decompression
-    ("100 MB") or entries (an int), ``memory_limit`` what reading takes with the chunk in use and the one before, and
-    what is decoded ahead of them; MemoryLimitError where that is too little. ``memory_parts`` streams share it. With
-    ``keeps_values`` the values are the caller's result and do not count. Files that are not open yet are read as
-    ``access`` says, open ones as they were opened. Errors of a source raise at its place in the
-    order; with ``skip_bad_files`` a file that is missing or damaged is noted in ``skipped`` instead, with
-    ``allow_missing`` one without the tree or a branch.
+    The keywords are the fields of a StreamRequest, with ``step_size`` and ``memory_limit`` as users write them: bytes
+    after decompression ("100 MB") or entries (an int), and a size. MemoryLimitError is raised where the limit is too
+    small for the chunk in use, the one before and what is decoded ahead. Errors of a source are raised at its place in
+    the order; with ``skip_bad_files`` and ``allow_missing`` the file is noted in ``skipped`` instead.
     """
 
     def __init__(
@@ -172,31 +138,33 @@ class ChunkStream:
         step_size: int | str = "100 MB",
         threads: int = 1,
         memory_limit: int | str = "1 GiB",
-        skip_bad_files: bool = False,
-        allow_missing: bool = False,
-        memory_parts: int = 1,
-        keeps_values: bool = False,
         access: Access | str | None = None,
+        **others: Any,
     ) -> None:
+        request = StreamRequest(
+            branches=None if branches is None else tuple(branches),
+            optional=tuple(optional),
+            step=Step.of(step_size),
+            threads=threads,
+            memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
+            access=access_of(access),
+            **others,
+        )
+        self._begin(sources, request)
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], request: StreamRequest) -> ChunkStream:
+        """The chunks that a request asks for."""
+        stream = cls.__new__(cls)
+        stream._begin(sources, request)
+        return stream
+
+    def _begin(self, sources: Sequence[Source], request: StreamRequest) -> None:
         self._sources = list(sources)
-        self._access = access_of(access)
-        self._wanted = list(branches or ())
-        self._skippable = (BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
+        self._request = request
         self.skipped: list[SkippedFile] = []
         self._shape: tuple[int, Shape] | None = None
-        # NumPy's integers are entries too.
-        step_entries = int(step_size) if isinstance(step_size, int | np.integer) else None
-        step_bytes = positive_bytes("step_size", "100 MB" if step_entries is not None else step_size)
-        if step_entries is not None and step_entries < 1:
-            raise BranchlineError(f"steps of {step_size} entries never end", hint="give 1 or more")
-        self._core = Stream(
-            [one._for_core() for one in self._sources],
-            (None if branches is None else list(branches), list(optional)),
-            access=self._access,
-            step=(step_bytes, step_entries),
-            threads=threads,
-            memory=(positive_bytes("memory_limit", memory_limit), memory_parts, keeps_values),
-        )
+        self._core = _core.Stream([one.for_engine() for one in self._sources], **request.for_engine())
 
     def __iter__(self) -> Iterator[Chunk]:
         return self
@@ -215,12 +183,12 @@ class ChunkStream:
     def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
         source = self._sources[source_index]
         if isinstance(error, NoSuchKeyError) and error.hint is None:
-            error.hint = _hint_for(source, self._wanted, self._access)
-        if not isinstance(error, self._skippable):
+            error.hint = _hint_for(source, self._request.branches or (), self._request.access)
+        if not isinstance(error, self._request.skippable):
             self.close()
             raise error
         if chunk is None:
-            lost = entries_in(source, self._access)
+            lost = _entries_in(source, self._request.access)
         else:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
             lost = stop - chunk.entry_start
@@ -242,12 +210,10 @@ class ChunkStream:
         self.close()
 
 
-def entries_in(source: Source, access: Access) -> int | None:
-    """The entries of a source that cannot be read, where its file still tells their number."""
-    from branchline.tree.file import File  # A file's trees are read in turn by streams.
-
+def _entries_in(source: Source, access: Access) -> int | None:
+    """The entries of a source that cannot be read, where its file still says their number."""
     try:
-        entries_count = File(source.path, access).tree(source.tree).entries_count
+        entries_count = _core.File(source.path, access).tree(source.tree).entries_count
     except FILE_ERRORS:
         return None
     start, stop = check_entries(source.entry_start, source.entry_stop, entries_count)
@@ -256,36 +222,18 @@ def entries_in(source: Source, access: Access) -> int | None:
 
 def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | None:
     """The nearest names for a source whose tree, or one of whose branches, is not there."""
-    from branchline.tree.file import File  # A file's trees are read in turn by streams.
-
     try:
-        file = File(source.path, access)
-        tree = file[source.tree if source.tree is not None else file.trees()[0]]
+        file = _core.File(source.path, access)
+        trees = [path for path, _, _, _, is_tree in file.keys_below("") if is_tree]
+        try:
+            tree = file.tree(source.tree)
+        except NoSuchKeyError as error:
+            return error.hint or near_names_hint(source.tree or "", list(dict.fromkeys(trees)))
         for name in branches:
-            tree[name]
-    except NoSuchKeyError as error:
-        return error.hint
-    except (BranchlineError, IndexError):
+            try:
+                tree.find(name)
+            except NoSuchKeyError as error:
+                return error.hint or near_names_hint(name, tree.paths())
+    except BranchlineError:
         return None
     return None
-
-
-def check_entries(entry_start: int | None, entry_stop: int | None, entries_count: int) -> tuple[int, int]:
-    """A range of entries within a tree, from limits that may be None or negative as in a slice."""
-    start, stop, _ = slice(entry_start, entry_stop).indices(entries_count)
-    return start, max(start, stop)
-
-
-def positive_bytes(what: str, size: object) -> int:
-    """A size that something can be read with. Raises BranchlineError for none, for less, and for what is no size."""
-    if not isinstance(size, int | str) or parse_bytes(size) < 1:
-        raise BranchlineError(f"a {what} of {size!r} is impossible", hint='give a size such as "100 MB"')
-    return parse_bytes(size)
-
-
-def check_workers(workers: int | None) -> int:
-    """Decoding threads for a number of workers; None is one. Raises BranchlineError for a number below one."""
-    count = 1 if workers is None else int(workers)
-    if count < 1:
-        raise BranchlineError(f"{workers} workers cannot read anything", hint="give 1 or more")
-    return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -10,33 +10,37 @@ from weakref import WeakValueDictionary
 from branchline.errors import NoSuchKeyError
 from branchline.tree.branch import Branch
 from branchline.tree.branches import Branches
+from branchline.tree.friends import Friend, Index, StoredLinks
 from branchline.tree.names import near_names_hint
 from branchline.tree.outline import Outline
-from branchline.tree.relatives import Friend, Index, Relatives
 from branchline.tree.shape import Shape
-from branchline.tree.stream import Source
+from branchline.tree.sources import Source
 
 if TYPE_CHECKING:
-    from branchline.tree.directory import Directory
-    from branchline.tree.file import File
+    from branchline import _core
+    from branchline.tree.handles import DirectoryHandle, FileHandle
 
 
-class Tree(Branches):
-    """Columns of events in a file. ``tree["branch"]`` is a Branch; reading is done by ``arrays`` and ``iterate``.
+class Tree(Branches[Branch]):
+    """Columns of events in a file, a TTree or an RNTuple. ``tree["branch"]`` is a Branch; ``arrays`` and ``iterate``
+    read several together. ``len(tree)`` is the number of branches at the top, ``tree.num_entries`` that of entries.
 
-    ``core`` is the engine's handle.
+        >>> tree = branchline.open("file.root")["Events"]
+        >>> tree.keys()
+        ['nMuon', 'Muon_pt', 'Muon_eta']
+        >>> tree.arrays(["Muon_pt"], entry_stop=1000)
     """
 
-    def __init__(self, shape: Shape, file: File, cycle: int | None = None) -> None:
+    def __init__(self, shape: Shape, file: FileHandle, cycle: int | None = None) -> None:
         self.shape = shape
-        self.core = core = shape.core
-        self.file = file
+        core = shape.core
+        self._file = file
         self.file_path: str = file.path
         self.path: str = core.path
         self.name: str = self.path.rsplit("/", 1)[-1]
         self.title: str = core.title
         self.entries_count: int = core.entries_count
-        self.told_unreadable: set[str] = set()
+        self.warned_unreadable: set[str] = set()
         self._cycle = cycle
         # A branch refers to its tree: a reference back would keep both, and the file, until Python looks for circles.
         self._branches: WeakValueDictionary[int, Branch] = WeakValueDictionary()
@@ -54,6 +58,19 @@ class Tree(Branches):
     def close(self) -> None:
         """Lets go of the file; the tree still reads."""
 
+    def _branch(self, index: int) -> Branch:
+        return self.branch(index)
+
+    @property
+    def core(self) -> _core.Tree:
+        """The engine's handle."""
+        return self.shape.core
+
+    @property
+    def file(self) -> FileHandle:
+        """The file that it is in."""
+        return self._file
+
     @property
     def tree(self) -> Tree:
         """The tree itself."""
@@ -70,7 +87,7 @@ class Tree(Branches):
         return self.shape.outline
 
     @property
-    def parent(self) -> Directory:
+    def parent(self) -> DirectoryHandle:
         """The directory that it is in."""
         return self.file.directory_of(self.path)
 
@@ -90,26 +107,26 @@ class Tree(Branches):
         return f"{self.file_path}:{self.object_path}"
 
     @cached_property
-    def _relatives(self) -> Relatives | None:
+    def _links(self) -> StoredLinks | None:
         """None for most trees, which have none."""
-        return Relatives(self) if self.core.has_relatives else None
+        return StoredLinks(self) if self.core.has_relatives else None
 
     @property
     def aliases(self) -> dict[str, str]:
         """Formulas that the file has names for (TTree::SetAlias), as ROOT writes them; expressions may use these."""
-        return self._relatives.aliases if self._relatives else {}
+        return self._links.aliases if self._links else {}
 
     @property
     def friends(self) -> dict[str, Friend]:
         """Trees that are read beside it (TTree::AddFriend), by the names under which expressions find their branches:
         ``tree.arrays(["pt", "friend.weight"])``.
         """
-        return self._relatives.friends if self._relatives else {}
+        return self._links.friends if self._links else {}
 
     @property
     def index(self) -> Index | None:
         """The index by which it is read as a friend (TTree::BuildIndex); None if it has none."""
-        return self._relatives.index if self._relatives else None
+        return self._links.index if self._links else None
 
     @property
     def compressed_bytes(self) -> int:
@@ -141,19 +158,17 @@ class Tree(Branches):
         own = f"{self.name}."
         for one in (name, name.removeprefix(own)) if name.startswith(own) else (name,):
             try:
-                index: int = self.core.find(one)
+                return self.core.find(one)
             except NoSuchKeyError as error:
                 if error.hint is not None:  # it says which there are
                     raise
-                continue
-            return index
         return None
 
-    def has_no(self, name: str) -> str:
+    def no_such_branch(self, name: str) -> str:
         """What to say of a branch that is not there."""
         return f"tree {self.path} has no branch {name!r}"
 
-    def hint_of_friends(self, name: str, known: Callable[[], Sequence[str]]) -> str | None:
+    def hint_of_friends(self, name: str, known: Callable[[], list[str]]) -> str | None:
         """What to do about a name that may be that of a friend's branch, without opening friends; None without them."""
         if not self.friends:
             return None
@@ -171,23 +186,19 @@ class Tree(Branches):
 
     def empty_columns(self, paths: list[str]) -> list[Any]:
         """Columns of no entries, which have their types all the same."""
-        columns: list[Any] = self.core.empty_columns(paths)
-        return columns
+        return self.core.empty_columns(paths)
 
     def entry_offsets(self, index: int) -> list[int]:
         """Entries at which the baskets of a branch begin, and its end; one number if it has none."""
-        offsets: list[int] = self.core.entry_offsets(index)
-        return offsets
+        return self.core.entry_offsets(index)
 
     def basket_borders(self) -> list[int]:
         """Entries at which the baskets of the branch with most bytes begin."""
-        borders: list[int] = self.core.basket_borders()
-        return borders
+        return self.core.basket_borders()
 
     def plain_bytes_per_entry(self, paths: list[str]) -> float:
         """Bytes after decompression for an entry of these branches together."""
-        plain: float = self.core.bytes_per_entry([self.core.find(path) for path in paths])[1]
-        return plain
+        return self.core.bytes_per_entry([self.core.find(path) for path in paths])[1]
 
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
         """A range of its entries as a source of a stream, which reads without opening it again."""

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree import ChunkStream, reading
+from branchline.tree import ChunkStream
 from branchline.tree.functions import FUNCTIONS
 
 # Each with what NumPy makes of the columns.
@@ -96,15 +96,15 @@ def tree(sample: Sample) -> Any:
 @pytest.fixture
 def read_paths(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The branches of each reading."""
-    asked: list[list[str]] = []
+    noted: list[list[str]] = []
+    begin = ChunkStream.of
 
-    class Noted(ChunkStream):
-        def __init__(self, sources: Any, branches: Any, **options: Any) -> None:
-            asked.append(list(branches))
-            super().__init__(sources, branches, **options)
+    def of(sources: Any, request: Any) -> ChunkStream:
+        noted.append(list(request.branches))
+        return begin(sources, request)
 
-    monkeypatch.setattr(reading, "ChunkStream", Noted)
-    return asked
+    monkeypatch.setattr(ChunkStream, "of", of)
+    return noted
 
 
 @pytest.mark.parametrize("expression", VALUES)

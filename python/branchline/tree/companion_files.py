@@ -25,7 +25,7 @@ ENTRY = "{entry}"
 NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
-class Beside:
+class CompanionFile:
     """A file beside that of a main tree; it is opened when something of it is wanted.
 
     ``tree`` is the path of its tree, with ``{entry}`` for the number of the main tree's entry. None is the only tree,
@@ -84,9 +84,9 @@ class Beside:
                 return self.file.tree(path).shape
         raise NoSuchKeyError(f"there is no tree {self.pattern}", path=self.path)
 
-    def range(self, start: int, stop: int) -> BesideRange:
+    def range(self, start: int, stop: int) -> CompanionRange:
         """What belongs to a range of entries of the main tree."""
-        return BesideRange(self, start, stop)
+        return CompanionRange(self, start, stop)
 
     def record(self) -> dict[str, Any] | None:
         """What reading it has cost so far, as a stream records it; None if it was never opened."""
@@ -102,14 +102,14 @@ class Beside:
         return record
 
 
-class BesideRange:
+class CompanionRange:
     """The trees that belong to a range of entries of a main tree, or that range of the only tree.
 
     ``missing`` are the entries that have no tree, or are behind the end of it; they have no elements, or None.
     """
 
-    def __init__(self, beside: Beside, start: int, stop: int) -> None:
-        self.beside = beside
+    def __init__(self, companion: CompanionFile, start: int, stop: int) -> None:
+        self.companion = companion
         self._start = start
         self._stop = stop
         self._flat: dict[str, ak.contents.Content] = {}
@@ -117,15 +117,15 @@ class BesideRange:
     @cached_property
     def _trees(self) -> dict[int, Tree]:
         """Trees by their entries."""
-        found = {entry: self.beside.tree_of(entry) for entry in range(self._start, self._stop)}
+        found = {entry: self.companion.tree_of(entry) for entry in range(self._start, self._stop)}
         return {entry: tree for entry, tree in found.items() if tree is not None}
 
     @cached_property
     def missing(self) -> list[int]:
         """Entries of the main tree for which there is nothing."""
-        if self.beside.is_by_entry:
+        if self.companion.is_by_entry:
             return [entry for entry in range(self._start, self._stop) if entry not in self._trees]
-        return list(range(max(self._start, self.beside.whole.entries_count), self._stop))
+        return list(range(max(self._start, self.companion.whole.entries_count), self._stop))
 
     @cached_property
     def _offsets(self) -> Any:
@@ -136,7 +136,7 @@ class BesideRange:
 
     def path_of(self, name: str) -> str:
         """The path of the branch that a name means. Raises NoSuchKeyError with the nearest names."""
-        shape = self.beside.shape
+        shape = self.companion.shape
         with with_near_names(name, lambda: shape.readable):
             return shape.find(name)
 
@@ -146,13 +146,13 @@ class BesideRange:
         if not new:
             return
         parts: dict[str, list[ak.contents.Content]] = {path: [] for path in new}
-        sources = [tree.source() for tree in self._trees.values()] if self.beside.is_by_entry else self._only()
+        sources = [tree.source() for tree in self._trees.values()] if self.companion.is_by_entry else self._only()
         with ChunkStream(sources, new, step_size="1 TB") as stream:
             for chunk in stream:
                 for path in new:
                     parts[path].append(chunk.array(path).layout)
         for path, layouts in parts.items():
-            whole = layouts or [self.beside.shape.empty(path)]
+            whole = layouts or [self.companion.shape.empty(path)]
             joined = whole[0] if len(whole) == 1 else ak.concatenate(whole, highlevel=False)
             self._flat[path] = joined
 
@@ -162,8 +162,8 @@ class BesideRange:
         return sum(int(ak.Array(layout).nbytes) for layout in self._flat.values())
 
     def _only(self) -> list[Any]:
-        count = self.beside.whole.entries_count
-        return [self.beside.whole.source(min(self._start, count), min(self._stop, count))]
+        count = self.companion.whole.entries_count
+        return [self.companion.whole.source(min(self._start, count), min(self._stop, count))]
 
     def _column(self, path: str) -> ak.contents.Content:
         self.read([path])
@@ -171,7 +171,7 @@ class BesideRange:
 
     @property
     def _flat_count(self) -> int:
-        return int(self._offsets[-1]) if self.beside.is_by_entry else self._stop - self._start - len(self.missing)
+        return int(self._offsets[-1]) if self.companion.is_by_entry else self._stop - self._start - len(self.missing)
 
     def array(self, path: str) -> ak.Array:
         """A branch, with one element for each entry of the main tree: what the entry of the tree has, or a list of what
@@ -184,7 +184,7 @@ class BesideRange:
 
         ``read`` is called with the path of each branch before it is read.
         """
-        group = self.beside.shape.group(name)
+        group = self.companion.shape.group(name)
         if group is None:
             return None
 
@@ -192,11 +192,11 @@ class BesideRange:
             read(path)
             return self._column(path)
 
-        whole = lazy_array({name: group}, self._flat_count, self.beside.shape.empty, column)
+        whole = lazy_array({name: group}, self._flat_count, self.companion.shape.empty, column)
         return self._aligned(whole[name].layout)
 
     def _aligned(self, flat: ak.contents.Content) -> ak.Array:
-        if self.beside.is_by_entry:
+        if self.companion.is_by_entry:
             return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(self._offsets), flat))
         if not self.missing:
             return ak.Array(flat)

@@ -1,4 +1,4 @@
-"""What a TTree says of others: its aliases, its index, and the trees that are its friends."""
+"""What a TTree stores beside its branches: aliases, an index, and the trees that are its friends."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import MissingFileError, NoSuchKeyError, UnsupportedBranchError
+from branchline.tree.reading import read
+from branchline.tree.request import ReadRequest
+from branchline.tree.selection import Selector
 
 if TYPE_CHECKING:
-    from branchline.tree.tree import Tree
+    from branchline.tree.handles import TreeHandle
 
 
-class Relatives:
+class StoredLinks:
     """The aliases, index and friends of a tree, read when somebody asks for them; most trees have none."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: TreeHandle) -> None:
         self._tree = tree
 
     @cached_property
     def _record(self) -> Any:
-        return self._tree.file.members_of_tree(self._tree)
+        return self._tree.file.members_of_tree(self._tree.object_path)
 
     def _objects(self, member: str) -> list[Any]:
-        found = self._record.raw(member) if self._record is not None and member in self._record else None
+        found = self._record.raw(member) if member in self._record else None
         return [] if found is None else [one for one in found.raw("objects") if one is not None and one.unread is None]
 
     @cached_property
@@ -38,7 +41,7 @@ class Relatives:
     @cached_property
     def index(self) -> Index | None:
         """Its index; None if it has none (TTree::BuildIndex). Raises UnsupportedBranchError for one of another kind."""
-        index = self._record.raw("fTreeIndex") if self._record is not None and "fTreeIndex" in self._record else None
+        index = self._record.raw("fTreeIndex") if "fTreeIndex" in self._record else None
         if index is None:
             return None
         if index.unread is not None or "fIndex" not in index:
@@ -76,10 +79,13 @@ class Index:
 class Friend:
     """A tree that is read beside another: by the index that it has, else entry by entry.
 
-    Where it has no entry for one of the main tree, its values are None.
+    Where it has no entry for one of the main tree, its values are None. ``file_path`` is as the file has it, empty for
+    the same file.
+
+        >>> tree.friends["weights"].tree["w"].array()
     """
 
-    def __init__(self, main: Tree, name: str, tree_name: str, file_path: str) -> None:
+    def __init__(self, main: TreeHandle, name: str, tree_name: str, file_path: str) -> None:
         self.name = name
         self.tree_name = tree_name or name
         self.file_path = file_path
@@ -89,9 +95,9 @@ class Friend:
         return f"<Friend {self.name!r}: tree {self.tree_name} of {self.file_path or self._main.file_path}>"
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> TreeHandle:
         """The tree. Raises MissingFileError, NoSuchKeyError and what else opening raises."""
-        file = self._main.file if self._is_in_same_file() else type(self._main.file)(self._place())
+        file = self._main.file if self._is_in_same_file() else self._main.file.another(self._place())
         try:
             return file.tree(self.tree_name)
         except NoSuchKeyError as error:
@@ -117,6 +123,15 @@ class Friend:
         index = self.tree.index
         return None if index is None else index.find(_pairs(*_numbers(self._main, index.formulas)))
 
+    def find_path(self, name: str) -> str | None:
+        """The path of the branch that a name means; None if there is none. Raises NoSuchKeyError if it means two."""
+        index = self.tree.find(name)
+        return None if index is None else self.tree.outline.paths[index]
+
+    def keys(self) -> list[str]:
+        """Paths of its branches."""
+        return self.tree.keys()
+
     def layout(self, path: str, start: int, count: int) -> ak.contents.Content:
         """The column of a branch for a range of entries of the main tree."""
         if self._entries is None:
@@ -137,18 +152,14 @@ class Friend:
         return ak.to_packed(option, highlevel=False) if len(column) else option
 
 
-def _numbers(tree: Tree, names: tuple[str, str]) -> list[Any]:
+def _numbers(tree: TreeHandle, names: tuple[str, str]) -> list[Any]:
     """The two numbers of each entry, whole ones as TTreeIndex takes them."""
-    from branchline.tree.reading import read
-    from branchline.tree.selection import Selector
-
     made = []
     for name in names:
         if name.strip().lstrip("-").isdigit():
             made.append(np.full(tree.entries_count, int(name)))
         else:
-            selection, limits = Selector(tree).formula(name), (0, tree.entries_count)
-            values = read(tree, selection, limits, None, "1 GiB").single("ak", doc=False, under=None)
+            values = read(tree, Selector(tree).formula(name), ReadRequest()).single()
             made.append(np.asarray(values).astype("i8"))
     return made
 

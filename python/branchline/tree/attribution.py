@@ -1,4 +1,4 @@
-"""For whom is read, told to the trace where one is made."""
+"""Marks in a trace: on whose behalf a thread reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from branchline import _core
 
 @contextmanager
 def reading_for(wagon: str) -> Iterator[None]:
-    """What this thread reads inside is for a wagon, which runs inside."""
+    """While inside, the trace, if there is one, attributes what this thread reads to a wagon, which runs inside."""
     if not _core.trace_is_on():
         yield
         return

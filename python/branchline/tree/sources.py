@@ -1,0 +1,51 @@
+"""Where a stream reads: ranges of entries of trees in files, and what became of files that were left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from branchline import _core
+
+    # What the engine takes for a tree: one that is open, or the path of a file and the tree's name.
+    EngineSource = tuple[_core.Tree | tuple[str, str | None], int, int | None]
+
+
+class OpenTree(Protocol):
+    """A tree that is open already."""
+
+    @property
+    def core(self) -> _core.Tree:
+        """The engine's handle."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
+
+    ``open_tree`` is a Tree that is open already and need not be opened again.
+    """
+
+    path: str
+    tree: str | None = None
+    entry_start: int = 0
+    entry_stop: int | None = None
+    open_tree: OpenTree | None = None
+
+    def for_engine(self) -> EngineSource:
+        """The source as the engine takes it."""
+        tree = (self.path, self.tree) if self.open_tree is None else self.open_tree.core
+        return tree, self.entry_start, self.entry_stop
+
+
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file that was left out, or out from some entry on. ``entries_lost`` is None when nobody can know it."""
+
+    path: str
+    entries_lost: int | None
+    error: str
+    #: Which of the sources of its stream it was.
+    source_index: int = 0
