@@ -10,7 +10,7 @@ from tests.tidy.import_graph import Graph, circles, python_graph, rust_graph
 # How many files stand in circles still. These numbers only get smaller.
 FILES_IN_CIRCLES = {
     "crates/engine": 10,
-    "python/branchline": 16,
+    "python/branchline": 0,
 }
 ROOMS = [*(f"crates/{name}" for name in ("bindings", "format", "storage", "trace")), *FILES_IN_CIRCLES]
 
