@@ -17,7 +17,7 @@ from branchline.layout.merge_request import EntrySelection, Kept
 from branchline.layout.merging import MergeResult, merge
 from branchline.layout.targets import check_root_name
 from branchline.report.quantities import count, counted
-from branchline.tree import Chunk, ChunkStream, File, Tree
+from branchline.tree import Chunk, ChunkStream, File, ReadRequest, Tree
 from branchline.tree.lazy import lazy_array
 
 Mask = npt.NDArray[np.bool_]
@@ -104,7 +104,11 @@ def skim(
     kept_count = entries_count = 0
     for one in files:
         with _opened(one, access) as file:
-            found = _chosen_tree(file, path, lambda one: one.selection([where]) if isinstance(where, str) else None)
+            found = _chosen_tree(
+                file,
+                path,
+                lambda one: one.selection(ReadRequest.of(expressions=where)) if isinstance(where, str) else None,
+            )
             path = found.path
             mask = _mask_of_expression(found, str(where)) if select is None else _mask_of_chunks(found, one, select)
             selections[one.path] = EntrySelection(np.packbits(mask).tobytes(), found.num_entries)
