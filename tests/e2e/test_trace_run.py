@@ -242,8 +242,8 @@ def test_files_that_change_and_servers_are_named(esd: Path, tmp_path: Path) -> N
     folder.mkdir()
     found = followed(tmp_path / "t.parquet", sys.executable, "-c", READ_WHAT_CHANGES, str(esd), str(folder))
     notes = " ".join(found.notes)
-    assert f"{folder / 'gone.root'} is gone" in notes
-    assert f"{folder / 'replaced.root'} was written or replaced meanwhile" in notes
+    assert f"{folder / 'gone.root'} was removed" in notes
+    assert f"{folder / 'replaced.root'} was written or replaced during the run" in notes
     assert f"{esd} " not in notes
     assert "connected to 127.0.0.1:9" in notes
 

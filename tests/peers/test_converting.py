@@ -339,7 +339,7 @@ def test_what_lies_beside_the_trees_is_named(tmp_path: Path) -> None:
             file[f"plots/h{number}"] = np.histogram(np.arange(10))
     made = convert(tmp_path / "in.root", tmp_path / "out.root", tree="folder/events")
     assert made.left_out == (
-        "what lies beside the trees: other (TTree), plots/h0 (TH1D), plots/h1 (TH1D), plots/h2 (TH1D), plots/h3 (TH1D) "
-        "and 2 more",
+        "other objects than the trees: other (TTree), plots/h0 (TH1D), plots/h1 (TH1D), plots/h2 (TH1D), "
+        "plots/h3 (TH1D) and 2 more",
     )
     assert convert(tmp_path / "out.root", tmp_path / "out.parquet").left_out == ()

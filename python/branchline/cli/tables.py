@@ -8,7 +8,7 @@ from rich.table import Table
 from branchline.train import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
-# Wider than any table, to ask how wide one would like to be.
+# Wider than any table, to measure the width that one needs.
 WIDEST = 1000
 
 

@@ -1,4 +1,4 @@
-"""What traces hold, as tables on the terminal."""
+"""Traces as tables on the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS_SHOWN = 25
 
 
 def print_replayed(found: Replayed, console: Console) -> None:
-    """What playing a trace took, beside the original."""
+    """The time and reads of a replay, next to those of the original."""
     _print(console, found.how, ("", "original", "now"), [
         ("time with requests on their way", duration(found.original_seconds), duration(found.seconds)),
         ("read calls", count(found.original_calls), count(found.read_calls)),
@@ -35,11 +35,11 @@ def print_summary(found: dict[str, Any], console: Console) -> None:
          percent(row["distinct_bytes"], row["size_bytes"] or 0), count(row["seeks"]))
         for row in found["files"]
     ])  # fmt: skip
-    _print(console, "what was hit", ("what", *_READ_HEAD), [(row["what"], *_read(row)) for row in found["kinds"]])
+    _print(console, "pieces of files", ("what", *_READ_HEAD), [(row["what"], *_read(row)) for row in found["kinds"]])
     _print(
         console,
         "branches, those with most bytes first",
-        ("branch", "tree", "calls", "bytes", "baskets", "read again", "in vain", "reading"),
+        ("branch", "tree", "calls", "bytes", "baskets", "read again", "not used", "reading"),
         [
             (row["branch"], row["tree"], count(row["read_calls"]), size(row["read_bytes"]), count(row["baskets"]),
              size(row["read_bytes"] - row["distinct_bytes"]), size(row["unwanted_bytes"]), duration(row["reading_s"]))

@@ -1,4 +1,4 @@
-"""How files lie on disk: what a tree is made of, where its baskets lie, what that costs a reader; and merged ones."""
+"""How files lie on disk, and what writes them: inspect, merge, skim, slim, convert, verify."""
 
 from typing import TYPE_CHECKING
 

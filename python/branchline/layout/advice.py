@@ -1,4 +1,4 @@
-"""What is worth changing about a layout, in plain sentences with the figures that say so."""
+"""Advice on the layout of a file: sentences with the figures that are the reason."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from branchline.report.quantities import count, counted, percent, significant, s
 
 #: Below this a basket pays more for its request, its header and its call of the codec than for its bytes.
 SMALL_BASKET_BYTES = 4_000
-#: A reader that travels farther than this many times what it reads waits for the disk's head, or reads ahead in vain.
+#: A reader that travels farther than this many times what it reads waits for the disk's head, or wastes readahead.
 FAR_TRAVEL = 2.0
-#: ... if it turns round more often than for every so many baskets.
+#: ... if it jumps back more often than this share of its baskets.
 JUMPS_BACK_SHARE = 0.02
 #: Below this a file costs more to open, over a network, than to read.
 SMALL_FILE_BYTES = 20_000_000
-#: Codecs that take long to decompress, and what they are replaced with.
+#: Codecs that take long to decompress, and how long.
 SLOW_CODECS = {"lzma": "ten times as long as zstd", "old CS": "longer than zstd"}
-#: A codec counts when it holds this part of the bytes.
+#: The least share of the bytes for which a codec is mentioned.
 MUCH_OF_IT = 0.2
 
 
 def advice(layout: FileLayout) -> list[str]:
-    """What to do about a file, the most useful first; one sentence that all is well if there is nothing to do."""
+    """Advice on a file, the most useful first; one sentence that all is well if there is none."""
     sentences = [*_small_baskets(layout), *_travel(layout), *_codecs(layout), *_clusters(layout), *_small(layout)]
     return sentences or ["It lies well: baskets are large, and follow each other as a reader wants them."]
 

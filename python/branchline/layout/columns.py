@@ -1,4 +1,4 @@
-"""Awkward layouts as columns of the engine: the reverse of `branchline.tree.arrays`, which says what a column is."""
+"""Awkward layouts as columns of the engine: the reverse of `branchline.tree.arrays`, which defines columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBERS = "biuf"
 
 
 def column_of(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
-    """A layout as nested tuples of buffers. ``name`` is said where it cannot be one."""
+    """A layout as nested tuples of buffers. Raises UnsupportedBranchError with the ``name`` of the branch."""
     if layout.is_indexed and not layout.is_option:
         return column_of(layout.project(), name)
     if layout.is_unknown:
@@ -49,7 +49,7 @@ def _holds_records(layout: ak.contents.Content) -> bool:
 
 
 def _without_missing(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
-    """Lists of objects, empty where there is none: a pointer to a collection that is not there."""
+    """Lists of objects, with an empty list for each missing one: a null pointer to a collection."""
     there = np.asarray(layout.mask_as_bool(valid_when=True))
     given = layout.project().to_ListOffsetArray64(True)
     counts = np.zeros(len(there), dtype="i8")
@@ -59,7 +59,7 @@ def _without_missing(layout: ak.contents.Content) -> ak.contents.ListOffsetArray
 
 
 def _union(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
-    """The first of the contents of a union is what is missing, whose tag is 0."""
+    """A union whose first content, with tag 0, stands for missing values."""
     given = layout.tags.data[: len(layout)]
     tags = np.zeros(len(layout), dtype="u1")
     contents: list[tuple[Any, ...]] = [("flat", "unknown", b"")]

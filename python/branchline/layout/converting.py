@@ -41,8 +41,9 @@ STEPS_IN_MEMORY = 16
 
 @dataclass(frozen=True)
 class ConvertResult:
-    """What a conversion made; ``renamed`` are branches whose fields have other names, ``left_out`` sentences on what of
-    the inputs is not in it.
+    """The result of a conversion.
+
+    ``renamed`` are branches whose fields have other names, ``left_out`` sentences on what is not in the output.
     """
 
     path: str
@@ -84,16 +85,18 @@ def convert(
     `StorageError` where the output cannot be written, and `OptionError`.
     """
     if to is not None and to not in get_args(Kind):
-        raise OptionError(f"nothing is converted to {to!r}", hint=f"one of {', '.join(get_args(Kind))}")
+        raise OptionError(f"{to!r} is no format", hint=f"one of {', '.join(get_args(Kind))}")
     if to in ("rntuple", "ttree"):
         check_root_name(output)
     elif to == "parquet" and Path(output).suffix.lower() == ".root":
-        raise OptionError(f"a Parquet file is made, which {output} is not by its name", hint="name it OUT.parquet")
+        raise OptionError(
+            f"the output is a Parquet file, and {output} has the ending of a ROOT file", hint="name it OUT.parquet"
+        )
     if cluster_entries is not None and not 1 <= cluster_entries < ENTRIES_END:
-        raise OptionError("clusters have a number of events from 1 to 2^63 - 1")
+        raise OptionError("the number of events in a cluster is 1 to 2^63 - 1")
     files = list(Dataset.of(inputs, tree=tree) if tree else Dataset.of(inputs))
     if not files:
-        raise DatasetError("there is nothing to convert")
+        raise DatasetError("there are no files to convert")
     path = Path(output)
     with_trees = [file.tree if file.tree is not None else tree for file in files]
     first = _open_tree(files[0], with_trees[0], access)
@@ -139,7 +142,7 @@ def _write(
 ) -> _Written:
     """Writes all chunks."""
     done, chunk = next(chunks, (0, None))
-    # What objects hold is told by objects: the types are those of the first entries, if there are any.
+    # The types of objects are known from objects only: they are those of the first entries, if there are any.
     writer = begin(chunk if chunk is not None else empty())
     entries = 0
     try:
@@ -158,7 +161,7 @@ def _write(
 def _left_out(others: dict[str, str]) -> tuple[str, ...]:
     if not others:
         return ()
-    return (f"what lies beside the trees: {some_of([f'{name} ({others[name]})' for name in others])}",)
+    return (f"other objects than the trees: {some_of([f'{name} ({others[name]})' for name in others])}",)
 
 
 def _open_tree(file: DataFile, tree: str | None, access: Access | None) -> Tree:
@@ -173,8 +176,8 @@ def _chunks(
     access: Access | None,
     others: dict[str, str],
 ) -> Iterator[tuple[int, ak.Array]]:
-    """Number of files that are done, and arrays of the branches of the plan. ``others`` gets the classes of what else
-    is in the files by its name.
+    """The number of files that are done, and arrays of the branches of the plan. Fills ``others`` with the classes of
+    all other objects of the files by their names.
     """
     step = min(STEP_BYTES_MAX, parse_bytes(memory_limit) // STEPS_IN_MEMORY)
     for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
@@ -197,7 +200,7 @@ def _is_left(name: str, class_name: str, tree: Tree) -> bool:
 
 
 class RootFile:
-    """A file of ROOT that is made: an RNTuple or a TTree."""
+    """Writes a ROOT file with an RNTuple or a TTree."""
 
     def __init__(self, kind: Kind, target: Target, layout: Layout, plan: FieldPlan, sample: ak.Array) -> None:
         names, columns = [field.name for field in plan.fields], plan.columns(sample)
@@ -219,5 +222,5 @@ class RootFile:
         return FileSize(made.clusters, made.size_bytes)
 
     def abandon(self) -> None:
-        """Leaves nothing of it."""
+        """Removes the unfinished file."""
         self._core.abandon()

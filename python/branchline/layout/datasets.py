@@ -1,4 +1,4 @@
-"""The layout of a dataset: its files, and in what they differ."""
+"""The layout of a dataset: its files, and how they differ."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from branchline.layout.files import codecs_of
 from branchline.report.quantities import count, counted, percent, size
 from branchline.tree import File
 
-#: Files that are opened at a time: enough to hide the way to a server.
+#: Files that are opened at a time: enough to hide the round trips to a server.
 FILES_AT_A_TIME = 16
-#: What small files are merged to: few files, of which a job can still share out many.
+#: Size of merged files in the advice: few files, and still enough of them to share out.
 MERGED_BYTES = 1e9
 #: Names that a sentence lists.
 NAMES_SHOWN = 5
@@ -29,7 +29,7 @@ Schema = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A file of a dataset, as far as its metadata tell."""
+    """A file of a dataset, from its metadata."""
 
     path: str
     size_bytes: int
@@ -43,7 +43,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the branches of some files have and those of most files have not, or the other way round."""
+    """How the branches of some files differ from those of most files."""
 
     paths: tuple[str, ...]
     missing: tuple[str, ...]
@@ -80,7 +80,7 @@ class DatasetLayout:
         return dict(Counter(codec for one in self.files for codec in one.codecs).most_common())
 
     def advice(self) -> list[str]:
-        """What to do about the dataset, in plain sentences."""
+        """Advice about the dataset, in sentences."""
         return list(self._sentences()) or ["Its files are alike and large enough."]
 
     def _sentences(self) -> Iterator[str]:
@@ -101,7 +101,7 @@ class DatasetLayout:
         if len(used) > 1:
             kinds = ((" and ".join(names), number) for names, number in used.most_common())
             parts = ", ".join(f"{names} in {counted(number, 'file')}" for names, number in kinds)
-            yield f"Codecs differ ({parts}): some parts of a job take longer than others for no reason of theirs."
+            yield f"Codecs differ ({parts}): some parts of a job take longer than others."
         slow = [name for name in self.codecs if name in SLOW_CODECS]
         if slow:
             yield f"{slow[0]} takes {SLOW_CODECS[slow[0]]} to decompress: recompressing pays if they are read often."
@@ -109,7 +109,7 @@ class DatasetLayout:
             yield _difference_sentence(one)
 
     def as_json(self) -> dict[str, Any]:
-        """The files, what is wrong with some, and the sentences."""
+        """The files, those that cannot be read, the differences and the advice."""
         files = [
             {
                 "path": one.path,
@@ -145,15 +145,15 @@ class DatasetLayout:
 
 def _difference_sentence(one: Difference) -> str:
     is_one = len(one.paths) == 1
-    said = []
+    parts = []
     if one.missing:
-        said.append(f"{'lacks' if is_one else 'lack'} {some_of(one.missing)}")
+        parts.append(f"{'lacks' if is_one else 'lack'} {some_of(one.missing)}")
     if one.additional:
-        said.append(f"{'has' if is_one else 'have'} {some_of(one.additional)} beside")
+        parts.append(f"{'has' if is_one else 'have'} {some_of(one.additional)} in addition")
     if one.other_types:
-        said.append(f"{'has' if is_one else 'have'} other types of {some_of(one.other_types)}")
-    who = one.paths[0] if is_one else f"{counted(len(one.paths), 'file')}, the first of them {one.paths[0]},"
-    return f"Unlike most files, {who} {' and '.join(said)}."
+        parts.append(f"{'has' if is_one else 'have'} other types of {some_of(one.other_types)}")
+    files = one.paths[0] if is_one else f"{counted(len(one.paths), 'file')}, the first of them {one.paths[0]},"
+    return f"Unlike most files, {files} {' and '.join(parts)}."
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -197,7 +197,7 @@ def _facts(one: DataFile) -> FileFacts:
 
 
 def _differences(files: Sequence[FileFacts]) -> Iterator[Difference]:
-    """How the branches of files differ from those that most of them have."""
+    """The files whose branches differ from those of most files, grouped by their branches."""
     by_schema: dict[Schema, list[str]] = {}
     for file in files:
         by_schema.setdefault(file.schema, []).append(file.path)

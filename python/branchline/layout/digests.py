@@ -1,4 +1,4 @@
-"""What tells the values of branches from others: the same for the same values, however they are laid down."""
+"""Digests of the values of branches: equal for equal values, however these lie in their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP_SIZE = "100 MB"
 
 
 class BranchDigest:
-    """The digest of a branch, whose values come step by step: of each level of lists the lengths, and the numbers."""
+    """The digest of a branch, taken step by step: of the lengths of lists at each level, and of the numbers."""
 
     def __init__(self) -> None:
         self.entries = 0
@@ -27,7 +27,7 @@ class BranchDigest:
         """Adds the values of the entries that come next."""
         self.entries += len(values)
         if len(values) == 0:
-            return  # of nothing nobody knows the type
+            return  # without entries the type is unknown
         for name, numbers in _levels(ak.to_packed(values).layout, ""):
             stream = self._streams.setdefault(name, hashlib.blake2b(digest_size=16))
             stream.update(np.ascontiguousarray(numbers).data)
@@ -63,7 +63,7 @@ def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
     elif layout.is_indexed:
         yield from _levels(layout.project(), name)
     else:
-        # Of empty lists, whose content nobody knows.
+        # Empty lists, whose content has no known type.
         yield f"{name}:", np.zeros(0)
 
 

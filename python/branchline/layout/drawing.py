@@ -1,4 +1,4 @@
-"""A picture of a file: each basket by its place in the file and its entries, coloured by branch."""
+"""A picture of a file: each basket by its offset in the file and its entries, coloured by branch."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from branchline.layout.places import Places
 from branchline.report.quantities import count, size
 from branchline.report.whole_files import whole_file
 
-#: Branches that have a colour of their own, those with most bytes; more cannot be told apart.
+#: Branches that have a colour of their own, those with most bytes; more colours cannot be distinguished.
 COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#a96b59", "#e76300", "#92dadd", "#717581")
 OTHERS = "#c8ccd0"
-#: Baskets that are not among those asked for.
+#: Baskets of branches that were not selected.
 UNWANTED = "#eceef0"
 FORMATS = (".svg", ".png")
-#: A basket is drawn at least so wide and high, as a part of the picture: thinner ones would not be seen.
+#: The least width and height of a basket, as a part of the picture: thinner ones would be invisible.
 LEAST_PART = 1 / 800
 
 
 def draw(layout: FileLayout, path: Path) -> None:
     """Writes the picture as SVG or PNG. Raises OptionError for another ending, or a directory that is not there."""
     if path.suffix.lower() not in FORMATS:
-        raise OptionError(f"a picture cannot be written to {path}", hint="let its name end with .svg or .png")
+        raise OptionError(f"a picture cannot be written to {path}", hint="give it a name that ends with .svg or .png")
     if not path.parent.is_dir():
         raise OptionError(f"a picture cannot be written to {path}", hint=f"there is no directory {path.parent}")
     figure = Figure(figsize=(11, 6.5), layout="constrained")
@@ -57,7 +57,7 @@ _METADATA: dict[str, dict[str, str | None]] = {".svg": {"Date": None}, ".png": {
 
 
 def _draw_baskets(axes: Axes, layout: FileLayout) -> list[Patch]:
-    """Draws the baskets of the other branches, of the many, and of those with most bytes; what the colours mean."""
+    """Draws the baskets of unselected, smaller and largest branches; returns the legend."""
     largest = sorted(layout.branches, key=lambda branch: -branch.compressed_bytes)
     numbers = {path: number for number, path in layout.numbers.items()}
     shown = [branch.path for branch in largest if branch.path in set(layout.wanted)][: len(COLOURS)]
@@ -65,7 +65,7 @@ def _draw_baskets(axes: Axes, layout: FileLayout) -> list[Patch]:
     unwanted = [number for number, path in layout.numbers.items() if path not in set(layout.wanted)]
     legend = []
     for members, colour, label in (
-        (unwanted, UNWANTED, f"{len(unwanted)} branches not asked for"),
+        (unwanted, UNWANTED, f"{len(unwanted)} branches not selected"),
         (rest, OTHERS, f"{len(rest)} smaller branches"),
         *(([numbers[path]], colour, _short(path)) for path, colour in zip(shown, COLOURS, strict=False)),
     ):

@@ -1,4 +1,4 @@
-"""Which fields the branches of a tree become.
+"""The fields that the branches of a tree become.
 
 A branch that only groups others becomes a record of them, and one that is a collection of objects a list of records.
 Arrays that the same branch counts come together as a collection ``_collection0``, ..., and are shown under their own
@@ -21,7 +21,7 @@ from branchline.tree.nesting import IMPORTED, imported_counts
 from branchline.tree.outline import Outline
 
 DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
-# What ROOT does not take in the name of a field (RNTuple specification, "Naming specification").
+# What ROOT does not allow in the name of a field (RNTuple specification, "Naming specification").
 NOT_IN_NAMES = re.compile(r"[./\\\s\x00-\x1f\x7f]")
 
 
@@ -33,7 +33,7 @@ class Leaf:
     path: str
 
     def paths(self) -> Iterator[str]:
-        """The branches that it is made of."""
+        """The branches that it consists of."""
         yield self.path
 
     def layout(self, chunk: Any) -> ak.contents.Content:
@@ -50,7 +50,7 @@ class Members:
     is_list: bool
 
     def paths(self) -> Iterator[str]:
-        """The branches that it is made of."""
+        """The branches that it consists of."""
         for member in self.members:
             yield from member.paths()
 
@@ -61,12 +61,14 @@ class Members:
         if not self.is_list:
             return ak.contents.RecordArray(layouts, names)
         if not all(layout.is_list for layout in layouts):
-            raise UnsupportedBranchError(f"the members of {self.name} are no lists, as it is", hint=HINT)
+            raise UnsupportedBranchError(f"the members of {self.name} are no lists, unlike itself", hint=HINT)
         lists = [layout.to_ListOffsetArray64(True) for layout in layouts]
         offsets = lists[0].offsets
         for member, one in zip(self.members, lists, strict=True):
             if not np.array_equal(one.offsets.data, offsets.data):
-                raise BranchlineError(f"{member.name} of {self.name} has other numbers of elements than its fellows")
+                raise BranchlineError(
+                    f"{member.name} of {self.name} has other numbers of elements than the other members"
+                )
         stop = offsets[-1]
         return ak.contents.ListOffsetArray(
             offsets, ak.contents.RecordArray([one.content[:stop] for one in lists], names)
@@ -103,7 +105,7 @@ class FieldPlan:
         return [field.layout(by_path) for field in self.fields]
 
     def columns(self, chunk: ak.Array) -> list[Any]:
-        """The same as the engine takes them."""
+        """The same as columns of the engine."""
         layouts = self.layouts(chunk)
         return [column_of(layout, field.name) for field, layout in zip(self.fields, layouts, strict=True)]
 
@@ -142,9 +144,9 @@ def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str],
 
 
 def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Sequence[str]) -> set[int]:
-    """The branches that are meant by these names or patterns, with all below them."""
+    """The branches that match these names or patterns, with all below them."""
 
-    def meant(patterns: Iterable[str]) -> set[int]:
+    def matching(patterns: Iterable[str]) -> set[int]:
         found: set[int] = set()
         for pattern in patterns:
             some = set(tree.indices(pattern, None, None, recursive=True))
@@ -153,8 +155,8 @@ def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Se
             found |= some | {below for index in some for below in outline.below(index)}
         return found
 
-    kept = set(range(len(outline.paths))) if chosen is None else meant(chosen)
-    return kept - meant(dropped)
+    kept = set(range(len(outline.paths))) if chosen is None else matching(chosen)
+    return kept - matching(dropped)
 
 
 class _Maker:
@@ -163,13 +165,13 @@ class _Maker:
     def __init__(self, outline: Outline, kept: set[int]) -> None:
         self._outline = outline
         self._kept = kept
-        # By whose they are: names of fields, and those that branches have.
+        # By owner: names of fields that are taken, and names of branches.
         self._taken: dict[int | None, set[str]] = {}
         self._reserved: dict[int | None, set[str]] = {}
         self.renamed: list[tuple[str, str]] = []
 
     def field(self, index: int, prefix: str, owner: int | None) -> Field | None:
-        """What a branch becomes; None if nothing of it is kept."""
+        """The field of a branch; None if nothing of it is kept."""
         outline = self._outline
         name = self._name(index, prefix, owner)
         if not outline.children(index):
@@ -189,13 +191,13 @@ class _Maker:
         return DIMENSIONS.sub("", self._outline.names[index].removeprefix(prefix)).rstrip(".")
 
     def _name(self, index: int, prefix: str, owner: int | None) -> str:
-        """The name of a field, which has no dots, spaces or dimensions, and is another than those of its fellows."""
+        """The name of a field, which has no dots, spaces or dimensions, and differs from the other names there."""
         name = self._own(index, prefix)
         clean = free = NOT_IN_NAMES.sub("_", name) or "_"
         if owner not in self._taken:
             self._taken[owner] = set()
-            fellows = self._outline.children(None) if owner is None else self._outline.below(owner)
-            self._reserved[owner] = {self._own(one, prefix) for one in fellows}
+            siblings = self._outline.children(None) if owner is None else self._outline.below(owner)
+            self._reserved[owner] = {self._own(one, prefix) for one in siblings}
         taken, reserved = self._taken[owner], self._reserved[owner]
         number = 2
         while free in taken or (free != name and free in reserved):
@@ -208,7 +210,7 @@ class _Maker:
 
 
 def _collected(tree: Any, outline: Outline, fields: Sequence[Field], made: _Maker) -> FieldPlan:
-    """Brings arrays of numbers with one counter together."""
+    """Makes a collection of the arrays of numbers that have the same counter."""
     by_counter: dict[int, list[Leaf]] = {}
     empty = tree.arrays([field.path for field in fields if isinstance(field, Leaf)] or None, entry_stop=0)
     for field in fields:

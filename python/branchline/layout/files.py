@@ -1,4 +1,4 @@
-"""The layout of one tree of a file: what its branches are made of, and where their baskets lie."""
+"""The layout of one tree of a file: its branches, and where their baskets lie."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _named(tree: Tree, owners: Sequence[Branch], names: Sequence[str]) -> list[B
 
 
 def _paths(tree: Tree, name: str) -> list[str]:
-    """The branches that a name or a pattern means."""
+    """The paths of the branches that match a name or a pattern."""
     if "*" not in name and "?" not in name:
         return tree.selection(ReadRequest.of(expressions=[name])).paths()
     paths = tree.selection(ReadRequest.of(filter_name=name)).paths()
@@ -171,10 +171,10 @@ def _paths(tree: Tree, name: str) -> list[str]:
 
 
 def codecs_of(tree: Tree, branches: Sequence[Branch]) -> list[str]:
-    """The codec of each branch: of its first basket where the branch does not say it."""
-    unsaid = [branch for branch in branches if branch.codec is None]
-    found = tree.core.codecs_in_baskets([branch.number for branch in unsaid]) if unsaid else []
-    by_number = {branch.number: codec for branch, codec in zip(unsaid, found, strict=True)}
+    """The codec of each branch; that of its first basket if the branch has none recorded."""
+    unrecorded = [branch for branch in branches if branch.codec is None]
+    found = tree.core.codecs_in_baskets([branch.number for branch in unrecorded]) if unrecorded else []
+    by_number = {branch.number: codec for branch, codec in zip(unrecorded, found, strict=True)}
     return [branch.codec or by_number[branch.number] or "none" for branch in branches]
 
 

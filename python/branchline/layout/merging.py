@@ -1,4 +1,4 @@
-"""What many files hold becomes one file; baskets of trees are copied as they are or compressed anew."""
+"""Merging files: baskets of trees are copied or compressed again, histograms and the like are added."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPORT_PAUSE_S = 0.1
 
 @dataclass(frozen=True)
 class MergeProgress:
-    """How far a merge is: files of how many, and bytes of baskets."""
+    """The progress of a merge: files done, files in all, bytes of baskets done."""
 
     files_done: int
     files_count: int
@@ -43,10 +43,10 @@ class SkippedFile:
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What a merge made.
+    """The result of a merge.
 
-    ``paths`` are the outputs, several only with a largest size. ``left_out`` are sentences on what of the inputs is not
-    in them, ``notes`` on what else is to be known, ``skipped`` the inputs that are not in them at all.
+    ``paths`` are the outputs, several only with a ``max_size``. ``left_out`` are sentences on parts of the inputs that
+    are not in them, ``notes`` are further sentences for the user, ``skipped`` are inputs that are not in them at all.
     """
 
     path: str
@@ -84,27 +84,28 @@ def merge(
     progress: Callable[[MergeProgress], None] | None = None,
     kept: Kept | None = None,
 ) -> MergeResult:
-    """Merges what many files hold into one, without decompressing baskets unless ``codec`` is given.
+    """Merges many files into one. Baskets are copied without being decompressed, unless an option needs new ones.
 
-    ``inputs`` is a dataset: paths, patterns, lists. Trees of one path must have the same branches in all files;
-    histograms, profiles, efficiencies, graphs, parameters and lists of these are added up as ``hadd`` does; of other
-    objects each version is kept as a cycle. With a ``tree`` only that one is merged. ``order`` says how the baskets
-    of each file are laid down. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``, ``lzma:8``, ``none`` or a
-    number of ROOT baskets are compressed anew. With a ``basket_size`` (bytes before compression at most),
-    ``cluster_events`` or ``cluster_bytes`` (about, compressed) entries come to new baskets, as if they had been
-    filled anew; what is not given is as in the first file, baskets as few as are sensible. With a ``max_size`` (bytes
-    or "2 GB") there may be several outputs, ``name.root``, ``name_1.root`` and so on. ``skip_bad_files`` goes on
-    without inputs that cannot be merged; ``verify`` reads what was written again and compares every basket with what
-    was copied, before it has its name. Inputs that are open and what is copied take at most ``memory_limit``, beside
-    the tables of the output; ``access`` says how inputs are read. The outputs appear under their names when all of
-    them are whole; ``force`` replaces files that are there. ``resume`` goes on with what a merge of the same inputs and
-    options left that was killed, behind the last input that is surely on the disk; an input that has changed since is
-    refused, and what cannot be trusted is made anew. Without ``sync`` outputs have names before the disk has them.
-    ``progress`` is called a few times a second; `skim` and `slim` say what is ``kept``.
+    Trees of one path must have the same branches in all files. Histograms, profiles, efficiencies, graphs, parameters
+    and lists of these are added as ``hadd`` does. Of other objects every version is kept as a cycle.
 
-    Raises `UnsupportedBranchError` for what cannot be merged by copying, `BadFileError` for damaged files,
-    `StorageError` where the output cannot be written or is not what was written, and `OptionError` for options that
-    there are not.
+    - ``inputs`` is a dataset: paths, patterns, lists. With a ``tree`` only that tree is merged.
+    - ``order`` is the order of the baskets of each file. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``,
+      ``lzma:8``, ``none`` or a number of ROOT, baskets are compressed again.
+    - ``basket_size`` (largest size before compression), ``cluster_events`` and ``cluster_bytes`` (compressed size,
+      about) put entries into new baskets. What is not given is as in the first file.
+    - With a ``max_size`` (bytes or "2 GB") there may be several outputs: ``name.root``, ``name_1.root`` and so on.
+    - ``skip_bad_files`` leaves out inputs that cannot be merged. ``verify`` reads the output again and compares every
+      basket with what was copied.
+    - Open inputs and copied baskets take at most ``memory_limit``. ``access`` says how inputs are read.
+    - Outputs get their names when all of them are complete; ``force`` replaces existing files. ``resume`` continues a
+      killed merge of the same inputs and options behind the last input that is on the disk. Inputs that changed since
+      then are refused. Without ``sync`` outputs get their names before they are on the disk.
+
+    Raises `UnsupportedBranchError` for what cannot be merged, `BadFileError` for damaged files, `StorageError` if the
+    output cannot be written or is not what was written, and `OptionError` for invalid options.
+
+    ``merge(["a.root", "b.root"], "all.root", codec="zstd:5")``
     """
     kept = kept or Kept()
     layout = _basket_layout(basket_size, cluster_events, cluster_bytes, kept)

@@ -1,4 +1,4 @@
-"""A Parquet file that is made of chunks: one row group for each, nested types as Arrow has them."""
+"""Writes a Parquet file from chunks: one row group for each, with the nested types of Arrow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = tuple("123456789")
 
 
 class ParquetFile:
-    """Writes under another name until the file is whole."""
+    """Writes under a temporary name until the file is complete."""
 
     def __init__(self, target: Target, layout: Layout, plan: FieldPlan, sample: ak.Array) -> None:
         self._path = target.path
@@ -63,7 +63,7 @@ class ParquetFile:
         return FileSize(self._row_groups, self._path.stat().st_size)
 
     def abandon(self) -> None:
-        """Leaves nothing of it."""
+        """Removes the unfinished file."""
         with contextlib.suppress(Exception):
             self._writer.close()
         self._output.abandon()
@@ -80,15 +80,15 @@ def _table(plan: FieldPlan, chunk: ak.Array) -> pa.Table:
         except (pa.ArrowException, TypeError, ValueError, IndexError) as error:
             refused[name] = str(error).strip().splitlines()[0]
     if refused:
-        told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-        hint = f"leave out what cannot be converted: --drop '{','.join(refused)}'"
-        raise UnsupportedBranchError(f"what cannot be written to Parquet: {told}", hint=hint)
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        hint = f"leave them out: --drop '{','.join(refused)}'"
+        raise UnsupportedBranchError(f"Parquet cannot hold these branches: {reasons}", hint=hint)
     return pa.table(columns)
 
 
 def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None:
-    """What stands in a Parquet file for values that it has no type for: None for records without members, and for one
-    of several types a record with one member for each, of which one is there.
+    """What replaces values that Parquet has no type for: None for records without members, and for a union a record
+    with one member for each type, of which one is set.
     """
     record = layout.content if layout.is_option else layout
     if record.is_record and not record.fields:
@@ -100,7 +100,7 @@ def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None
         stored = [ak.transform(_stored, one, highlevel=False) for one in known]
         return ak.contents.RecordArray(stored, [f"_{number}" for number in range(len(known))], length=len(layout))
     if layout.is_option and len(layout) and not layout.mask_as_bool(valid_when=True).any():
-        # Elements that nobody asks for must be there nevertheless.
+        # Parquet needs content even if every element is missing.
         filler = ak.transform(_stored, layout.content.form.length_one_array(highlevel=False), highlevel=False)
         return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(np.full(len(layout), -1)), filler)
     return None

@@ -1,4 +1,4 @@
-"""What is made of columns, and how it is laid out."""
+"""The file that a conversion writes: its format, its name and its layout."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 Kind = Literal["rntuple", "ttree", "parquet"]
 #: Entries of a tree are counted below this.
 ENTRIES_END = 2**63
-# A cluster holds some MB of each of many columns, and is a part of what reading a chunk may take.
+# A cluster holds some MB of each of many columns, and fits well into the memory of a chunk.
 CLUSTER_BYTES = "64 MiB"
-# What ROOT gives a page at most.
+# The largest page that ROOT writes.
 PAGE_BYTES = "1 MiB"
 
 
-#: Endings of names that say of a file that it is something else than a ROOT file.
+#: Endings of files that are no ROOT files.
 OTHER_ENDINGS = {
     *(
         ".arrow",
@@ -47,30 +47,30 @@ OTHER_ENDINGS = {
 
 
 def check_root_name(output: str | os.PathLike[str]) -> Path:
-    """The path of a ROOT file that is to be made. Raises `OptionError` for a name that says something else."""
+    """The path of a ROOT file to write. Raises `OptionError` for a name with the ending of another format."""
     path = Path(output)
     ending = path.suffix.lower()
     if ending in OTHER_ENDINGS:
         hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
-        raise OptionError(f"a ROOT file is made, which {path} is not by its name", hint=hint)
+        raise OptionError(f"the output is a ROOT file, and {path} has the ending of another format", hint=hint)
     return path
 
 
 def kind_of_name(output: Path, other: Kind) -> Kind:
-    """What a file with this name is to be, where nobody says: Parquet, or the ``other``. Raises `OptionError`."""
+    """The format of a file by its name: Parquet, or the ``other``. Raises `OptionError` for another ending."""
     ending = output.suffix.lower()
     if ending == ".parquet":
         return "parquet"
     if ending in ("", ".root"):
         return other
     raise OptionError(
-        f"the name {output.name} does not say what is to be made", hint="OUT.root, OUT.parquet, or say it with --to"
+        f"the ending of {output.name} names no known format", hint="write OUT.root or OUT.parquet, or name it with --to"
     )
 
 
 @dataclass(frozen=True)
 class ConvertProgress:
-    """How far a conversion is: files of how many, and entries."""
+    """The progress of a conversion: files done, files in all, entries done."""
 
     files_done: int
     files_count: int
@@ -86,7 +86,7 @@ class FileSize:
 
 
 class Writer(Protocol):
-    """Takes chunks of fields, and makes a file of them that has its name when it is whole."""
+    """Writes chunks of fields to a file, which gets its name when it is complete."""
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
         """Adds a chunk."""
@@ -95,12 +95,12 @@ class Writer(Protocol):
         """Ends the file."""
 
     def abandon(self) -> None:
-        """Leaves nothing of it."""
+        """Removes the unfinished file."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How an output is laid out. None of ``cluster_entries``: clusters are as large as ``cluster_bytes`` says."""
+    """How an output is laid out. If ``cluster_entries`` is None, ``cluster_bytes`` bounds the clusters."""
 
     codec: str
     cluster_entries: int | None
@@ -110,7 +110,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Target:
-    """The file that is made, and from which others."""
+    """The file to write, and its inputs."""
 
     path: Path
     force: bool

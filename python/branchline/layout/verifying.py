@@ -1,4 +1,4 @@
-"""Whether files hold exactly what others hold: basket by basket where these were copied, else value by value."""
+"""Whether files hold exactly what others hold: compared basket by basket, or value by value for new baskets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class VerifiedTree:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was compared: trees, how many other ``objects`` are the same, and in what others differ."""
+    """The result: trees, the number of other ``objects`` that are the same, and how others differ."""
 
     trees: tuple[VerifiedTree, ...]
     objects: int
@@ -43,7 +43,7 @@ class Verification:
 def verify(
     outputs: str | os.PathLike[str] | list[str], inputs: Any, *, tree: str | None = None, access: Access | None = None
 ) -> Verification:
-    """Compares files that were made of others with these: with ``merge``, ``reorder`` or by any other program.
+    """Compares the outputs of ``merge``, ``reorder`` or any other program with their inputs.
 
     ``outputs`` is a file or a list of files that belong behind each other, ``inputs`` a dataset in the order in which
     it was merged. Each basket of the outputs must have the bytes of one of the inputs, with the same entries; only
@@ -63,12 +63,12 @@ def verify(
 def _paths(inputs: Any) -> list[str]:
     files = tuple(Dataset.of(inputs))
     if not files:
-        raise DatasetError("there is nothing to compare with")
+        raise DatasetError("there are no inputs to compare with")
     return [file.path for file in files]
 
 
 def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
-    """Looks at the values of branches whose baskets differ."""
+    """Compares the values of branches whose baskets differ."""
     differing = {branch.name: branch.reason for branch in found.differing}
     equal: list[str] = list(found.same)
     differences = list(found.differences)
@@ -88,7 +88,7 @@ def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: 
 def _compared(
     differing: dict[str, str], tree: str, made: list[str], given: list[str], access: Access | None
 ) -> dict[str, tuple[str, bool | BranchlineError]]:
-    """Whether each of these branches has the same values, or why this cannot be told."""
+    """Whether each of these branches has the same values, or the error that kept them from being compared."""
     found: dict[str, tuple[str, bool | BranchlineError]] = {}
     try:
         both = [_values(files, tree, list(differing), access) for files in (made, given)]
@@ -103,7 +103,7 @@ def _compared(
 
 
 def _values(files: list[str], tree: str, branches: list[str], access: Access | None) -> dict[str, tuple[int, str]]:
-    # Only who needs it waits for it to be imported.
+    # Imported here since it imports awkward.
     from branchline.layout.digests import branch_digests
 
     return branch_digests(files, tree, branches, access)

@@ -1,4 +1,4 @@
-"""Every read of a program accounted for: traces of requests, what they hit in their files, and what is made of that."""
+"""Traces of requests: recorded, laid over the map of their files, summed up, compared and replayed."""
 
 from branchline.tracing.file_map import FileMap, map_file
 from branchline.tracing.following import follow

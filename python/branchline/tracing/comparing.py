@@ -20,7 +20,7 @@ TOTALS: tuple[tuple[str, str, Shown], ...] = (
     ("read_bytes", "bytes read", size),
     ("distinct_bytes", "different bytes read", size),
     ("again_bytes", "bytes read again", size),
-    ("unwanted_bytes", "bytes read in vain", size),
+    ("unwanted_bytes", "bytes read and not used", size),
     ("basket_read_calls", "calls for baskets and pages", count),
     ("basket_read_bytes", "bytes of these calls", size),
     ("seeks", "seeks", count),
@@ -32,7 +32,16 @@ TOTALS: tuple[tuple[str, str, Shown], ...] = (
 #: From this change on a number is worth a sentence; times have to differ by more, as they are never twice the same.
 CHANGED, CHANGED_TIME = 0.005, 0.1
 #: Numbers of the totals that have a sentence.
-_TOLD = ("read_calls", "read_bytes", "again_bytes", "unwanted_bytes", "seeks", "seek_bytes", "reading_s", "wall_s")
+_WITH_SENTENCE = (
+    "read_calls",
+    "read_bytes",
+    "again_bytes",
+    "unwanted_bytes",
+    "seeks",
+    "seek_bytes",
+    "reading_s",
+    "wall_s",
+)
 #: Rows are in the order of what changed of these.
 _ORDERED = ("read_bytes", "read_calls")
 _TIMES = ("reading_s", "wall_s", "in_flight_mean")
@@ -87,17 +96,17 @@ def _rows(
 def sentences(found: dict[str, Any]) -> list[str]:
     """What changed, in words; what stayed the same is named in one sentence."""
     shown = {name: show for name, _, show in TOTALS}
-    told, same = [], []
+    changed, same = [], []
     for row in found["totals"]:
-        if row["name"] not in _TOLD:
+        if row["name"] not in _WITH_SENTENCE:
             continue
         if not _differs(row, CHANGED_TIME if row["name"] in _TIMES else CHANGED):
             same.append(row["label"])
             continue
-        told.append(f"{_capital(row['label'])}: {_in_words(row, shown[row['name']])}.")
+        changed.append(f"{_capital(row['label'])}: {_in_words(row, shown[row['name']])}.")
     if same:
-        told.append(f"The same in both: {', '.join(same)}.")
-    return told + _about_branches(found["branches"])
+        changed.append(f"The same in both: {', '.join(same)}.")
+    return changed + _about_branches(found["branches"])
 
 
 def _differs(row: Mapping[str, Any], least: float) -> bool:
@@ -131,13 +140,13 @@ def _capital(text: str) -> str:
 
 def _about_branches(rows: list[dict[str, Any]]) -> list[str]:
     """Branches that only one of the two read."""
-    said = []
+    found = []
     for mine, other, which in (("first", "second", "first"), ("second", "first", "second")):
         only = [row["branch"] for row in rows if row["read_bytes"][mine] and not row["read_bytes"][other]]
         if only:
             names = ", ".join(only[:3]) + (f" and {count(len(only) - 3)} more" if only[3:] else "")
-            said.append(f"Branches that only the {which} read: {names}.")
-    return said
+            found.append(f"Branches that only the {which} read: {names}.")
+    return found
 
 
 def write_comparison(first: Trace, second: Trace, path: Path) -> None:

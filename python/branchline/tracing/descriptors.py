@@ -1,4 +1,4 @@
-"""Which file, and which place in it, each call of a program read: descriptors, their positions, forks and threads.
+"""Which file, and which offset in it, each call of a program read: descriptors, their positions, forks and threads.
 
 A descriptor leads to an open file, which has a position of its own; `dup` and `fork` make more descriptors of the
 same open file, a second `open` of the same path makes another one. Threads share their table of descriptors, a forked
@@ -19,7 +19,7 @@ _READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
 #: in it, and the length.
 _COPIES = {"sendfile": (1, 2, 3), "copy_file_range": (0, 1, 4), "splice": (0, 1, 4)}
 _FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
-#: Calls that read from a socket, beside those that read from anything.
+#: Calls that read from a socket, in addition to those that read from anything.
 _RECEIVES = frozenset({"recv", "recvfrom", "recvmsg"})
 _SOCKET = re.compile(r"<(socket:\[\d+\])>")
 
@@ -103,7 +103,7 @@ class Follower:
                 change(self, call, table)
 
     def _file(self, table: _Table, argument: str) -> tuple[int, OpenFile | None]:
-        """The open file of a descriptor; one that was opened where nobody looked is met here, at a place unknown."""
+        """The open file of a descriptor; one that was opened before the trace began has an unknown position."""
         number, path = descriptor(argument)
         known = table.files.get(number)
         if path is None:

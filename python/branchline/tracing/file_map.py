@@ -36,7 +36,7 @@ _NTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the file, as its key tells: TFile::Map of ROOT lists the same."""
+    """A record of the file, from its key: TFile::Map of ROOT lists the same."""
 
     offset: int
     size: int
@@ -300,7 +300,7 @@ def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, 
     if is_first:
         return _Piece(at, size, DIRECTORY)
     if record.class_name == "TBasket":
-        # Of a tree that was written anew since, or of a branch whose place is not known.
+        # Of an older version of a tree, or of a branch whose extents are not known.
         return _Piece(at, size, BASKET, record.title, record.name)
     if record.class_name == "TFile":
         return _Piece(at, size, KEYS)

@@ -51,10 +51,10 @@ def follow(command: Sequence[str], *, seccomp: bool = True) -> Trace:
         ended = time.time_ns()
         if not any(Path(folder).iterdir()):
             raise BranchlineError(
-                f"strace could not follow {command[0]}, as it said above",
+                f"strace could not follow {command[0]}: see its message above",
                 hint="following a program needs the right to trace it (ptrace), which containers may withhold",
             )
-        followed = Follower(_is_of_interest).follow(read_calls(Path(folder), _PREFIX))
+        followed = Follower(_is_followed).follow(read_calls(Path(folder), _PREFIX))
         notes = _cut(threads_cut(Path(folder), _PREFIX), Path(folder))
     return _as_trace(followed, command, started, ended, code, notes)
 
@@ -63,8 +63,8 @@ def _strace() -> str:
     found = shutil.which("strace")
     if found is None:
         raise OptionError("there is no strace on this machine", hint="install it: apt-get install strace")
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
-    numbers = said.split("version ")[-1].split()[0].split(".") if "version " in said else []
+    output = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    numbers = output.split("version ")[-1].split()[0].split(".") if "version " in output else []
     version = tuple(int(one) for one in numbers[:2] if one.isdigit())
     if version < STRACE_MIN:
         raise OptionError(f"strace {'.'.join(numbers)} is too old", hint="version 5.6 or later is needed")
@@ -86,8 +86,8 @@ def _leave_to_the_command(*_: object) -> None:
     """Ctrl-C goes to all processes of the terminal; strace ends when the command does."""
 
 
-def _is_of_interest(path: str) -> bool:
-    """Reads of other files are not kept: a program reads many more of these."""
+def _is_followed(path: str) -> bool:
+    """Whether reads of a file are kept; a program reads many more other files than ROOT files."""
     return path.endswith(".root") or is_root_file(path)
 
 
@@ -212,10 +212,10 @@ def _changed(paths: Sequence[str], started: int) -> list[str]:
         try:
             is_new = os.stat(path).st_ctime_ns > started
         except OSError:
-            notes.append(f"{path} is gone: what lay where in it is not known.")
+            notes.append(f"{path} was removed: its branches and baskets are not known.")
             continue
         if is_new:
-            notes.append(f"{path} was written or replaced meanwhile: what was hit is said by what lies there now.")
+            notes.append(f"{path} was written or replaced during the run: hits are named by its present content.")
     return notes
 
 

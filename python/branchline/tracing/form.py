@@ -139,18 +139,18 @@ class Trace:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raises OptionError where something lies that is no trace: whoever forgets a name would lose a file of data."""
+    """Raises OptionError for a path with something that is no trace: a mistyped option must not cost a file of data."""
     if not path.exists():
         return
     if not path.is_file():
-        raise OptionError(f"{path} is no file that a trace could replace", hint="name a file for the trace")
+        raise OptionError(f"{path} is no regular file, so no trace can replace it", hint="name a file for the trace")
     try:
         is_trace = path.stat().st_size == 0 or _ABOUT in (pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError):
         is_trace = False
     if not is_trace:
         hint = "name another file for the trace, or remove this one"
-        raise OptionError(f"{path} is there already and is no trace, so it is not replaced by one", hint=hint)
+        raise OptionError(f"{path} exists and is no trace, so it is not replaced", hint=hint)
 
 
 def read_trace(path: Path) -> Trace:
@@ -158,7 +158,7 @@ def read_trace(path: Path) -> Trace:
     if not path.is_file():
         hint = None
         if path.is_dir() or path.with_name(path.name + UNFINISHED).is_dir():
-            hint = f"a job that was killed left what it had: branchline trace recover {path}"
+            hint = f"a killed job left its requests there: branchline trace recover {path}"
         raise MissingFileError(f"there is no trace {path}", path=str(path), hint=hint)
     try:
         with pq.ParquetFile(path) as file:
@@ -173,7 +173,7 @@ def read_trace(path: Path) -> Trace:
         described = dict(json.loads(about))
         version = int(described.pop("version", 0))
     except (ValueError, TypeError) as error:
-        raise BadFileError(f"{path} is no trace: what it says of itself is damaged", path=str(path)) from error
+        raise BadFileError(f"{path} is no trace: its description is damaged", path=str(path)) from error
     if version > VERSION:
         raise BadFileError(f"{path} is a trace of a newer Branchline", path=str(path), hint="update Branchline")
     return Trace(table, described)

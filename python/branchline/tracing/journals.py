@@ -1,4 +1,4 @@
-"""What processes of ours told of their requests, one file each, as a trace."""
+"""The journals of requests, one for each process of a job, as a trace."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Read:
 
 
 def read_journals(folder: Path) -> Trace:
-    """The trace that is told in a folder, also that of a job that was killed. Raises MissingFileError, BadFileError."""
+    """The trace from the journals in a folder, also of a job that was killed. Raises MissingFileError, BadFileError."""
     journals = sorted(folder.glob("*.journal"))
     about_path = folder / ABOUT
     if not about_path.is_file():
@@ -198,7 +198,7 @@ def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
         return []
     file, tree, branch, basket, first, behind, offset, size, end, decompress, decode, thread, process = table.T
     names = {"file": read.names.codes(file), "tree": read.names.codes(tree), "branch": read.names.codes(branch)}
-    # Of an RNTuple it is not told where its pages lie.
+    # Journals do not hold the offsets of pages of an RNTuple here.
     offset, size = np.where(size > 0, offset, -1), np.where(size > 0, size, -1)
     common = {
         "basket": basket,
@@ -228,7 +228,7 @@ def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
 
 
 def _pages(read: _Read, start: int) -> list[dict[str, Any]]:
-    """The pages of RNTuples that were used; the time that it took is told of their cluster."""
+    """The pages of RNTuples that were used; their time is recorded with their cluster."""
     table = read.table("G")
     if not len(table):
         return []

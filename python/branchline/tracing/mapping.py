@@ -1,4 +1,4 @@
-"""Requests laid over the map of their file: which branch and basket, or what else, each of their bytes hit."""
+"""The parts of requests: which branch and basket, or which other piece of its file, each byte of a request hit."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
         (size(totals["read_bytes"]), "read"),
         (count(totals["basket_read_calls"]), f"calls for baskets and pages, {size(totals['basket_read_bytes'])}"),
         (size(totals["again_bytes"]), "read again"),
-        (size(totals["unwanted_bytes"]), "read in vain"),
+        (size(totals["unwanted_bytes"]), "read and not used"),
         (count(totals["seeks"]), f"seeks, {count(totals['seeks_back'])} of them back"),
         (duration(totals["reading_s"]), f"with a request on its way, of {duration(totals['wall_s'])}"),
         (significant(totals["in_flight_mean"], 2), "requests at a time while any"),
@@ -64,7 +64,7 @@ def facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
 
 def tables(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Files, what was hit, branches, as rows of cells."""
-    read = ("calls", "bytes", "read again", "in vain")
+    read = ("calls", "bytes", "read again", "not used")
     files = [
         [Cell(row["file"]), _bytes(row["size_bytes"]), *_read(row), _part(row), _count(row["basket_read_calls"]),
          _bytes(row["basket_read_bytes"]), _count(row["seeks"]), _seconds(row["reading_s"])]

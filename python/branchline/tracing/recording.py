@@ -21,9 +21,9 @@ from branchline.report.whole_files import failed_writing
 from branchline.tracing.form import UNFINISHED, Trace, check_replaceable
 from branchline.tracing.journals import ABOUT, read_journals
 
-#: Where processes look for the folder to which they tell their requests.
+#: The environment variable with the folder in which processes record their requests.
 VARIABLE = "BRANCHLINE_TRACE"
-#: How often a folder is asked for that goes away each time, since jobs end one after another.
+#: Tries to take a folder that other jobs remove at the same moment.
 CLAIMS_MAX = 20
 
 
@@ -31,11 +31,11 @@ CLAIMS_MAX = 20
 def recording(path: Path, command: str) -> Iterator[None]:
     """Records every request inside, by this process and by those that it starts, and writes the trace at the end.
 
-    Until then it is collected in a folder beside, which `recover` reads if the job is killed. Raises OptionError if
-    something is recorded already, StorageError if the folder cannot be written to.
+    Until then requests are collected in a folder next to it, which `recover` reads if the job is killed.
+    Raises OptionError if something is recorded already, StorageError if the folder cannot be written to.
     """
     if _core.trace_is_on() or os.environ.get(VARIABLE):
-        raise OptionError("a trace is recorded already", hint="end it before another one is begun")
+        raise OptionError("a trace is being recorded already", hint="end it before you begin another one")
     started = time.time_ns()
     about = {
         "command": command,
@@ -59,7 +59,7 @@ def recording(path: Path, command: str) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, about: str) -> Iterator[Path]:
-    """A folder without journals that nobody else records into or recovers meanwhile. What a killed job left there goes.
+    """A folder without journals that no other job may use until the end. What a killed job left in it is removed.
 
     Raises OptionError if another job records there, or the folder is no such folder, StorageError if there is no room.
     """
@@ -77,13 +77,13 @@ def _held(path: Path, about: str) -> Iterator[Path]:
                 file.write(about.encode())
             yield folder
         finally:
-            # Of what was told something can be recovered, if it could not be written as a trace.
+            # Journals that could not be written as a trace stay, so that they can be recovered.
             if _is_at(file, folder) and not any(folder.glob("*.journal")):
                 _remove(folder)
 
 
 def _claimed(folder: Path, *, makes: bool) -> FileIO:
-    """The file that says of what job a folder is, locked until it is closed; ``makes`` it where there is none.
+    """The locked file that describes the job of a folder; ``makes`` creates it if there is none.
 
     Raises OptionError if a job that runs has it, or the folder is of somebody else.
     """
@@ -92,7 +92,7 @@ def _claimed(folder: Path, *, makes: bool) -> FileIO:
         hint="wait until it has ended, or name another file for the trace",
     )
     why = in_use
-    # Between any two of these steps another job may end, and take its folder away: then all is tried anew.
+    # Another job may end between any two of these steps and remove its folder: then all steps are repeated.
     for _ in range(CLAIMS_MAX):
         try:
             if makes:
@@ -125,7 +125,7 @@ def _is_free(file: FileIO) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        pass  # Not all file systems can hold a file; then nobody can tell.
+        pass  # Some file systems have no locks; then the file counts as free.
     return True
 
 
@@ -138,7 +138,7 @@ def _is_at(file: FileIO, folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder that we hold; at once for all others, who may make it anew before it is empty."""
+    """Removes a folder that we hold. It is renamed first, so that another job may create it again at once."""
     going = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     folder.rename(going)
     shutil.rmtree(going, ignore_errors=True)

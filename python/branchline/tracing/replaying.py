@@ -1,4 +1,4 @@
-"""A trace played again: the same requests, or the same baskets planned anew, at another storage or otherwise."""
+"""Replay of a trace: the same requests, or the same baskets with a new plan, at another storage or read otherwise."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Replayed:
-    """What playing a trace took, and what the original took. ``seconds`` is from the first request to the last answer;
-    the original's without the time in which no request was on its way.
+    """The time and reads of a replay, and those of the original. ``seconds`` is from the first request to the last
+    answer; the original's without the time in which no request was on its way.
     """
 
     how: str
@@ -44,7 +44,7 @@ class Replayed:
 
 
 def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
-    """Asks for the same ranges in the same order, each thread as soon as it has the answer before, at another place.
+    """Requests the same ranges in the same order, each thread as soon as it has the answer before, at another place.
 
     ``on`` is where the files are now: see `moved`. Requests that got nothing, and those whose place is not known, are
     left out and counted. Raises OptionError, StorageError, and MissingFileError.
@@ -74,10 +74,10 @@ def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
 
 
 def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
-    """Reads the branches and entries anew that the trace read, as ``access`` plans it, decodes and drops them.
+    """Reads the branches and entries of the trace again, as ``access`` plans it, decodes and drops them.
 
-    Of a trace that tells which baskets were used, it is these; else those that were read whole. Raises OptionError, and
-    what reading raises.
+    If the trace records which baskets were used, these are read; else those that were read completely.
+    Raises OptionError, and what reading raises.
     """
     wanted = _wanted(trace)
     if not wanted:

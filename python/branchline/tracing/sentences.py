@@ -1,4 +1,4 @@
-"""What a trace says in sentences."""
+"""The main facts of a trace, as sentences."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def headline(found: dict[str, Any]) -> list[str]:
 
 
 def remarks(found: dict[str, Any]) -> list[str]:
-    """What stands out: seeks, bytes read again and in vain, small requests, the branches that make the calls."""
+    """What stands out: seeks, bytes read again or not used, small requests, the branches that make the calls."""
     totals = found["totals"]
     calls, read = totals["read_calls"], totals["read_bytes"]
     if not calls:
         return []
-    said = [
+    found_remarks = [
         f"{counted(totals['seeks'], 'seek')} ({count(totals['seeks_back'])} of them back) over "
         f"{size(totals['seek_bytes'])}, {significant(totals['seek_bytes'] / max(read, 1), 2)} times what was read."
     ]
     if totals["again_bytes"] > AGAIN_SHARE * read:
-        said.append(
+        found_remarks.append(
             f"{size(totals['again_bytes'])}, {percent(totals['again_bytes'], read)} of what came, had been read before."
         )
     if totals["unwanted_bytes"] > UNWANTED_SHARE * read:
-        said.append(
-            f"{size(totals['unwanted_bytes'])}, {percent(totals['unwanted_bytes'], read)} of what came, was of no use: "
-            f"between what was wanted, or of baskets that nobody used or that were not read whole."
+        found_remarks.append(
+            f"{size(totals['unwanted_bytes'])}, {percent(totals['unwanted_bytes'], read)} of what came, was not used: "
+            f"bytes between wanted ranges, or baskets that were not used or not read completely."
         )
     small = sum(row["read_calls"] for row in found["sizes"] if row["up_to_bytes"] <= SMALL_BYTES)
     if small > SMALL_SHARE * calls:
-        said.append(
+        found_remarks.append(
             f"{percent(small, calls)} of the calls got no more than {size(SMALL_BYTES)}: joining them would help."
         )
-    return said + _busiest(found)
+    return found_remarks + _busiest(found)
 
 
 def _busiest(found: dict[str, Any]) -> list[str]:

@@ -17,8 +17,8 @@ CALLS = (
     "?execveat", "?io_uring_setup", "sendfile", "?copy_file_range", "splice", "write",
     "connect", "?recv", "recvfrom", "recvmsg",
 )  # fmt: skip
-#: What strace is told beside the calls: a file for each thread, which ends with how the thread did, where descriptors
-#: lead, no data, times in nanoseconds.
+#: Options of strace: a file for each thread, which ends with the exit of the thread; paths of descriptors, no data,
+#: times in nanoseconds.
 OPTIONS = (
     "-ff", "-q", "-y", "-s", "0", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns",
     "--signal=none",

@@ -1,4 +1,4 @@
-"""What a trace says, in numbers: calls and bytes by what they hit, by file, branch and event; sizes, seeks, repeats."""
+"""A trace in numbers: calls and bytes by what they hit, by file, branch and event; sizes, seeks, repeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from branchline.tracing.form import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, 
 
 #: Directories with a tree for each event, as ALICE's simulation writes them.
 EVENT_DIRECTORY = re.compile(r"(?:^|/)Event(\d+)/")
-#: Pieces of a file that hold nothing that anybody wants.
+#: Pieces of a file without content.
 NOTHING = (GAP, FREE)
 
 
@@ -156,7 +156,7 @@ def _covered(begin: Numbers, length: Numbers) -> int:
 
 
 def summarise(trace: Trace) -> dict[str, Any]:
-    """Everything that tables and pages tell of a trace, as plain numbers and texts."""
+    """Everything that tables and pages show of a trace, as plain numbers and texts."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     wasted = unwanted(trace, parts)
@@ -248,8 +248,8 @@ def by_kind(requests: Requests, parts: Parts) -> list[dict[str, Any]]:
 
 
 def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
-    """Parts that nobody used: what lies between, baskets that were never read whole, and, where the trace says which
-    extents were used, all others.
+    """Parts that were not used: gaps, baskets that were never read completely, and, if the trace records which extents
+    were used, all others.
     """
     is_data = parts.is_any(BASKET, PAGE)
     wasted = parts.is_any(*NOTHING)
@@ -297,7 +297,7 @@ def _is_among(pairs: tuple[Numbers, Numbers], others: tuple[Numbers, Numbers]) -
 
 
 def _begins(parts: Parts) -> Numbers:
-    """Where the piece begins that a part is of, as far as its parts tell: the least offset with the same numbers."""
+    """The offset of the piece that a part belongs to: the least offset of all parts of this piece."""
     key, count = _extents(parts)
     begin = np.full(max(count, 1), np.iinfo("i8").max)
     np.minimum.at(begin, key, parts.offset)

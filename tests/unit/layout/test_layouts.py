@@ -106,7 +106,7 @@ def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: P
         "1 file cannot be read",
         "100 % of the files are smaller",
         "lz4 in 1 file",
-        "3.root lacks b and has c beside.",
+        "3.root lacks b and has c in addition.",
     ):
         assert expected in sentences
 

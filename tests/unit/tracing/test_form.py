@@ -61,7 +61,7 @@ def test_columns_of_other_types_are_refused(tmp_path: Path, wrong: dict[str, Any
 def test_what_a_trace_says_of_itself_is_checked(tmp_path: Path, about: bytes) -> None:
     table = small().rows.replace_schema_metadata({b"branchline.trace": about})
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(BadFileError, match="what it says of itself is damaged"):
+    with pytest.raises(BadFileError, match="its description is damaged"):
         read_trace(tmp_path / "t.parquet")
 
 

@@ -22,11 +22,11 @@ from branchline.tracing.recording import recording, recover
 def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
     data = tmp_path / "data.root"
     data.write_bytes(b"root precious")
-    with pytest.raises(OptionError, match=r"data\.root is there already and is no trace"), recording(data, "a test"):
+    with pytest.raises(OptionError, match=r"data\.root exists and is no trace"), recording(data, "a test"):
         raise AssertionError
     done = run_command(["trace", "run", "-o", str(data), "--", "true"])
     assert (done.exit_code, data.read_bytes()) == (1, b"root precious")
-    with pytest.raises(OptionError, match="no file that a trace could replace"), recording(tmp_path, "a test"):
+    with pytest.raises(OptionError, match="no trace can replace it"), recording(tmp_path, "a test"):
         raise AssertionError
     trace = tmp_path / "t.parquet"
     for _ in range(2):
