@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.generate.docstrings import with_examples
+from docs.generate.docstrings import with_markup
 from sphinx.application import Sphinx
 
 from branchline import __version__
@@ -44,6 +44,6 @@ def setup(app: Sphinx) -> None:
     """Connects what is done to docstrings before they are read."""
 
     def process(_app: object, _what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
-        lines[:] = with_examples(lines)
+        lines[:] = with_markup(lines)
 
     app.connect("autodoc-process-docstring", process)

@@ -1,17 +1,59 @@
-"""Docstrings as Sphinx reads them: what is indented behind a paragraph is an example in Python."""
+"""Docstrings as Sphinx reads them: indented blocks are examples in Python, lines such as `name: text` are a list."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import groupby
 
-def with_examples(lines: list[str]) -> list[str]:
-    """The lines of a docstring with the directive for code in front of each indented block."""
+INDENT = "    "
+PARAMETER = re.compile(r"^(\w+): (?=\S)")
+
+
+def with_markup(lines: list[str]) -> list[str]:
+    """The lines of a docstring, with the markup for its examples and its lists of parameters."""
     found: list[str] = []
-    last = ""
-    for number, line in enumerate(lines):
-        starts = line.startswith("    ") and number > 0 and not lines[number - 1].strip()
-        if starts and last and not last.startswith((" ", "..", "*", "- ")) and not last.endswith("::"):
-            found += [".. code-block:: python", ""]
-        found.append(line)
-        if line.strip():
-            last = line
+    last, is_in_example = "", False
+    for paragraph in _paragraphs(lines):
+        if _is_example(paragraph, last):
+            # Blank lines do not end an example.
+            found += paragraph if is_in_example else [".. code-block:: python", "", *paragraph]
+            is_in_example = True
+            found.append("")
+            continue
+        is_in_example = False
+        if _is_list_of_parameters(paragraph):
+            found += _listed(paragraph)
+        else:
+            found += paragraph
+        found.append("")
+        last = paragraph[-1] if not paragraph[0].startswith(INDENT) else last
     return found
+
+
+def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
+    """Lines without a blank line between them."""
+    for is_text, group in groupby(lines, key=lambda line: bool(line.strip())):
+        if is_text:
+            yield list(group)
+
+
+def _is_example(paragraph: list[str], last: str) -> bool:
+    is_markup = last.endswith("::") or last.startswith((" ", "..", "*", "- ", ":"))
+    return bool(last) and not is_markup and all(line.startswith(INDENT) for line in paragraph)
+
+
+def _is_list_of_parameters(paragraph: list[str]) -> bool:
+    return bool(PARAMETER.match(paragraph[0])) and all(
+        PARAMETER.match(line) or line.startswith(INDENT) for line in paragraph
+    )
+
+
+def _listed(paragraph: list[str]) -> list[str]:
+    lines = []
+    for line in paragraph:
+        if PARAMETER.match(line):
+            lines.append(PARAMETER.sub(r"* ``\1``: ", line))
+        else:
+            lines.append(f"  {line.strip()}")
+    return lines
