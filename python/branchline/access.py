@@ -1,4 +1,4 @@
-"""Access: how a job reads its files, for whoever wants to choose or to compare.
+"""Access: how a job reads its files.
 
 A field's ``metadata`` describes its option on the command line: flag, metavar, help and the heading in the help.
 """
@@ -17,17 +17,17 @@ from branchline.limits import LARGE_READ_BYTES, parse_bytes
 MODES = {
     "plain": "basket by basket in the order of the entries, as ROOT does without a cache",
     "cache": "branches are learned on the first entries, then a cluster's baskets read together, as by TTreeCache",
-    "planned": "all that is needed is known beforehand, joined, and asked for early",
-    "prefetch": "whole files into memory, the next one ahead",
-    "stage": "whole files to a local disk first, the next one ahead",
+    "planned": "all that is needed is planned first, joined, and prefetched",
+    "prefetch": "whole files into memory, the next one while one is in use",
+    "stage": "whole files to a local disk first, the next one while one is in use",
 }
 LOCAL_WAYS = {
-    "advised": "through the kernel's cache, which is told beforehand what it has not got yet",
+    "advised": "through the kernel's cache, which is advised to read ahead what it does not hold yet",
     "threads": "through the kernel's cache, by several threads",
     "direct": "past the kernel's cache (O_DIRECT), by several threads",
     "uring": "past the kernel's cache, many reads at a time by io_uring",
 }
-# The buffers that RFIO could be told to use.
+# Sizes that the buffer of RFIO could have.
 READ_AHEAD_MIN_BYTES = 4 * 2**10
 READ_AHEAD_MAX_BYTES = 128 * 2**20
 TREE_CACHE_MIN_BYTES = 10**4

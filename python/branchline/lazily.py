@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for, so that a command pays only for what it uses."""
+"""Lazy imports: names of a package are imported at their first use, so that a command pays only for what it needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from branchline.extras import missing_packages_explained
 
 
 def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """What finds a name of a package that is not there yet: the package's ``__getattr__``.
+    """The ``__getattr__`` of a package, which imports a name when it is first used.
 
-    ``names`` are names by the modules that have them; modules of the package itself are found without being listed.
+    ``names`` are the names by the modules that have them. Modules of the package itself need not be listed.
     """
     homes = {name: module for module, some in names.items() for name in some}
 

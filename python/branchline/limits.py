@@ -20,7 +20,7 @@ SUBJOB_MAX_BYTES = 256 * MB
 SUBJOBS_TOGETHER_MAX = 16
 # Files so small that thousands make a sub-job would leave it with thousands of records to carry.
 SUBJOB_MAX_FILES = 256
-# Files at servers, whose size nobody knows before they are opened, come several to a sub-job, which opens the next
+# Files at servers, whose size is not known before they are opened, come several to a sub-job, which opens the next
 # while one is read. They may be large, so that many workers have something to do comes first: so many there are
 # before any has two of them,
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
@@ -31,7 +31,7 @@ SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 FOLDERS_LISTED_MAX = 10_000
 # At a time: most of a listing is waiting.
 FOLDERS_LISTED_TOGETHER = 16
-# Files whose size no list of a folder tells are asked one by one, up to so many; with more the asking takes longer than
+# Files whose size is in no listing of a folder are asked for one by one, up to so many; more would take longer than
 # what is won by cutting a job along their sizes.
 SIZES_ASKED_MAX = 32
 
@@ -53,7 +53,7 @@ MEMORY_LIMIT_MIN_BYTES = 16 * 2**20
 # making, and a chunk takes about twice its plain bytes.
 CHUNK_MEMORY_SHARE = 16
 
-# A worker tells what it has done so often: the terminal is redrawn at this pace, and more would cost CPU time.
+# A worker reports its progress so often: the terminal is redrawn at this pace, and more would cost CPU time.
 PROGRESS_INTERVAL_S = 0.2
 # Points of the timeline in job.json: one a second for a job of an hour, and never more than this.
 TIMELINE_MAX_POINTS = 3600
@@ -62,7 +62,7 @@ TIMELINE_MAX_POINTS = 3600
 STOP_GRACE_S = 10.0
 # How often the job looks whether that time is over.
 STOP_CHECK_INTERVAL_S = 0.5
-# A worker that was told to end and does not is killed after this.
+# A worker that does not end when it should is killed after this.
 KILL_GRACE_S = 2.0
 
 # A worker that comes no step further and does not compute for so long is taken for stuck. Reading ends earlier by its
@@ -87,7 +87,7 @@ MISSING_NAMED = 5
 # Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
 CHUNKS_HELD = 3
 
-# Drawing a histogram takes about this, and writing the records, the page and what else there is.
+# Drawing a histogram takes about this long, and so does writing the records and the page.
 PICTURE_S = 0.2
 RECORDS_S = 0.5
 

@@ -1,4 +1,4 @@
-"""What is written for files, wherever files are asked for: a path, a pattern, and a tree behind either."""
+"""The texts by which users name files: a path, a URL or a pattern, with the name of a tree behind it or not."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def links_in(location: str) -> list[str]:
 
 
 def _split_chain(links: list[str]) -> tuple[str, str | None]:
-    """A tree may stand behind the file that is asked for, or behind the whole chain."""
+    """Splits a chain of fsspec. The tree may stand behind the first link, or behind the whole chain."""
     for number, link in enumerate(links[:-1]):
         if found := ROOT_FILE_AND_TREE.fullmatch(link):
             return "::".join([*links[:number], found[1], *links[number + 1 :]]), found[2] or None

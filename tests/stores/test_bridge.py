@@ -23,7 +23,7 @@ from tests.stores.servers_gsi import GsiXrootd
 
 import branchline
 from branchline._core import Store
-from branchline.bridge.hdfs_files import as_carrier_error
+from branchline.bridge.hdfs_files import as_bridge_error
 from branchline.bridge.xrootd_files import RANGE_BYTES_MAX, RANGES_MAX, _calls
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
 
@@ -314,7 +314,7 @@ def test_a_name_node_that_is_not_there_is_said_soon(monkeypatch: pytest.MonkeyPa
 def test_errors_of_hdfs_tell_what_passes_from_what_is_final(
     error: BaseException, kind: str, retry: bool, said: str
 ) -> None:
-    found = as_carrier_error(error)
+    found = as_bridge_error(error)
     assert (found.kind, found.retry) == (kind, retry)
     assert said in str(found)
     assert "java" not in str(found)

@@ -12,52 +12,54 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from branchline.bridge.carried import CarriedFile, CarrierError
+from branchline.bridge.bridged_file import BridgedFile, BridgeError
 
 PREFIX = "fsspec+"
-# What file systems tell of a file that changes when the file does.
+# Entries of a file system's info that change when the file does.
 VERSIONS = ("etag", "e_tag", "md5hash", "md5", "sha", "checksum", "generation", "mtime", "last_modified", "modified",
             "lastmodified", "updated")  # fmt: skip
-# The words of exceptions that are no OSError, as those of clients for clouds, for what is not open to the user.
+# What clients of clouds write in exceptions that are no OSError when a user may not read a file.
 CLOSED = ("403", "401", "forbidden", "unauthorized", "access denied", "credentials")
 
 
-def open_by_fsspec(url: str, _patience_s: float) -> CarriedFile:
+def open_by_fsspec(url: str, _patience_s: float) -> BridgedFile:
     """The file at ``url``.
 
-    Raises CarrierError.
+    Raises BridgeError.
     """
-    system, path, about = _asked(url, lambda system, path: system.info(path))
+    system, path, info = _query(url, lambda system, path: system.info(path))
     from fsspec.asyn import AsyncFileSystem  # fsspec is there
 
-    if about.get("type") == "directory":
-        raise CarrierError("not a file", "it is a directory, not a file")
-    size = about.get("size")
+    if info.get("type") == "directory":
+        raise BridgeError("not a file", "it is a directory, not a file")
+    size = info.get("size")
     if not isinstance(size, int) or size < 0:
-        raise CarrierError("refused", "its place does not say how large it is; copy it to a local disk")
+        raise BridgeError("refused", "its place does not say how large it is; copy it to a local disk")
     kind = _InParallel if isinstance(system, AsyncFileSystem) else _OneByOne
-    return kind(system, path, _element(url), size, _identity(about, size))
+    return kind(system, path, _element(url), size, _identity(info, size))
 
 
-def _asked(url: str, ask: Callable[[Any, str], Any]) -> tuple[Any, str, Any]:
-    """The file system of a URL, the path there, and what it answers. Raises CarrierError."""
+def _query(url: str, query: Callable[[Any, str], Any]) -> tuple[Any, str, Any]:
+    """The file system of a URL, the path there, and what ``query`` answers of them. Raises BridgeError."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise CarrierError("unknown", f"{said(error)}; fsspec is asked: pip install 'branchline[fsspec]'") from error
+        raise BridgeError(
+            "unknown", f"{error_text(error)}; such files are read by fsspec: pip install 'branchline[fsspec]'"
+        ) from error
     try:
         system, path = url_to_fs(url.removeprefix(PREFIX))
-        return system, path, ask(system, path)
+        return system, path, query(system, path)
     except Exception as error:
-        raise as_carrier_error(error) from error
+        raise as_bridge_error(error) from error
 
 
 def list_by_fsspec(url: str, _patience_s: float) -> list[tuple[str, bool, int | None]]:
     """Name, whether it is a folder, and size of all that is in the folder at ``url``.
 
-    Raises CarrierError.
+    Raises BridgeError.
     """
-    _, path, found = _asked(url, lambda system, path: system.ls(path, detail=True))
+    _, path, found = _query(url, lambda system, path: system.ls(path, detail=True))
     own = str(path).rstrip("/")
     inside = [(str(one["name"]).rstrip("/"), one) for one in found]
     return [
@@ -73,17 +75,17 @@ def _element(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
 
-def _identity(about: dict[str, Any], size: int) -> str | None:
-    known = {str(key).lower().replace("-", "_"): about[key] for key in about}
+def _identity(info: dict[str, Any], size: int) -> str | None:
+    known = {str(key).lower().replace("-", "_"): info[key] for key in info}
     found = [f"{key}={known[key]}" for key in VERSIONS if known.get(key) not in (None, "")]
-    # On a disk this is when anything about the file was changed.
+    # On a disk this is when the file or its attributes were changed.
     if not found and known.get("created"):
         found = [f"created={known['created']}"]
     return f"{size} {' '.join(found)}" if found else None
 
 
 class _InParallel:
-    """A file at a place that is asked for all ranges at once."""
+    """A file of a file system that reads all ranges at once."""
 
     def __init__(self, system: Any, path: str, name: str, size: int, identity: str | None) -> None:
         self.name = name
@@ -98,25 +100,25 @@ class _InParallel:
         try:
             found = self._system.cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
         except Exception as error:
-            raise as_carrier_error(error) from error
+            raise as_bridge_error(error) from error
         return [bytes(one) for one in found], len(ranges)
 
 
 class _OneByOne:
-    """A file at a place that does one thing at a time: opened once, because most pay for that with several requests."""
+    """A file of a file system that does one thing at a time. It is opened once: most need several requests for that."""
 
     def __init__(self, system: Any, path: str, name: str, size: int, identity: str | None) -> None:
         self.name = name
         self.size_bytes = size
         self.identity = identity
         self._lock = threading.Lock()
-        # An archive is closed when nobody has it any more.
+        # An archive is closed with the last reference to it.
         self._system = system
         try:
-            # What was read before is kept by us.
+            # We have a cache of our own.
             self._file = system.open(path, "rb", cache_type="none")
         except Exception as error:
-            raise as_carrier_error(error) from error
+            raise as_bridge_error(error) from error
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
@@ -124,11 +126,11 @@ class _OneByOne:
 
     def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:
         if not self._lock.acquire(timeout=patience_s):
-            raise CarrierError("timeout", "an earlier read of the file does not end")
+            raise BridgeError("timeout", "an earlier read of the file does not end")
         try:
             return [self._read(offset, length) for offset, length in ranges], len(ranges)
         except Exception as error:
-            raise as_carrier_error(error) from error
+            raise as_bridge_error(error) from error
         finally:
             self._lock.release()
 
@@ -138,39 +140,40 @@ class _OneByOne:
         while len(found) < length:
             more = self._file.read(length - len(found))
             if not more:
-                raise CarrierError(
+                raise BridgeError(
                     "changed", f"the file ends at {offset + len(found)} bytes, and did not when it was opened"
                 )
             found += more
         return found
 
 
-def as_carrier_error(error: Exception) -> CarrierError:
+def as_bridge_error(error: Exception) -> BridgeError:
     """What an exception of a library means."""
-    if isinstance(error, CarrierError):
+    if isinstance(error, BridgeError):
         return error
     if isinstance(error, FileNotFoundError):
         if getattr(error.__cause__, "status", None) in (401, 403):  # over HTTP all that is not given is not found
-            return CarrierError("permission", f"it may not be read: {said(error.__cause__ or error)}")
-        return CarrierError("missing", "there is no such file")
+            return BridgeError("permission", f"it may not be read: {error_text(error.__cause__ or error)}")
+        return BridgeError("missing", "there is no such file")
     if isinstance(error, IsADirectoryError):
-        return CarrierError("not a file", "it is a directory, not a file")
+        return BridgeError("not a file", "it is a directory, not a file")
     if isinstance(error, PermissionError):
-        return CarrierError("permission", f"it may not be read: {said(error)}")
+        return BridgeError("permission", f"it may not be read: {error_text(error)}")
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return CarrierError("timeout", f"no answer in time: {said(error)}")
+        return BridgeError("timeout", f"no answer in time: {error_text(error)}")
     if isinstance(error, ConnectionError):
-        return CarrierError("unreachable", said(error))
+        return BridgeError("unreachable", error_text(error))
     if isinstance(error, ImportError):
-        return CarrierError("unknown", f"fsspec needs another package for it: {said(error)}")
+        return BridgeError("unknown", f"fsspec needs another package for it: {error_text(error)}")
     if isinstance(error, ValueError) and "rotocol" in str(error):
-        return CarrierError("unknown", f"fsspec does not know such files: {said(error)}")
-    if any(word in said(error).lower() for word in CLOSED):
-        return CarrierError("permission", f"it may not be read: {said(error)}")
+        return BridgeError("unknown", f"fsspec does not know such files: {error_text(error)}")
+    if any(word in error_text(error).lower() for word in CLOSED):
+        return BridgeError("permission", f"it may not be read: {error_text(error)}")
     if isinstance(error, OSError):
-        return CarrierError("failed", said(error))
-    return CarrierError("refused", said(error))
+        return BridgeError("failed", error_text(error))
+    return BridgeError("refused", error_text(error))
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
+    """Class and message of an exception."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

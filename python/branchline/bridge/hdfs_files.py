@@ -15,17 +15,17 @@ from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
-from branchline.bridge.carried import Answer, CarriedFile, CarrierError, Kind, in_time
+from branchline.bridge.bridged_file import Answer, BridgedFile, BridgeError, Kind, in_time
 
-# Ranges that are asked for at the same time: each is a request to a DataNode, and most of it is waiting.
-LANES = 8
-# The package goes from NameNode to NameNode 15 times, for minutes; three are enough to find the active one of a
-# cluster, and what passes is tried again by who asks.
+# Ranges that are read at the same time: each is a request to a DataNode, and most of its time is waiting.
+READERS = 8
+# By default the package tries NameNodes 15 times, for minutes. Three times are enough to find the active one of a
+# cluster; the caller retries.
 SETTINGS = {"dfs.client.failover.max.attempts": "3"}
-# What chooses cluster and user beside the URL.
+# Variables that choose cluster and user; the URL does too.
 VARIABLES = ("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_TOKEN_FILE_LOCATION",
              "KRB5CCNAME")  # fmt: skip
-# An error of the package as it is written: its kind, and for what a server says Java's class and words.
+# The text of an error of the package: its kind, and for errors of servers the Java class and its message.
 WRITTEN = re.compile(r'(?P<kind>\w+)(?:\((?:"(?P<java>[\w.$]+)", )?"?(?P<words>.*?)(?:\\n|: \[|"?\)?$))?', re.DOTALL)
 JAVA_KINDS: dict[str, Kind] = {
     "AccessControlException": "permission", "AuthorizationException": "permission", "InvalidToken": "permission",
@@ -45,63 +45,63 @@ HINTS: dict[Kind, str] = {
 
 _clients: dict[tuple[Any, ...], Any] = {}
 _clients_lock = threading.Lock()
-# Which of its orders each cluster answered last.
+# By cluster, the order of NameNodes that was answered last.
 _answering: dict[tuple[str | None, ...], int] = {}
 
 
-def open_by_hdfs(url: str, patience_s: float) -> CarriedFile:
+def open_by_hdfs(url: str, patience_s: float) -> BridgedFile:
     """The file at ``url``, `hdfs://namenode:port/path`, the path as it stands.
 
-    Raises CarrierError.
+    Raises BridgeError.
     """
-    package, place, path = _taken_apart(url)
+    package, place, path = _parse_url(url)
     if not path.strip("/"):
-        raise CarrierError("unknown", "it names no file, as hdfs://namenode:port/path does")
+        raise BridgeError("unknown", "it names no file, as hdfs://namenode:port/path does")
 
-    def opened(client: Any) -> CarriedFile:
-        about = client.get_file_info(path)
-        if about.isdir:
-            raise CarrierError("not a file", "it is a directory, not a file")
-        return _HdfsFile(client.read(path), place or "hdfs://", about)
+    def opened(client: Any) -> BridgedFile:
+        info = client.get_file_info(path)
+        if info.isdir:
+            raise BridgeError("not a file", "it is a directory, not a file")
+        return _HdfsFile(client.read(path), place or "hdfs://", info)
 
-    return _told(package, place, opened, patience_s)
+    return _answer_of(package, place, opened, patience_s)
 
 
 def list_by_hdfs(url: str, patience_s: float) -> list[tuple[str, bool, int | None]]:
     """Name, whether it is a folder, and size of all that is in the folder at ``url``.
 
-    Raises CarrierError.
+    Raises BridgeError.
     """
-    package, place, path = _taken_apart(url)
-    found = _told(package, place, lambda client: list(client.list_status(path or "/")), patience_s)
+    package, place, path = _parse_url(url)
+    found = _answer_of(package, place, lambda client: list(client.list_status(path or "/")), patience_s)
     return [(one.path.rstrip("/").rpartition("/")[2], one.isdir, None if one.isdir else one.length) for one in found]
 
 
-def _taken_apart(url: str) -> tuple[Any, str | None, str]:
+def _parse_url(url: str) -> tuple[Any, str | None, str]:
     """The package, the cluster, and the path there."""
     try:
         import hdfs_native
     except ImportError as error:
         reason = "HDFS is read by the package hdfs-native, which is not installed: pip install 'branchline[hdfs]'"
-        raise CarrierError("unknown", reason) from error
+        raise BridgeError("unknown", reason) from error
     authority, slash, path = url.partition("://")[2].partition("/")
     if "@" in authority:
-        raise CarrierError("unknown", "HDFS takes no user from a URL; set HADOOP_USER_NAME and leave it out here")
+        raise BridgeError("unknown", "HDFS takes no user from a URL; set HADOOP_USER_NAME and leave it out here")
     if "\0" in path:
-        raise CarrierError("unknown", "it names no file, as hdfs://namenode:port/path does")
+        raise BridgeError("unknown", "it names no file, as hdfs://namenode:port/path does")
     return hdfs_native, f"hdfs://{authority}" if authority else None, slash + path
 
 
-def _told(package: Any, place: str | None, ask: Callable[[Any], Answer], patience_s: float) -> Answer:
-    """What a cluster answers. The package waits for ever for a NameNode that is silent, or whose machine is: then it is
-    asked to begin with another one, from now on.
+def _answer_of(package: Any, place: str | None, ask: Callable[[Any], Answer], patience_s: float) -> Answer:
+    """What a cluster answers. The package waits for ever for a NameNode that does not answer. After a while the query
+    is repeated with another NameNode first, which stays the first from then on.
 
-    Raises CarrierError.
+    Raises BridgeError.
     """
     cluster = (place, os.environ.get("HADOOP_CONF_DIR"), os.environ.get("HADOOP_HOME"))
-    orders = _orders(*cluster)
+    orders = _namenode_orders(*cluster)
     try:
-        if len(orders) < 2:  # who asks keeps the deadline
+        if len(orders) < 2:  # the caller keeps the deadline
             return ask(_client(package, place, SETTINGS))
         known = _answering.get(cluster, 0)
         for index in (*range(known, len(orders)), *range(known)):
@@ -111,18 +111,18 @@ def _told(package: Any, place: str | None, ask: Callable[[Any], Answer], patienc
                 _answering[cluster] = index
                 return answer
     except BaseException as error:
-        raise as_carrier_error(error) from error
-    raise CarrierError("timeout", f"none of its {len(orders)} NameNodes answered")
+        raise as_bridge_error(error) from error
+    raise BridgeError("timeout", f"none of its {len(orders)} NameNodes answered")
 
 
 class _SilenceError(Exception):
-    """Nobody answered in time."""
+    """No answer came in time."""
 
 
 def _unless_silent(ask: Callable[[], Answer], patience_s: float) -> Answer:
     try:
         return in_time(ask, patience_s, "a NameNode")
-    except CarrierError as error:
+    except BridgeError as error:
         if error.kind == "timeout":
             raise _SilenceError from error
         raise
@@ -138,8 +138,8 @@ def _client(package: Any, place: str | None, settings: dict[str, str]) -> Any:
 
 
 @cache  # as the package's clients are kept
-def _orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
-    """Settings by which the NameNodes of a cluster by name are asked in each order that begins with another one."""
+def _namenode_orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
+    """Settings for a cluster that is given by name, one for each NameNode, which they have the package try first."""
     known = _settings_in(settings or os.path.join(home or "", "etc/hadoop"))
     name = (place or known.get("fs.defaultFS", "")).removeprefix("hdfs://").partition("/")[0]
     key = f"dfs.ha.namenodes.{name}"
@@ -148,7 +148,7 @@ def _orders(place: str | None, settings: str | None, home: str | None) -> list[d
 
 
 def _settings_in(folder: str) -> dict[str, str]:
-    """What the files say in which the package looks; what cannot be read there is for it to say."""
+    """The settings in the files that the package reads. It reports itself what cannot be read there."""
     found: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml"):
         with suppress(OSError, ElementTree.ParseError):
@@ -160,40 +160,42 @@ def _settings_in(folder: str) -> dict[str, str]:
 class _HdfsFile:
     """A file whose blocks the NameNode has named."""
 
-    def __init__(self, reader: Any, name: str, about: Any) -> None:
+    def __init__(self, reader: Any, name: str, info: Any) -> None:
         self.name = name
-        # The package panics at what is asked for behind the end that it knows.
+        # The package panics at ranges behind the end that it knows.
         self.size_bytes = len(reader)
-        self.identity = f"{self.size_bytes} {about.modification_time}"
+        self.identity = f"{self.size_bytes} {info.modification_time}"
         self._reader = reader
 
     def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:  # noqa: ARG002 - the package has no deadlines
-        lanes = _Lanes(self._reader, ranges)
-        lanes.run()
-        return lanes.found, len(ranges)
+        reads = _ParallelReads(self._reader, ranges)
+        reads.run()
+        return reads.found, len(ranges)
 
 
-class _Lanes:
+class _ParallelReads:
     """Threads that read ranges until there are none, or one of them fails."""
 
     def __init__(self, reader: Any, ranges: Sequence[tuple[int, int]]) -> None:
         self.found = [b""] * len(ranges)
         self._reader = reader
         self._waiting = list(enumerate(ranges))[::-1]
-        self._failures: list[CarrierError] = []
+        self._failures: list[BridgeError] = []
 
     def run(self) -> None:
-        """Ends when the package does. Who asks gives up earlier, and no thread may keep Python from ending then."""
-        others = [threading.Thread(target=self._lane, daemon=True) for _ in range(min(len(self.found), LANES) - 1)]
+        """Reads all ranges. The caller may give up earlier, so the threads must not keep Python from ending."""
+        others = [
+            threading.Thread(target=self._read_next, daemon=True) for _ in range(min(len(self.found), READERS) - 1)
+        ]
         for one in others:
             one.start()
-        self._lane()
+        self._read_next()
         for one in others:
             one.join()
         if self._failures:
             raise self._failures[0]
 
-    def _lane(self) -> None:
+    def _read_next(self) -> None:
         while not self._failures:
             try:
                 index, (offset, length) = self._waiting.pop()
@@ -201,29 +203,29 @@ class _Lanes:
                 return
             try:
                 self.found[index] = self._reader.read_range(offset, length)
-            except BaseException as error:  # noqa: BLE001 - raised by who waits
-                self._failures.append(as_carrier_error(error))
+            except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
+                self._failures.append(as_bridge_error(error))
 
 
-def as_carrier_error(error: BaseException) -> CarrierError:
+def as_bridge_error(error: BaseException) -> BridgeError:
     """What an exception of the package means. Java's stack traces and lists of DataNodes stay where they are."""
-    if isinstance(error, CarrierError):
+    if isinstance(error, BridgeError):
         return error
     if isinstance(error, FileNotFoundError):
-        return CarrierError("missing", "there is no such file")
+        return BridgeError("missing", "there is no such file")
     text = str(error).partition("\n")[0] or type(error).__name__
     if isinstance(error, TimeoutError):
-        return CarrierError("timeout", f"no answer in time: {text}")
+        return BridgeError("timeout", f"no answer in time: {text}")
     if isinstance(error, PermissionError):
-        return CarrierError("permission", f"{text}; {HINTS['permission']}")
+        return BridgeError("permission", f"{text}; {HINTS['permission']}")
     if isinstance(error, OSError):
-        return CarrierError("unreachable", text)
+        return BridgeError("unreachable", text)
     written = WRITTEN.match(str(error))
     if written is None or not isinstance(error, Exception):  # it panicked
-        return CarrierError("refused", f"the package hdfs-native failed: {text}")
+        return BridgeError("refused", f"the package hdfs-native failed: {text}")
     java = (written["java"] or "").rpartition(".")[2]
     kind = JAVA_KINDS.get(java) or KINDS.get(written["kind"], "refused")
     if kind == "missing":
-        return CarrierError(kind, "there is no such file")
+        return BridgeError(kind, "there is no such file")
     words = ": ".join(one for one in (java or written["kind"], written["words"]) if one)
-    return CarrierError(kind, f"{words}; {HINTS[kind]}" if kind in HINTS else words)
+    return BridgeError(kind, f"{words}; {HINTS[kind]}" if kind in HINTS else words)

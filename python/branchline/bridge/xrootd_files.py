@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from branchline.bridge.carried import CarriedFile, CarrierError, Kind
+from branchline.bridge.bridged_file import BridgedFile, BridgeError, Kind
 
-# Of one vector read, as servers have it where nobody changed that; the client does not split what is more.
+# Limits of one vector read by the servers' defaults; the client does not split larger ones.
 RANGES_MAX = 1024
 RANGE_BYTES_MAX = 2_097_136
 CALL_BYTES_MAX = 8 * 2**20
@@ -23,23 +23,24 @@ TIMED_OUT = (103, 206)
 DISCONNECTED = (102, 104, 105, 107, 108, 109, 207)
 
 
-def open_by_xrootd(url: str, patience_s: float) -> CarriedFile:
+def open_by_xrootd(url: str, patience_s: float) -> BridgedFile:
     """The file at ``url``.
 
-    Raises CarrierError.
+    Raises BridgeError.
     """
     try:
         from XRootD import client
     except ImportError as error:
-        reason = "The login by gsi or krb5 is done by the package xrootd, which is not installed: pip install xrootd"
-        raise CarrierError("unknown", reason) from error
+        needed = "the login by gsi or krb5 needs the package xrootd, which is not installed"
+        reason = f"{needed}: pip install 'branchline[xrootd]'"
+        raise BridgeError("unknown", reason) from error
     package: Any = client  # some of its functions have types, most have none
     file = package.File()
     status, _ = file.open(url, timeout=_whole(patience_s))
     _check(status, "open")
-    status, about = file.stat(timeout=_whole(patience_s))
+    status, info = file.stat(timeout=_whole(patience_s))
     _check(status, "stat")
-    return _PackageFile(file, url, about)
+    return _PackageFile(file, url, info)
 
 
 def _whole(seconds: float) -> int:
@@ -47,12 +48,12 @@ def _whole(seconds: float) -> int:
 
 
 def _check(status: Any, doing: str) -> None:
-    """Raises CarrierError unless all went well."""
+    """Raises BridgeError unless all went well."""
     if status.ok:
         return
     kind: Kind = "refused"
     if status.errno == NOT_FOUND:
-        raise CarrierError("missing", "there is no such file")
+        raise BridgeError("missing", "there is no such file")
     if status.errno == IS_DIRECTORY:
         kind = "not a file"
     elif status.errno == NOT_AUTHORIZED or status.code in LOGIN_FAILED:
@@ -61,17 +62,17 @@ def _check(status: Any, doing: str) -> None:
         kind = "timeout"
     elif status.code in DISCONNECTED:
         kind = "unreachable"
-    raise CarrierError(kind, f"{doing}, by the package xrootd: {status.message}")
+    raise BridgeError(kind, f"{doing}, by the package xrootd: {status.message}")
 
 
 class _PackageFile:
     """A file that XRootD's client has open."""
 
-    def __init__(self, file: Any, url: str, about: Any) -> None:
+    def __init__(self, file: Any, url: str, info: Any) -> None:
         scheme, _, rest = url.partition("://")
         self.name = f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
-        self.size_bytes = int(about.size)
-        self.identity = f"{about.size} {about.id} {about.modtime}"
+        self.size_bytes = int(info.size)
+        self.identity = f"{info.size} {info.id} {info.modtime}"
         self._file = file
 
     def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:

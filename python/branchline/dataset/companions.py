@@ -26,7 +26,7 @@ class Companion:
     name: str
     location: str
 
-    def beside(self, path: str) -> tuple[str, str | None]:
+    def path_for(self, path: str) -> tuple[str, str | None]:
         """The file beside a main file, and its tree if that is given."""
         folder, _, name = path.rpartition("/")
         stem = name.removesuffix(".root")

@@ -14,12 +14,17 @@ from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import is_url, split_location, text_of
 
-# More names than this make a message that nobody reads; the count is always given.
+# Files that are named in a message; their number is always given.
 NAMES_IN_A_MESSAGE = 5
 
 
 class Dataset:
-    """The files that a train runs over, in the order in which they were given (sorted inside a glob or directory)."""
+    """The files that a train runs over, in the order in which they were given (sorted inside a glob or directory).
+
+    >>> dataset = branchline.Dataset.of("data/*.root", tree="Events")
+    >>> len(dataset), dataset.size_bytes
+    (40, 104857600)
+    """
 
     def __init__(self, files: Iterable[DataFile]) -> None:
         self.files = tuple(files)
@@ -41,15 +46,15 @@ class Dataset:
         Raises DatasetError if something matches nothing, is not understood or is named twice, and StorageError where a
         server does not list a folder for a pattern. Files that are not there are no error yet: see ``missing``.
         """
-        beside = companions_of(companions)
+        given_companions = companions_of(companions)
         if isinstance(given, Dataset):
-            return cls(replace(one, companions=beside or one.companions) for one in given) if beside else given
-        template = DataFile(path="", tree=tree, dataset=name, companions=beside)
+            return cls(replace(one, companions=given_companions) for one in given) if given_companions else given
+        template = DataFile(path="", tree=tree, dataset=name, companions=given_companions)
         files = [one.with_size() for one in _collect(given, template)]
         if not any(is_url(one.path) for one in files):
             return cls(files)
-        # Only who has files at servers waits for what speaks to them to be imported.
-        from branchline.dataset.at_servers import with_sizes
+        # Imported late: local files do not need it.
+        from branchline.dataset.server_files import with_sizes
 
         return cls(with_sizes(files))
 
@@ -117,7 +122,7 @@ def _refuse_twice(files: tuple[DataFile, ...]) -> None:
         if one.on_disk is None:
             continue
         other = by_place.setdefault((one.on_disk, *one.identity[2:], one.dataset), one.path)
-        # Some file systems count their files anew with every look.
+        # Some file systems give other numbers at every look.
         if other is not one.path and _is_same(other, one.path):
             _refuse(one.path, f"this file is in the dataset as {other}, too")
 

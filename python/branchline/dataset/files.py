@@ -18,7 +18,7 @@ class DataFile:
     """A file, or an entry range of it, that belongs to a dataset.
 
     ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
-    ``size_bytes`` is None for a file that is missing, or of which nobody knows. ``path`` is what is shown and recorded;
+    ``size_bytes`` is None for a file that is missing or of unknown size. ``path`` is what is shown and recorded;
     ``location`` is what is opened, where that is a URL with secrets in it. ``replicas`` are other places of the same
     file, which are read where this one fails. ``is_absent`` says that a server has no such file. ``on_disk`` are the
     device and the number of a local file, which all its names share.
@@ -55,7 +55,7 @@ class DataFile:
         return is_known and self.size_bytes is None and not self.replicas
 
     def with_size(self) -> DataFile:
-        """The same file with the size that the file system tells; files that are not local stay as they are."""
+        """The same file with its size in the file system; files that are not local stay as they are."""
         if is_url(self.path):
             return self
         try:
@@ -85,7 +85,7 @@ def _mount_point(folder: str) -> str:
     here = Path(os.path.realpath(folder))
     while not os.path.ismount(here):
         here = here.parent
-    # Only who spreads a job over storage elements waits for it to be imported.
+    # Imported late: only jobs over several storage elements need it.
     import psutil
 
     for one in reversed(psutil.disk_partitions(all=True)):  # the last that was mounted there hides the others

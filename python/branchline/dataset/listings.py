@@ -14,7 +14,7 @@ from branchline import _core
 from branchline.errors import MissingFileError, StorageError
 from branchline.locations import without_secrets
 
-#: Schemes whose folders are listed here; those of others are asked of fsspec.
+#: Schemes whose folders are listed here; fsspec lists those of others.
 OWN_SCHEMES = ("root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3")
 # Of the flags in XRootD's status of a file: it is a folder.
 IS_FOLDER = 2
@@ -22,7 +22,7 @@ IS_FOLDER = 2
 
 @dataclass(frozen=True)
 class Entry:
-    """A name in a folder, decoded; ``size_bytes`` is None where the server does not tell.
+    """A name in a folder, decoded; ``size_bytes`` is None where the server does not say it.
 
     Raises ValueError for what is no name.
     """
@@ -46,22 +46,22 @@ def list_folder(url: str, *, once: bool = False) -> list[Entry]:
         form, pages = _core.list_folder(url, once)
         found = [entry for page in pages for entry in _read(form, page, url)]
     else:
-        found = _carried(url, scheme, _core.listing_wait_s(once))
+        found = _listed_by_library(url, scheme, _core.listing_wait_s(once))
     # Several servers of a cluster may have the same.
     return sorted(
         {one.name: one for one in found if one.name not in ("", ".", "..")}.values(), key=lambda one: one.name
     )
 
 
-def _carried(url: str, scheme: str, patience_s: float) -> list[Entry]:
-    # Only who needs these libraries waits for them to be imported.
-    from branchline.bridge import CarrierError, in_time, list_by_fsspec, list_by_hdfs
+def _listed_by_library(url: str, scheme: str, patience_s: float) -> list[Entry]:
+    # Imported late: most files need none of these libraries.
+    from branchline.bridge import BridgeError, in_time, list_by_fsspec, list_by_hdfs
 
     listed = list_by_hdfs if scheme == "hdfs" else list_by_fsspec
     try:
         found = in_time(lambda: listed(url, patience_s), patience_s, "the library that lists it")
         return [Entry(*one) for one in found]
-    except CarrierError as error:
+    except BridgeError as error:
         shown = without_secrets(url)
         if error.kind == "missing":
             raise MissingFileError("there is no such folder", path=shown) from error
@@ -72,7 +72,7 @@ def _read(form: str, page: bytes, url: str) -> Iterator[Entry]:
     try:
         yield from _READERS[form](page, url)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ElementTree.ParseError) as error:
-        reason = f"what the server says of this folder is not understood ({type(error).__name__})"
+        reason = f"the server's listing of this folder is not understood ({type(error).__name__})"
         raise StorageError(reason, path=without_secrets(url)) from error
 
 

@@ -43,7 +43,7 @@ def _read_text(path: str, template: DataFile) -> list[DataFile]:
             for line in lines:
                 location = line.split("#", 1)[0].strip()
                 if location:
-                    files += expand(_beside(path, _replicas_in_line(location)), template)
+                    files += expand(_relative_to(path, _replicas_in_line(location)), template)
         except UnicodeDecodeError as error:
             raise DatasetError("this list of files is not text", path=path) from error
     if not files:
@@ -58,7 +58,7 @@ def _replicas_in_line(location: str) -> str:
 
 
 def _load_json(path: str) -> Any:
-    # Only who has a fileset waits for them to be imported.
+    # Imported late: only filesets need them.
     import gzip
     import json
 
@@ -132,7 +132,7 @@ def _one_file(path: Any, description: Any, template: DataFile, source: str) -> I
         path = BETWEEN_REPLICAS.join([path, *(description.get("replicas") or [])])
     if tree is not None and not isinstance(tree, str):
         raise DatasetError(f"the tree of {path} is given as {tree!r}, which is no name", path=source or None)
-    for one in expand(_beside(source, path), replace(template, tree=tree or template.tree)):
+    for one in expand(_relative_to(source, path), replace(template, tree=tree or template.tree)):
         for start, stop in ranges:
             yield replace(one, entry_start=start, entry_stop=stop)
 
@@ -160,12 +160,12 @@ def _joined(steps: Any, path: str, source: str) -> list[tuple[int, int | None]]:
     return joined
 
 
-def _beside(source: str, location: str) -> str:
-    """A relative path is looked up from the current directory and, if it is not there, beside the list."""
+def _relative_to(source: str, location: str) -> str:
+    """A relative path is looked up from the current directory and, if it is not there, from the folder of the list."""
     path, _ = split_location(location)
     if BETWEEN_REPLICAS in path:
         return location
     if not source or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
         return location
-    beside = os.path.join(os.path.dirname(source), location)
-    return beside if os.path.exists(split_location(beside)[0]) or "*" in path else location
+    in_folder = os.path.join(os.path.dirname(source), location)
+    return in_folder if os.path.exists(split_location(in_folder)[0]) or "*" in path else location

@@ -28,8 +28,8 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
     """
     path, tree = split_location(location)
     if is_url(path) and len(replicas_in(path)) == 1:
-        # Only who has files at servers waits for what speaks to them to be imported.
-        from branchline.dataset.at_servers import expand_url, is_url_pattern
+        # Imported late: local files do not need it.
+        from branchline.dataset.server_files import expand_url, is_url_pattern
 
         if is_url_pattern(path):
             return [

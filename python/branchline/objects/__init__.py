@@ -1,4 +1,4 @@
-"""What files hold beside trees: histograms and graphs as what Python knows of them, all else as records."""
+"""The objects of a file that are no trees: histograms, graphs, lists, and records of any other class."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """Values of Python out of the columns of an object: numbers, texts, arrays of NumPy, lists, tuples and records.
 
-A column is what the engine gives, a nested tuple of buffers. Here only single values of it are looked at, and only when
-somebody asks: a list of ten thousand histograms costs nothing until one of them is wanted.
+A column is what the engine gives, a nested tuple of buffers (`branchline.tree.arrays` describes it). Values are made
+one by one and only when they are used: a list of ten thousand histograms costs nothing until one of them is wanted.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def shaped(record: Record, axes: Sequence[RootAxis], cells: Any) -> Any:
 
 
 class EmptyHistogram:
-    """A histogram with the axes, names and titles of a record, whose bins somebody fills.
+    """A histogram with the axes, names and titles of a record, whose bins are not filled yet.
 
     ``is_empty`` has True for each of ROOT's cells that holds nothing, ``waiting`` are entries that ROOT had in its
     buffer. Raises UnsupportedBranchError.

@@ -32,6 +32,10 @@ class Graph:
     ``x``, ``y`` (and ``z``) are arrays of as many numbers, ``x_low`` and ``x_high`` the errors below and above, None
     for a class without errors: ``plt.errorbar(graph.x, graph.y, yerr=(graph.y_low, graph.y_high))``. ``labels`` are the
     titles of the axes, ``record`` has all members.
+
+        >>> graph = branchline.open("file.root")["graph"]
+        >>> len(graph), graph.x.shape
+        (12, (12,))
     """
 
     name: str

@@ -25,8 +25,8 @@ ERROR_MODES = ("", "s", "i", "g")
 
 @dataclass(frozen=True)
 class RootFacts:
-    """What a file says of a histogram beside its bins. ``members`` are single numbers and texts by ROOT's names,
-    ``checksum`` is that of the bins as they were read.
+    """What a file keeps of a histogram in addition to its bins. ``members`` are single numbers and texts by ROOT's
+    names, ``checksum`` is that of the bins as they were read.
     """
 
     classname: str = ""

@@ -10,9 +10,14 @@ from branchline.objects.record import Record, made
 
 
 class ObjectList(Sequence[Any]):
-    """Objects in their order, ``objects[0]``, and by their names, ``objects["hPt"]``, each made when it is asked for.
+    """Objects in their order, ``objects[0]``, and by their names, ``objects["hPt"]``, each made at its first use.
 
-    Of several with one name the first is given, as ROOT's FindObject does. None stands for an empty place.
+    Of several with one name the first is given, as ROOT's FindObject does. None stands for an empty place. Raises
+    NoSuchKeyError for a name, IndexError for a number that it does not have.
+
+        >>> file["list"].names()
+        ['hPt', 'hEta']
+        >>> file["list"]["hPt"].values()
     """
 
     def __init__(self, record: Record) -> None:

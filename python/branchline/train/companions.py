@@ -63,7 +63,7 @@ class OpenCompanions:
         if name not in self._open:
             assert file is not None
             companion = next(one for one in file.companions if one.name == name)
-            self._open[name] = CompanionFile(*companion.beside(file.path), self._access)
+            self._open[name] = CompanionFile(*companion.path_for(file.path), self._access)
         return self._open[name]
 
     def _count_missing(self, name: str, of_chunk: CompanionRange) -> None:

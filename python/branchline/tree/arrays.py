@@ -18,7 +18,7 @@ import numpy as np
 
 from branchline.tree import behaviours
 
-# Told where their buffers live, awkward's layouts need not find it out for every column again.
+# Awkward's layouts are given their backend: finding it out for every column takes time.
 BACKEND = ak.contents.NumpyArray(np.empty(0)).backend
 TEXT = {"__array__": "string"}
 CHARACTERS = {"__array__": "char"}
@@ -46,7 +46,7 @@ def layout_of(column: Any) -> ak.contents.Content:
     _, names, contents, count, class_name = column
     parameters = None
     if class_name:
-        behaviours.know(class_name)
+        behaviours.register_vectors(class_name)
         parameters = {"__record__": class_name}
     members = [layout_of(content) for content in contents]
     return ak.contents.RecordArray(members, list(names), length=count, parameters=parameters, backend=BACKEND)

@@ -1,4 +1,4 @@
-"""Marks in a trace: on whose behalf a thread reads."""
+"""Marks in a trace for which wagon a thread reads."""
 
 from __future__ import annotations
 

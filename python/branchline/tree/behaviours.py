@@ -1,4 +1,4 @@
-"""ROOT's vectors as vectors: arrays of TLorentzVector, TVector2, TVector3 and ROOT::Math's vectors know what they are.
+"""Arrays of TLorentzVector, TVector2, TVector3 and ROOT::Math's vectors calculate as vectors do.
 
 Their members stay what they are in the file (`array.fP.fX`). Everything else that one may ask them for, `array.pt`,
 `array.deltaR(other)`, `array + other`, is answered by the package `vector`, which is imported when it is first needed.
@@ -47,8 +47,8 @@ _OF_TWO: tuple[Any, ...] = (np.add, np.subtract, np.matmul, np.equal, np.not_equ
 _WITH_NUMBER: tuple[Any, ...] = (np.multiply, np.true_divide, np.power)
 _OF_LISTS: tuple[Any, ...] = (ak.sum, ak.count, ak.count_nonzero)
 _KINDS_OF_VECTOR = tuple(f"{kind}{dimensions}D" for kind in ("Momentum", "Vector") for dimensions in (2, 3, 4))
-# Classes of records that were met, and those of them that are vectors.
-_met: set[str] = set()
+# Classes of records that were looked at, and those of them that are vectors.
+_seen: set[str] = set()
 _vectors: list[str] = []
 
 
@@ -103,7 +103,7 @@ class _Vectors:
                 raise
         try:
             vectors = to_vector(self)
-        except ImportError as error:  # those who only ask whether there is such a member shall hear that there is none
+        except ImportError as error:  # hasattr is to be False
             raise AttributeError(f"{name}: {error}") from error
         found = getattr(vectors, name)
         if not callable(found) or isinstance(found, ak.Array | ak.Record):
@@ -132,11 +132,11 @@ def _over_lists(reducer: Callable[..., Any]) -> Callable[[Any, bool], Any]:
     return lambda lists, mask_identity: reducer(to_vector(lists), axis=1, mask_identity=mask_identity)
 
 
-def know(class_name: str) -> None:
+def register_vectors(class_name: str) -> None:
     """Makes records of this class behave as vectors, if ROOT's class is one."""
-    if class_name in _met:
+    if class_name in _seen:
         return
-    _met.add(class_name)
+    _seen.add(class_name)
     if class_name not in _NAMES and not class_name.startswith(_TEMPLATES):
         return
     _vectors.append(class_name)

@@ -1,4 +1,4 @@
-"""Trees that are read beside another, entry by entry, or with a tree of its own for each entry of the other."""
+"""Companions: trees that are read together with a main tree, one entry, or a whole tree, for each of its entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 class CompanionFile:
-    """A file beside that of a main tree; it is opened when something of it is wanted.
+    """A companion file of a main tree; it is opened at its first use.
 
     ``tree`` is the path of its tree, with ``{entry}`` for the number of the main tree's entry. None is the only tree,
     or that in each of directories that are numbered, as `Event0/TreeK`.

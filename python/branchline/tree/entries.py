@@ -25,7 +25,7 @@ class Entry:
 
 
 class Entries:
-    """The objects of a file, in its order. A directory is read when somebody asks for what is in it."""
+    """The objects of a file, in its order. A directory is read at its first use."""
 
     def __init__(self, core: Any) -> None:
         self._core = core

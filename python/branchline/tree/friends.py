@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoredLinks:
-    """The aliases, index and friends of a tree, read when somebody asks for them; most trees have none."""
+    """The aliases, index and friends of a tree, read at their first use; most trees have none."""
 
     def __init__(self, tree: TreeHandle) -> None:
         self._tree = tree
@@ -77,7 +77,7 @@ class Index:
 
 
 class Friend:
-    """A tree that is read beside another: by the index that it has, else entry by entry.
+    """A tree that is read together with a main tree: by its index if it has one, else entry by entry.
 
     Where it has no entry for one of the main tree, its values are None. ``file_path`` is as the file has it, empty for
     the same file.
@@ -108,13 +108,13 @@ class Friend:
         return not self.file_path or os.path.realpath(self.file_path) == os.path.realpath(self._main.file_path)
 
     def _place(self) -> str:
-        """Where its file is: as it is written, from the current directory, or beside the file of the main tree."""
-        beside = os.path.join(os.path.dirname(self._main.file_path), self.file_path)
-        for place in (self.file_path, beside):
+        """Where its file is: as it is written, from the current directory, or in the folder of the main file."""
+        in_folder = os.path.join(os.path.dirname(self._main.file_path), self.file_path)
+        for place in (self.file_path, in_folder):
             if "://" in place or os.path.exists(place):
                 return place
         what = f"tree {self._main.path} of {self._main.file_path} has a friend {self.name}, whose file is not there"
-        hint = f"it is looked for from the current directory, and as {beside}"
+        hint = f"it is looked for from the current directory, and as {in_folder}"
         raise MissingFileError(what, path=self.file_path, hint=hint)
 
     @cached_property

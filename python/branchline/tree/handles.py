@@ -162,7 +162,7 @@ class BranchHandle(BranchesHandle, Protocol):
 
 
 class FriendHandle(Protocol):
-    """A tree that is read beside another."""
+    """A tree that is read together with a main tree."""
 
     def find_path(self, name: str) -> str | None:
         """The path of the branch that a name means; None if there is none."""
@@ -216,7 +216,7 @@ class TreeHandle(BranchesHandle, OpenTree, Protocol):
 
     @property
     def friends(self) -> Mapping[str, FriendHandle]:
-        """Trees that are read beside it."""
+        """Trees that are read together with it."""
         ...
 
     @property

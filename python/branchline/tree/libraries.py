@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import awkward as ak
 import numpy as np
 
-from branchline.errors import OptionError
+from branchline.errors import NotHereError, OptionError
 
 # The names that uproot takes for the same.
 LIBRARIES = {
@@ -18,15 +19,25 @@ LIBRARIES = {
     **dict.fromkeys(("arrow", "pyarrow", "pa"), "arrow"),
 }
 
+# Those that Branchline does not bring, with the extra that does.
+EXTRAS = {"pd": ("pandas", "pandas"), "arrow": ("pyarrow", "parquet")}
+
 # Branches that belong together as records of the same name.
 NESTED = "nested"
 
 
 def library_of(library: object) -> str:
-    """``ak``, ``np``, ``arrow`` or ``pd`` for the name of a library. Raises OptionError."""
+    """``ak``, ``np``, ``arrow`` or ``pd`` for the name of a library. Raises OptionError for another one, NotHereError
+    where it is not installed.
+    """
     if not isinstance(library, str) or library not in LIBRARIES:
         raise OptionError(f"there is no library {library!r}", hint='use "ak", "np", "arrow" or "pd"')
-    return LIBRARIES[library]
+    short = LIBRARIES[library]
+    package, extra = EXTRAS.get(short, ("", ""))
+    if package and find_spec(package) is None:
+        what = f"library={library!r} needs the package {package}, which is not installed"
+        raise NotHereError(what, hint=f"pip install 'branchline[{extra}]'")
+    return short
 
 
 def array_of(layout: ak.contents.Content, library: str, entries: Any = None) -> Any:

@@ -39,8 +39,11 @@ def nanoevents(
     """A range of entries of a tree as NanoEvents; a branch is read when something looks into it.
 
     ``tree`` is a Tree or ``"file.root:tree"``, ``schemaclass`` one of ``coffea.nanoevents`` (NanoAODSchema if None).
-    To ``access_log`` is added what is read. Raises OptionError for what is no schema, NotHereError where coffea is not
-    installed, and what opening raises; what reading raises comes when something is read.
+    What is read is added to ``access_log``. Raises OptionError for what is no schema, NotHereError where coffea is not
+    installed, and what opening raises. What reading raises is raised at the first use of a column.
+
+        >>> events = branchline.nanoevents("nano.root:Events", entry_stop=1000)
+        >>> events.Muon[events.Muon.pt > 20].delta_r(events.Jet[:, :1])
     """
     if isinstance(tree, str):
         tree = open(tree)
@@ -174,7 +177,7 @@ def _column(
 
 
 class _WithMetadata:
-    """A schema for one chunk, with what is known of that."""
+    """A schema with the metadata of one chunk."""
 
     def __init__(self, schema: Any, metadata: Mapping[str, Any] | None) -> None:
         self.behavior = schema.behavior

@@ -8,7 +8,7 @@ A Group is made of
 - two or more other branches whose names begin alike up to the first ``_`` or ``.``: ``MET_pt`` and ``MET_phi``.
 
 In the first case and the second all members have the same number of elements in an event, and come as one list of
-records; the branch that counts them is not a field of its own then. All this is told from the names and counters of the
+records; the branch that counts them is not a field of its own then. All this follows from the names and counters of the
 branches alone and never from values, so that every chunk of every file of a kind has the same fields.
 """
 
@@ -54,7 +54,7 @@ def groups_of(outline: Outline, paths: Iterable[str]) -> dict[str, str | Group]:
     wanted = frozenset(outline.index_by_path[path] for path in paths)
     facts: tuple[Sequence[Any], ...] = (outline.paths, outline.names, outline.parents, outline.kinds, outline.counts)
     if outline.nests:
-        # Fields come as records already; of one that was asked for alone the path says where it belongs.
+        # Fields come as records already; the path of one that is read alone says where it belongs.
         counts = imported_counts(outline)
         nothing_else = {index for index in wanted if outline.paths[index].startswith(IMPORTED)}
         wanted = wanted - nothing_else if counts else wanted

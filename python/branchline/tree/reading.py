@@ -80,7 +80,7 @@ def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
 
 
 class ReadResult:
-    """Parts of a selection, one behind the other, in the form that a request asks for.
+    """Parts of a selection, one behind the other, in the form that a request wants.
 
     ``under`` is the tree or branch whose texts awkward arrays are to carry, and which says what belongs together.
     """

@@ -1,4 +1,4 @@
-"""What is asked of a reader, as values: made once, checked when they are made, and never changed."""
+"""Requests to a reader as values: made once from the arguments of a call, checked, and never changed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ReadRequest:
 
     @property
     def is_everything(self) -> bool:
-        """Whether all branches are asked for as they are."""
+        """Whether all branches are wanted, as they are."""
         wanted = (self.expressions, self.cut, self.filter_name, self.filter_typename, self.filter_branch, self.aliases)
         return all(one is None for one in wanted)
 

@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SkippedFile:
-    """A file that was left out, or out from some entry on. ``entries_lost`` is None when nobody can know it."""
+    """A file that was left out, or out from some entry on. ``entries_lost`` is None if it cannot be known."""
 
     path: str
     entries_lost: int | None

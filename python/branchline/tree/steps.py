@@ -131,7 +131,7 @@ class Steps:
         for step in self._steps():
             result = ReadResult(step.selection, [step.counted_over_all()], self._request, self._under)
             arrays, of_step = result.group(), step.report
-            # Only the caller may hold what was read while it asks for the next step.
+            # The memory of a step is free when the caller has released it: nothing else may refer to it here.
             del step, result
             yield (arrays, of_step) if report else arrays
             del arrays

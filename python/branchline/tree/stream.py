@@ -1,4 +1,4 @@
-"""Chunks of events, read ahead of the one in use by threads of the engine."""
+"""Streams of chunks of events, which threads of the engine prefetch."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Tree(Branches[Branch]):
 
     @property
     def friends(self) -> dict[str, Friend]:
-        """Trees that are read beside it (TTree::AddFriend), by the names under which expressions find their branches:
+        """Trees that are read together with it (TTree::AddFriend), by the names that expressions use for them:
         ``tree.arrays(["pt", "friend.weight"])``.
         """
         return self._links.friends if self._links else {}

@@ -35,13 +35,13 @@ def test_what_is_no_companion_is_refused(wrong: Any) -> None:
 
 
 def test_the_place_is_beside_the_main_file() -> None:
-    assert Companion("K", "Kinematics.root:Event{entry}/TreeK").beside("/d/AliESDs.root") == (
+    assert Companion("K", "Kinematics.root:Event{entry}/TreeK").path_for("/d/AliESDs.root") == (
         "/d/Kinematics.root",
         "Event{entry}/TreeK",
     )
-    assert Companion("f", "../{stem}_f.root").beside("root://host//d/a.root") == ("root://host//d/../a_f.root", None)
-    assert Companion("f", "f.root").beside("a.root") == ("f.root", None)
-    assert Companion("f", "/else/f.root:t").beside("/d/a.root") == ("/else/f.root", "t")
+    assert Companion("f", "../{stem}_f.root").path_for("root://host//d/a.root") == ("root://host//d/../a_f.root", None)
+    assert Companion("f", "f.root").path_for("a.root") == ("f.root", None)
+    assert Companion("f", "/else/f.root:t").path_for("/d/a.root") == ("/else/f.root", "t")
 
 
 def test_a_dataset_carries_them_to_its_files(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from branchline.locations import is_url, links_in, without_secrets
 MAGIC = re.compile(r"[*\[]")
 ANY_FOLDERS = "**"
 #: Schemes where a folder says the sizes of all files in it in a request or two.
-TELLING_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
+SCHEMES_WITH_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -28,7 +28,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Found:
-    """A file that matches: its URL, and its size if the server tells."""
+    """A file that matches: its URL, and its size; None if the server does not say it."""
 
     url: str
     size_bytes: int | None
@@ -133,13 +133,13 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
-    """The files, those at servers with their sizes where these tell them in a few requests, and marked as missing where
-    they say that there is no such file. What cannot be found out is left as it is: reading will say why.
+    """The files with the sizes of those at servers, where a few requests are enough, and marked as missing where the
+    server has no such file. A file whose server does not answer stays as it is: reading will say why.
     """
     unknown = [one for one in files if is_url(one.path) and one.size_bytes is None]
     folders: dict[str, list[DataFile]] = {}
     for one in unknown:
-        if one.opens.split("://", 1)[0].lower() in TELLING_SIZES and not _path_of(_first_url(one))[1]:
+        if one.opens.split("://", 1)[0].lower() in SCHEMES_WITH_SIZES and not _path_of(_first_url(one))[1]:
             folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
     many = [folder for folder, inside in folders.items() if len(inside) > 1]
     sizes: dict[str, int | None] = {}
