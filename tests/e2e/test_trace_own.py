@@ -23,9 +23,9 @@ from tests.peers.peers import missing
 
 from branchline.errors import OptionError
 from branchline.tracing import Trace, read_trace
-from branchline.tracing.form import EXTENT, REQUEST, SPAN
 from branchline.tracing.recording import recording, recover
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN
 
 BRANCHES = [f"branch_{number}" for number in range(30)]
 WAGON = """

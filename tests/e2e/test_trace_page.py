@@ -13,8 +13,8 @@ from tests.peers.peers import missing
 from branchline.layout import inspect_file
 from branchline.tracing import Trace, follow, read_trace
 from branchline.tracing.comparing import write_comparison
-from branchline.tracing.form import PART
 from branchline.tracing.page import write_page
+from branchline.tracing.trace import PART
 
 READ = """
 import sys, uproot
@@ -35,8 +35,8 @@ def trace(collisions: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
 def test_a_page_zooms_down_to_one_basket_and_names_it(trace: Trace, collisions: Path, tmp_path: Path) -> None:
     write_page(trace, tmp_path / "trace.html")
     layout = inspect_file(str(collisions / "collisions-001.root"))
-    smallest = int(layout.places.size.argmin())
-    offset, wanted = int(layout.places.offset[smallest]), layout.numbers[int(layout.places.branch[smallest])]
+    smallest = int(layout.extents.size.argmin())
+    offset, wanted = int(layout.extents.offset[smallest]), layout.numbers[int(layout.extents.branch[smallest])]
     with Browser(tmp_path / "profile") as browser:
         browser.open(tmp_path / "trace.html")
         assert browser.value("document.querySelectorAll('canvas').length") == 4

@@ -14,9 +14,9 @@ from tests.peers.peers import import_root, missing
 from branchline import Access
 from branchline.tracing import Trace, follow, read_trace
 from branchline.tracing.file_map import PAGE, map_file
-from branchline.tracing.form import EXTENT, PART
 from branchline.tracing.recording import recording
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import EXTENT, PART
 from branchline.tree import File
 
 FIELDS = [f"field_{number}" for number in range(6)]

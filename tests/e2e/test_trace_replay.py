@@ -14,10 +14,10 @@ from tests.command_line import run_command
 from branchline import Access
 from branchline.errors import MissingFileError, OptionError
 from branchline.tracing import Trace, read_trace
-from branchline.tracing.form import REQUEST
 from branchline.tracing.recording import recording
 from branchline.tracing.replaying import moved, replay_baskets, replay_requests
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import REQUEST
 from branchline.tree import File
 
 BRANCHES = [f"branch_{number}" for number in range(30)]

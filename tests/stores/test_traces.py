@@ -16,9 +16,9 @@ from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_s
 from branchline import Access
 from branchline._core import Proxy
 from branchline.tracing import Trace, read_trace
-from branchline.tracing.form import PART, REQUEST
 from branchline.tracing.recording import recording
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import PART, REQUEST
 from branchline.tree import ChunkStream, File, Source
 
 BRANCHES = [f"branch_{number}" for number in range(40)]

@@ -12,7 +12,7 @@ from branchline.cli.printing import print_out
 from branchline.cli.terminal import console as standard_output
 from branchline.layout import DatasetLayout, FileLayout
 from branchline.layout.advice import advice
-from branchline.layout.places import Spread
+from branchline.layout.extents import Spread
 from branchline.report.quantities import count, counted, percent, significant, size
 
 #: Rows of a table on the terminal; --json has them all.

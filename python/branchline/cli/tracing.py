@@ -32,10 +32,10 @@ def run_command(
 
     """
     from branchline.report.whole_files import check_writable
-    from branchline.tracing.following import follow
-    from branchline.tracing.form import check_replaceable
     from branchline.tracing.sentences import headline
+    from branchline.tracing.strace import follow
     from branchline.tracing.summary import summarise
+    from branchline.tracing.trace import check_replaceable
 
     _use_system_memory()
     # Checked before the command runs, perhaps for hours.
@@ -67,9 +67,9 @@ def show(
     """
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_summary
-    from branchline.tracing.form import read_trace
     from branchline.tracing.page import write_page
     from branchline.tracing.summary import summarise
+    from branchline.tracing.trace import read_trace
 
     _use_system_memory()
     found = read_trace(path)
@@ -101,7 +101,7 @@ def diff(
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_comparison
     from branchline.tracing.comparing import compare, sentences, write_comparison
-    from branchline.tracing.form import read_trace
+    from branchline.tracing.trace import read_trace
 
     _use_system_memory()
     traces = read_trace(first), read_trace(second)
@@ -160,8 +160,8 @@ def replay(
     """
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_replayed
-    from branchline.tracing.form import read_trace
     from branchline.tracing.replaying import replay_baskets, replay_requests
+    from branchline.tracing.trace import read_trace
 
     _use_system_memory()
     with requests_recorded(reading.trace_to):
@@ -183,8 +183,8 @@ def export(
             branchline trace export trace.parquet trace.json
 
     """
-    from branchline.tracing.form import read_trace
     from branchline.tracing.perfetto import write_perfetto
+    from branchline.tracing.trace import read_trace
 
     _use_system_memory()
     write_perfetto(read_trace(path), output)

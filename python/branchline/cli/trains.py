@@ -160,7 +160,7 @@ def try_wagons(
 
     """
     # Imported here since it imports awkward.
-    from branchline.cli.tables import print_forecast
+    from branchline.cli.forecast_table import print_forecast
     from branchline.cli.terminal import console
     from branchline.train import forecast
 

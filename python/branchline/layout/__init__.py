@@ -7,9 +7,9 @@ from branchline.lazily import lazily
 if TYPE_CHECKING:
     from branchline.layout.converting import ConvertResult, convert
     from branchline.layout.datasets import DatasetLayout, inspect_dataset
+    from branchline.layout.extents import Extents
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
-    from branchline.layout.places import Places
     from branchline.layout.skimming import skim, slim
     from branchline.layout.targets import ConvertProgress
     from branchline.layout.verifying import Verification, VerifiedTree, verify
@@ -19,10 +19,10 @@ __all__ = [
     "ConvertProgress",
     "ConvertResult",
     "DatasetLayout",
+    "Extents",
     "FileLayout",
     "MergeProgress",
     "MergeResult",
-    "Places",
     "SkippedFile",
     "Verification",
     "VerifiedTree",
@@ -43,7 +43,7 @@ __getattr__ = lazily(
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
         "branchline.layout.skimming": ("skim", "slim"),
         "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),
-        "branchline.layout.places": ("Places",),
+        "branchline.layout.extents": ("Extents",),
         "branchline.layout.verifying": ("Verification", "VerifiedTree", "verify"),
         "branchline.layout.targets": ("ConvertProgress",),
     },

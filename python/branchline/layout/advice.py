@@ -30,15 +30,15 @@ def advice(layout: FileLayout) -> list[str]:
 
 
 def _small_baskets(layout: FileLayout) -> Iterator[str]:
-    places = layout.places
-    if len(places) < 2 or layout.is_ntuple:
+    extents = layout.extents
+    if len(extents) < 2 or layout.is_ntuple:
         return
-    small = places.size < SMALL_BASKET_BYTES
+    small = extents.size < SMALL_BASKET_BYTES
     share = float(small.mean())
     if share > 0.5:
-        median = size(float(np.median(places.size)))
+        median = size(float(np.median(extents.size)))
         yield (
-            f"{percent(share, 1)} of the {count(len(places))} baskets are smaller than {size(SMALL_BASKET_BYTES)} "
+            f"{percent(share, 1)} of the {count(len(extents))} baskets are smaller than {size(SMALL_BASKET_BYTES)} "
             f"(the median is {median}): each costs a header and a call of the codec; more entries per basket make the "
             "file smaller and faster to read."
         )

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from branchline.errors import OptionError
+from branchline.layout.extents import Extents
 from branchline.layout.files import FileLayout
-from branchline.layout.places import Places
 from branchline.report.quantities import count, size
 from branchline.report.whole_files import whole_file
 
@@ -42,7 +42,7 @@ def draw(layout: FileLayout, path: Path) -> None:
     axes.set_xlabel("offset in the file (MB)")
     axes.set_ylabel("entry")
     axes.set_title(
-        f"{Path(layout.path).name}, tree {layout.tree}: {count(len(layout.places))} baskets, "
+        f"{Path(layout.path).name}, tree {layout.tree}: {count(len(layout.extents))} baskets, "
         f"{size(layout.travel.wanted_bytes)}",
         loc="left",
         fontsize=11,
@@ -70,7 +70,7 @@ def _draw_baskets(axes: Axes, layout: FileLayout) -> list[Patch]:
         *(([numbers[path]], colour, _short(path)) for path, colour in zip(shown, COLOURS, strict=False)),
     ):
         if members:
-            _add(axes, layout.every_place.of(members), layout, colour)
+            _add(axes, layout.all_extents.of(members), layout, colour)
             legend.append(Patch(color=colour, label=label))
     return legend
 
@@ -79,10 +79,10 @@ def _short(name: str, longest: int = 32) -> str:
     return name if len(name) <= longest else "\u2026" + name[1 - longest :]
 
 
-def _add(axes: Axes, places: Places, layout: FileLayout, colour: str) -> None:
-    left, width = places.offset / 1e6, np.maximum(places.size / 1e6, layout.size_bytes / 1e6 * LEAST_PART)
-    low = places.entry_start.astype("f8")
-    height = np.maximum(places.entry_stop - places.entry_start, layout.entries * LEAST_PART)
+def _add(axes: Axes, extents: Extents, layout: FileLayout, colour: str) -> None:
+    left, width = extents.offset / 1e6, np.maximum(extents.size / 1e6, layout.size_bytes / 1e6 * LEAST_PART)
+    low = extents.entry_start.astype("f8")
+    height = np.maximum(extents.entry_stop - extents.entry_start, layout.entries * LEAST_PART)
     corners = np.stack(
         [
             np.stack([left, low], axis=-1),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import NoSuchKeyError
-from branchline.layout.places import Clusters, DiskPages, Gaps, Places, Spread, Travel
+from branchline.layout.extents import Clusters, DiskPages, Extents, Gaps, Spread, Travel
 from branchline.limits import DISK_PAGE_BYTES
 from branchline.locations import split_location
 from branchline.tree import Branch, File, ReadRequest, Tree
@@ -46,8 +46,8 @@ class FileLayout:
     entries: int
     branches: tuple[BranchLayout, ...]
     wanted: tuple[str, ...]
-    places: Places
-    every_place: Places
+    extents: Extents
+    all_extents: Extents
     numbers: dict[int, str]
     travel: Travel
     gaps: Gaps
@@ -78,7 +78,7 @@ class FileLayout:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def as_json(self) -> dict[str, Any]:
-        """Everything but the places, as numbers and texts."""
+        """Everything but the extents, as numbers and texts."""
         physical = {name: asdict(getattr(self, name)) for name in ("travel", "gaps", "clusters", "disk_pages")}
         return {
             "path": self.path,
@@ -109,9 +109,9 @@ def inspect_file(
 def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes: int) -> FileLayout:
     """The layout of a tree that is open."""
     owners = _with_values(tree)
-    every = _places(tree, owners)
+    every = _extents(tree, owners)
     wanted = owners if branches is None else _named(tree, owners, branches)
-    places = every.of([branch.number for branch in wanted])
+    extents = every.of([branch.number for branch in wanted])
     return FileLayout(
         path=tree.file_path,
         size_bytes=file.size_bytes,
@@ -120,20 +120,20 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
         entries=tree.entries_count,
         branches=tuple(_branch(*pair, every) for pair in zip(owners, codecs_of(tree, owners), strict=True)),
         wanted=tuple(branch.path for branch in wanted),
-        places=places,
-        every_place=every,
+        extents=extents,
+        all_extents=every,
         numbers={branch.number: branch.path for branch in owners},
-        travel=places.travel(),
-        gaps=places.gaps(),
-        clusters=places.clusters(),
-        disk_pages=places.disk_pages(every, page_bytes),
+        travel=extents.travel(),
+        gaps=extents.gaps(),
+        clusters=extents.clusters(),
+        disk_pages=extents.disk_pages(every, page_bytes),
     )
 
 
-def places_of(tree: Tree) -> tuple[Places, dict[int, str]]:
+def extents_of(tree: Tree) -> tuple[Extents, dict[int, str]]:
     """The extents of all branches of a tree that lie in its file, and the paths of these branches by their numbers."""
     owners = _with_values(tree)
-    return _places(tree, owners), {branch.number: branch.path for branch in owners}
+    return _extents(tree, owners), {branch.number: branch.path for branch in owners}
 
 
 def _with_values(tree: Tree) -> list[Branch]:
@@ -142,12 +142,12 @@ def _with_values(tree: Tree) -> list[Branch]:
     return [branch for branch in branches if not branch.is_part and (branch.baskets_count or not branch.is_group)]
 
 
-def _places(tree: Tree, branches: Sequence[Branch]) -> Places:
+def _extents(tree: Tree, branches: Sequence[Branch]) -> Extents:
     columns = tree.core.extents([branch.number for branch in branches])
-    places = Places(*(np.frombuffer(memoryview(column), "i8") for column in columns))
+    extents = Extents(*(np.frombuffer(memoryview(column), "i8") for column in columns))
     # Fields of an RNTuple may share pages: each is there once.
-    _, first = np.unique(places.offset, return_index=True)
-    return places.rows(np.sort(first))
+    _, first = np.unique(extents.offset, return_index=True)
+    return extents.rows(np.sort(first))
 
 
 def _named(tree: Tree, owners: Sequence[Branch], names: Sequence[str]) -> list[Branch]:
@@ -178,7 +178,7 @@ def codecs_of(tree: Tree, branches: Sequence[Branch]) -> list[str]:
     return [branch.codec or by_number[branch.number] or "none" for branch in branches]
 
 
-def _branch(branch: Branch, codec: str, every: Places) -> BranchLayout:
+def _branch(branch: Branch, codec: str, every: Extents) -> BranchLayout:
     own = every.of([branch.number])
     return BranchLayout(
         path=branch.path,

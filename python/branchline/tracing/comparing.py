@@ -8,9 +8,9 @@ from typing import Any
 
 from branchline.report.quantities import count, duration, significant, size
 from branchline.report.whole_files import write_whole
-from branchline.tracing.form import Trace
 from branchline.tracing.page import ROWS_MAX, Cell, data_text, environment
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import Trace
 
 Shown = Callable[[float], str]
 

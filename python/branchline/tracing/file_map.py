@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from branchline.errors import BranchlineError
-from branchline.layout.files import places_of
-from branchline.tracing.form import Numbers
+from branchline.layout.files import extents_of
+from branchline.tracing.trace import Numbers
 from branchline.tree import File, Tree
 
 MAGIC = b"root"
@@ -148,13 +148,13 @@ def _of_tree(file: File, name: str) -> list[_Piece]:
     """The baskets or pages of a tree; none of one that cannot be read."""
     try:
         tree: Tree = file.tree(name)
-        places, paths = places_of(tree)
+        extents, paths = extents_of(tree)
     except BranchlineError:
         return []
     what = PAGE if tree.outline.nests else BASKET
     seen: dict[int, int] = {}
     pieces = []
-    columns = (places.branch, places.offset, places.size, places.entry_start, places.entry_stop)
+    columns = (extents.branch, extents.offset, extents.size, extents.entry_start, extents.entry_stop)
     for branch, offset, size, start, stop in zip(*(column.tolist() for column in columns), strict=True):
         number = seen[branch] = seen.get(branch, -1) + 1
         pieces.append(_Piece(offset, size, what, tree.path, paths[branch], number, start, stop))

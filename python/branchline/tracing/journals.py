@@ -13,8 +13,8 @@ import numpy as np
 
 from branchline.errors import BadFileError, MissingFileError
 from branchline.tracing.file_map import BASKET, PAGE, FileMap, Named, is_root_file, map_file, map_of
-from branchline.tracing.form import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
-from branchline.tracing.mapping import files_read, with_parts
+from branchline.tracing.parts import files_read, with_parts
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
 
 ABOUT = "about.json"
 #: What a journal begins with: these bytes, the process, when it began; and each block: a letter, the thread, its bytes.

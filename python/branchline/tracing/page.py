@@ -15,10 +15,10 @@ from markupsafe import Markup
 from branchline.report.quantities import count, duration, percent, significant, size
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
-from branchline.tracing.form import Trace
 from branchline.tracing.picture_data import picture_data
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import Trace
 
 #: Rows of a table.
 ROWS_MAX = 1000

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from branchline.report.whole_files import whole_file
-from branchline.tracing.form import EXTENT, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
+from branchline.tracing.trace import EXTENT, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
 
 #: Columns that are shown when a slice is chosen.
 _SHOWN = {

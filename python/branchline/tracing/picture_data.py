@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from branchline.report.texts import printable
-from branchline.tracing.form import FILE, SPAN, Numbers, Trace, codes, numbers
 from branchline.tracing.summary import Parts, Requests
+from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 
 #: Parts that are drawn; of more, those of the most bytes.
 PARTS_MAX = 2_000_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from branchline.tracing.form import Codes, Numbers
+from branchline.tracing.trace import Codes, Numbers
 
 _NUMBERS = ("thread", "process", "descriptor", "offset", "size_bytes", "got_bytes", "begin_ns", "end_ns")
 _TEXTS = ("name", "path", "error")

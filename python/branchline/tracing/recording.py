@@ -18,8 +18,8 @@ from typing import Any
 from branchline import _core
 from branchline.errors import MissingFileError, OptionError
 from branchline.report.whole_files import failed_writing
-from branchline.tracing.form import UNFINISHED, Trace, check_replaceable
 from branchline.tracing.journals import ABOUT, read_journals
+from branchline.tracing.trace import UNFINISHED, Trace, check_replaceable
 
 #: The environment variable with the folder in which processes record their requests.
 VARIABLE = "BRANCHLINE_TRACE"

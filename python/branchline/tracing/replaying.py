@@ -15,8 +15,8 @@ from branchline import _core
 from branchline.access import Access
 from branchline.errors import OptionError
 from branchline.tracing.file_map import BASKET, PAGE
-from branchline.tracing.form import EXTENT, PART, REQUEST, Trace
 from branchline.tracing.summary import Parts, Requests, unwanted
+from branchline.tracing.trace import EXTENT, PART, REQUEST, Trace
 from branchline.tree import ChunkStream, Source
 
 Range = tuple[int, int]

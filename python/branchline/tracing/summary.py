@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
-from branchline.tracing.form import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
+from branchline.tracing.trace import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
 
 #: Directories with a tree for each event, as ALICE's simulation writes them.
 EVENT_DIRECTORY = re.compile(r"(?:^|/)Event(\d+)/")

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from branchline.cli.forecast_table import branches_text, duration_text, size_text
 from branchline.cli.progress_bar import rates, train_progress_bar
-from branchline.cli.tables import branches_text, duration_text, size_text
 from branchline.train.progress import TrainProgress
 
 

@@ -34,12 +34,12 @@ def test_baskets_lie_where_uproot_finds_them(collisions: Path) -> None:
     for branch in layout.branches:
         peer = tree[branch.path]
         number = next(number for number, name in layout.numbers.items() if name == branch.path)
-        own = layout.places.of([number])
+        own = layout.extents.of([number])
         assert list(own.offset) == list(peer.member("fBasketSeek")[: peer.num_baskets])
         assert list(own.size) == list(peer.member("fBasketBytes")[: peer.num_baskets])
         assert [*own.entry_start, own.entry_stop[-1]] == list(peer.entry_offsets)
         assert branch.plain_bytes == peer.uncompressed_bytes
-    assert layout.compressed_bytes == layout.places.stored_bytes == layout.travel.wanted_bytes
+    assert layout.compressed_bytes == layout.extents.stored_bytes == layout.travel.wanted_bytes
 
 
 def test_pages_of_an_ntuple_fill_what_its_fields_take(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_pages_of_an_ntuple_fill_what_its_fields_take(tmp_path: Path) -> None:
     assert layout.travel.wanted_bytes >= layout.compressed_bytes > 0
     assert layout.clusters.count == 1
     stored = path.read_bytes()
-    assert all(0 < offset < len(stored) for offset in layout.places.offset)
+    assert all(0 < offset < len(stored) for offset in layout.extents.offset)
 
 
 def test_a_few_branches_have_gaps_between_them(tmp_path: Path) -> None:

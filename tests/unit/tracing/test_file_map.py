@@ -21,9 +21,9 @@ from branchline.tracing.file_map import (
     TREE,
     is_root_file,
 )
-from branchline.tracing.form import PART, REQUEST
-from branchline.tracing.mapping import overlaps, with_parts
+from branchline.tracing.parts import overlaps, with_parts
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import PART, REQUEST
 
 
 def shared(name: str) -> str:
@@ -46,8 +46,8 @@ def test_a_file_is_named_from_its_first_byte_to_its_last(collisions: Path) -> No
     check_whole(found)
     baskets = found.rows_of(BASKET)
     layout = inspect_file(path)
-    assert len(baskets) == len(layout.places)
-    assert found.size[baskets].sum() == layout.places.stored_bytes
+    assert len(baskets) == len(layout.extents)
+    assert found.size[baskets].sum() == layout.extents.stored_bytes
     assert {found.names[branch] for branch in found.branch[baskets]} == set(layout.wanted)
     for word in (HEADER, TREE, STREAMER_INFOS, DIRECTORY):
         assert len(found.rows_of(word)), word
@@ -72,7 +72,7 @@ def test_baskets_of_branches_that_are_kept_in_another_file_are_not_here() -> Non
     found = map_file(shared("AliESDs-0.root"))
     assert not [name for name in found.names if name.startswith("ESDfriend.")]
     layout = inspect_file(shared("AliESDs-0.root") + ":esdTree")
-    assert layout.places.end.max() <= layout.size_bytes
+    assert layout.extents.end.max() <= layout.size_bytes
 
 
 def test_a_tree_for_each_event_is_told_by_its_directory() -> None:

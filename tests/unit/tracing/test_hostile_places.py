@@ -15,8 +15,8 @@ from tests.unit.tree.conftest import write_sample
 from branchline.errors import BranchlineError, OptionError, StorageError
 from branchline.report.whole_files import whole_file
 from branchline.tracing import recording as recordings
-from branchline.tracing.form import read_trace
 from branchline.tracing.recording import recording, recover
+from branchline.tracing.trace import read_trace
 
 
 def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 from tests.command_line import run_command
 
 from branchline.tracing import FileMap, Trace
-from branchline.tracing.form import REQUEST, SCHEMA
-from branchline.tracing.mapping import with_parts
+from branchline.tracing.parts import with_parts
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.summary import summarise
+from branchline.tracing.trace import REQUEST, SCHEMA
 
 # Offset, size, kind, tree, branch, basket, first entry, entry behind.
 PIECES = [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from branchline.tracing.file_map import FileMap
-from branchline.tracing.form import FILE, PART, REQUEST, Codes, Numbers, Trace, codes, numbers
+from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Numbers, Trace, codes, numbers
 
 #: Parts of a request behind the end of what is known of a file, or at a place that is not known.
 UNKNOWN = "unknown"

@@ -1,4 +1,4 @@
-"""Where extents lie: how far a reader travels between them, what lies between, and what shares a page of the disk."""
+"""Extents of baskets in a file: how far a reader travels between them, the gaps, and the pages of the disk."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Travel:
-    """The way of a reader that wants each basket when the first of its entries comes.
+    """The path of a reader that reads each basket at the first of its entries.
 
     ``distance_bytes`` is what lies between the end of one basket and the beginning of the next one that it wants, there
-    and back; ``jumps_back`` counts the ways towards the beginning of the file.
+    and back; ``jumps_back`` counts the jumps towards the beginning of the file.
     """
 
     baskets: int
@@ -79,7 +79,7 @@ class DiskPages:
 
 
 @dataclass(frozen=True)
-class Places:
+class Extents:
     """The extents of some branches: a row for each basket or page of an RNTuple, once each."""
 
     branch: Numbers
@@ -101,42 +101,42 @@ class Places:
         """Bytes of all extents."""
         return int(self.size.sum())
 
-    def of(self, branches: list[int]) -> Places:
+    def of(self, branches: list[int]) -> Extents:
         """The extents of some of the branches."""
         return self.rows(np.isin(self.branch, branches))
 
-    def rows(self, rows: npt.NDArray[np.bool_] | Numbers) -> Places:
+    def rows(self, rows: npt.NDArray[np.bool_] | Numbers) -> Extents:
         """Some of the extents, by a mask or by their numbers."""
         columns = (self.branch, self.offset, self.size, self.entry_start, self.entry_stop)
-        return Places(*(column[rows] for column in columns))
+        return Extents(*(column[rows] for column in columns))
 
-    def by_offset(self) -> Places:
+    def by_offset(self) -> Extents:
         """In the order of the file."""
         return self.rows(np.argsort(self.offset, kind="stable"))
 
-    def by_entry(self) -> Places:
+    def by_entry(self) -> Extents:
         """In the order in which a reader of entry after entry wants them."""
         return self.rows(np.lexsort((self.branch, self.entry_start)))
 
     def travel(self) -> Travel:
         """How far a reader of entry after entry goes."""
         wanted = self.by_entry()
-        ways = wanted.offset[1:] - wanted.end[:-1]
+        jumps = wanted.offset[1:] - wanted.end[:-1]
         span = int(self.end.max() - self.offset.min()) if len(self) else 0
         return Travel(
             baskets=len(self),
             wanted_bytes=self.stored_bytes,
             span_bytes=span,
-            distance_bytes=int(np.abs(ways).sum()),
-            jumps=int(np.count_nonzero(ways)),
-            jumps_back=int(np.count_nonzero(ways < 0)),
+            distance_bytes=int(np.abs(jumps).sum()),
+            jumps=int(np.count_nonzero(jumps)),
+            jumps_back=int(np.count_nonzero(jumps < 0)),
         )
 
     def gaps(self) -> Gaps:
         """What lies between the extents."""
         laid = self.by_offset()
-        ways = laid.offset[1:] - np.maximum.accumulate(laid.end)[:-1] if len(laid) else laid.offset
-        gaps = ways[ways > 0]
+        jumps = laid.offset[1:] - np.maximum.accumulate(laid.end)[:-1] if len(laid) else laid.offset
+        gaps = jumps[jumps > 0]
         return Gaps(len(gaps), int(gaps.sum()), int(gaps.max(initial=0)))
 
     def clusters(self) -> Clusters:
@@ -164,7 +164,7 @@ class Places:
             common = borders if common is None else np.intersect1d(common, borders, assume_unique=True)
         return np.empty(0, "i8") if common is None else common
 
-    def disk_pages(self, every: Places, page_bytes: int) -> DiskPages:
+    def disk_pages(self, every: Extents, page_bytes: int) -> DiskPages:
         """The pages that hold these extents, where ``every`` are those of all branches."""
         own = self._pages(page_bytes)
         others = every.rows(~np.isin(every.branch, np.unique(self.branch)))

@@ -20,10 +20,10 @@ from branchline.locations import shown_command
 from branchline.report.quantities import counted, size
 from branchline.tracing.descriptors import Followed, Follower
 from branchline.tracing.file_map import is_root_file, map_file
-from branchline.tracing.form import REQUEST, Codes, Numbers, Trace
-from branchline.tracing.mapping import with_parts
+from branchline.tracing.parts import with_parts
 from branchline.tracing.reads import Reads
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
+from branchline.tracing.trace import REQUEST, Codes, Numbers, Trace
 
 _PREFIX = "calls"
 #: Servers that a note names.

@@ -12,7 +12,7 @@ import pytest
 
 from branchline.errors import BadFileError, MissingFileError
 from branchline.tracing import Trace, read_trace
-from branchline.tracing.form import FILE, REQUEST, SCHEMA
+from branchline.tracing.trace import FILE, REQUEST, SCHEMA
 
 
 def small() -> Trace:

@@ -1,20 +1,20 @@
-"""Travel, gaps, clusters and pages of places that are known."""
+"""Travel, gaps, clusters and pages of extents that are known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from branchline.layout.places import Places, Spread
+from branchline.layout.extents import Extents, Spread
 
 
-def places(*rows: tuple[int, int, int, int, int]) -> Places:
+def extents(*rows: tuple[int, int, int, int, int]) -> Extents:
     """Rows of branch, offset, size, first entry, and the entry behind the last."""
-    return Places(*np.array(rows, "i8").reshape(-1, 5).T)
+    return Extents(*np.array(rows, "i8").reshape(-1, 5).T)
 
 
-BY_ENTRY = places((0, 100, 10, 0, 5), (1, 110, 20, 0, 5), (0, 130, 10, 5, 9), (1, 140, 20, 5, 9))
-BY_BRANCH = places((0, 100, 10, 0, 5), (0, 110, 10, 5, 9), (1, 120, 20, 0, 5), (1, 140, 20, 5, 9))
+BY_ENTRY = extents((0, 100, 10, 0, 5), (1, 110, 20, 0, 5), (0, 130, 10, 5, 9), (1, 140, 20, 5, 9))
+BY_BRANCH = extents((0, 100, 10, 0, 5), (0, 110, 10, 5, 9), (1, 120, 20, 0, 5), (1, 140, 20, 5, 9))
 
 
 def test_baskets_in_the_order_of_entries_are_read_without_a_jump() -> None:
@@ -36,7 +36,7 @@ def test_what_is_not_wanted_lies_in_gaps() -> None:
 
 
 def test_clusters_are_where_all_branches_begin_anew() -> None:
-    finer = places((0, 0, 4, 0, 4), (0, 4, 4, 4, 8), (1, 8, 2, 0, 2), (1, 10, 2, 2, 4), (1, 12, 2, 4, 8))
+    finer = extents((0, 0, 4, 0, 4), (0, 4, 4, 4, 8), (1, 8, 2, 0, 2), (1, 10, 2, 2, 4), (1, 12, 2, 4, 8))
     clusters = finer.clusters()
     assert clusters.count == 2
     assert clusters.entries == Spread.of([4, 4])
@@ -46,7 +46,7 @@ def test_clusters_are_where_all_branches_begin_anew() -> None:
 
 
 def test_branches_of_different_length_have_the_clusters_that_both_have() -> None:
-    clusters = places((0, 0, 4, 0, 4), (0, 4, 4, 4, 8), (1, 8, 2, 0, 4)).clusters()
+    clusters = extents((0, 0, 4, 0, 4), (0, 4, 4, 4, 8), (1, 8, 2, 0, 4)).clusters()
     assert clusters.count == 1
 
 
@@ -58,7 +58,7 @@ def test_pages_are_shared_with_branches_that_are_not_wanted() -> None:
 
 
 def test_no_baskets_are_no_layout() -> None:
-    nothing = places()
+    nothing = extents()
     assert nothing.travel().baskets == nothing.gaps().count == nothing.clusters().count == 0
     assert nothing.disk_pages(BY_ENTRY, 64).count == 0
 
