@@ -17,7 +17,7 @@ SUBJOB_MIN_BYTES = 4 * MB
 SUBJOB_MAX_BYTES = 256 * MB
 # So many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
 # continents, and few enough that no worker waits for another one at the end.
-SUBJOBS_TOGETHER_MAX = 16
+SUBJOBS_PER_STREAM_MAX = 16
 # Files so small that thousands make a sub-job would leave it with thousands of records to carry.
 SUBJOB_MAX_FILES = 256
 # Files at servers, whose size is not known before they are opened, come several to a sub-job, which opens the next

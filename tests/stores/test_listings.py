@@ -15,7 +15,7 @@ from tests.stores.servers_s3 import Moto, set_s3
 from branchline.dataset import Dataset
 from branchline.dataset.listings import list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
-from branchline.train.plan import cut
+from branchline.train.shares import cut
 
 
 def roots(served: Served, moto: Moto) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from branchline.sensors.numbers import spaced
 from branchline.train import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
@@ -62,7 +63,7 @@ def _row(wagon: WagonForecast) -> list[str]:
 
 def _summary(forecast: Forecast) -> str:
     return (
-        f"forecast for {forecast.events:,} events with {forecast.workers} workers: "
+        f"forecast for {spaced(forecast.events)} events with {forecast.workers} workers: "
         f"{duration_text(forecast.seconds)}, {size_text(forecast.memory_bytes)} of memory, "
         f"{size_text(forecast.output_bytes)} of output; "
         f"reading takes {duration_text(forecast.read_s_per_event)} per event"

@@ -1,4 +1,4 @@
-"""The line between a job and a worker: whole messages over a socket, of which the job never waits for either half."""
+"""The connection between a job and a worker: messages over a socket, at which the job never blocks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import cloudpickle
 
-# Before each message stands how many bytes it has.
+# The length of each message in bytes stands before it.
 LENGTH = struct.Struct("!Q")
-# What is taken from the socket at a time.
-PIECE_BYTES = 2**20
+# So many bytes are taken from the socket at a time.
+RECEIVE_BYTES = 2**20
 
 
-class WorkersEnd:
-    """The worker's end, which waits until a message is gone or has come."""
+class WorkerConnection:
+    """The worker's end. It blocks until a message is sent or received."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -35,23 +35,23 @@ class WorkersEnd:
     def _exactly(self, length: int) -> bytes:
         found = bytearray()
         while len(found) < length:
-            piece = self._socket.recv(min(length - len(found), PIECE_BYTES))
+            piece = self._socket.recv(min(length - len(found), RECEIVE_BYTES))
             if not piece:
                 raise EOFError
             found += piece
         return bytes(found)
 
 
-class JobsEnd:
-    """The job's end: what cannot be sent yet is kept, and what has come in part is no message yet, for a worker may be
-    stopped in the middle of one.
+class JobConnection:
+    """The job's end. It never blocks: what the worker does not take yet is queued, and a message is returned when all
+    of it has come, since a worker may be stopped in the middle of one.
     """
 
     def __init__(self, own: socket.socket) -> None:
         self._socket = own
         self._socket.setblocking(False)
         self._to_send = bytearray()
-        self._come = bytearray()
+        self._received = bytearray()
 
     def fileno(self) -> int:
         """The descriptor, to wait for."""
@@ -63,17 +63,17 @@ class JobsEnd:
         return bool(self._to_send)
 
     def send(self, content: Any) -> None:
-        """Sends what the worker takes, and keeps the rest for ``go_on``."""
+        """Sends what the worker takes now, and queues the rest for ``send_more``."""
         message = cloudpickle.dumps(content)
         self._to_send += LENGTH.pack(len(message))
         self._to_send += message
-        self.go_on()
+        self.send_more()
 
-    def go_on(self) -> None:
-        """Sends more of what is kept. That the worker has died is said by what is received next."""
+    def send_more(self) -> None:
+        """Sends more of what is queued. A worker that has died is noticed by ``receive``."""
         try:
             while self._to_send:
-                del self._to_send[: self._socket.send(memoryview(self._to_send)[:PIECE_BYTES].tobytes())]
+                del self._to_send[: self._socket.send(memoryview(self._to_send)[:RECEIVE_BYTES].tobytes())]
         except BlockingIOError:
             pass
         except OSError:
@@ -83,9 +83,9 @@ class JobsEnd:
         """The messages that are whole. Raises EOFError or OSError behind the last one if the worker is gone."""
         gone: Exception | None = None
         try:
-            while piece := self._socket.recv(PIECE_BYTES):
-                self._come += piece
-                if len(piece) < PIECE_BYTES:
+            while piece := self._socket.recv(RECEIVE_BYTES):
+                self._received += piece
+                if len(piece) < RECEIVE_BYTES:
                     break
             else:
                 gone = EOFError()
@@ -98,15 +98,15 @@ class JobsEnd:
             raise gone
 
     def _whole(self) -> Iterator[Any]:
-        while len(self._come) >= LENGTH.size:
-            [length] = LENGTH.unpack_from(self._come)
+        while len(self._received) >= LENGTH.size:
+            [length] = LENGTH.unpack_from(self._received)
             end = LENGTH.size + length
-            if len(self._come) < end:
+            if len(self._received) < end:
                 return
-            content = cloudpickle.loads(bytes(memoryview(self._come)[LENGTH.size : end]))
-            del self._come[:end]
+            content = cloudpickle.loads(bytes(memoryview(self._received)[LENGTH.size : end]))
+            del self._received[:end]
             yield content
 
     def close(self) -> None:
-        """The worker finds that the job is gone."""
+        """Closes the socket; the worker notices at its next message."""
         self._socket.close()

@@ -1,4 +1,6 @@
-"""The heartbeat of workers: what each is at, on a page that the job can read whatever has become of the worker."""
+"""The heartbeat of workers: each writes the step that it is at into shared memory, which the job can read even when the
+worker is stuck or dead.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ PAGE_BYTES = 4096
 READING, WORKING = 1, 0
 
 
-class Heart:
-    """The worker's side: says what it is at with each step."""
+class HeartbeatWriter:
+    """The worker's side: notes each step."""
 
     def __init__(self, descriptor: int) -> None:
         self._page = mmap.mmap(descriptor, PAGE_BYTES)
@@ -44,8 +46,8 @@ class Silence:
     how: str
 
 
-class Pulse:
-    """The job's side: finds out whether the worker comes further.
+class HeartbeatReader:
+    """The job's side: finds out whether the worker makes progress.
 
     Time counts only while the job itself is awake: a job that was suspended with its workers ends none of them.
     """
@@ -93,7 +95,7 @@ class Pulse:
             process = psutil.Process(pid)
             times, status = process.cpu_times(), process.status()
         except psutil.Error:
-            return None  # It has ended, which its line tells.
+            return None  # It has ended, which its connection shows.
         cpu_s, self._cpu_s = times.user + times.system - self._cpu_s, times.user + times.system
         self._still_s = 0.0 if cpu_s > WORKER_BUSY_SHARE * passed_s else self._still_s + passed_s
         is_stopped = status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)

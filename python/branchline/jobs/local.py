@@ -16,8 +16,8 @@ from typing import Any
 import cloudpickle
 
 from branchline.errors import BranchlineError
-from branchline.jobs.connection import JobsEnd
-from branchline.jobs.heartbeat import Pulse, Silence
+from branchline.jobs.connection import JobConnection
+from branchline.jobs.heartbeat import HeartbeatReader, Silence
 from branchline.jobs.interruption import signals_blocked
 from branchline.jobs.subjob import (
     WAIT,
@@ -118,8 +118,8 @@ class LocalProcesses:
         drawn: SubJob | Wait | None = None
         if self._stop_at is None:
             drawn = self._again.popleft() if self._again else draw()
-        process.waits_for_us = drawn is WAIT and parked is not None
-        if process.waits_for_us and parked is not None:
+        process.is_parked = drawn is WAIT and parked is not None
+        if process.is_parked and parked is not None:
             parked.append(process)
             return
         if isinstance(drawn, SubJob):
@@ -128,8 +128,8 @@ class LocalProcesses:
 
     def _receive(self, process: _Process) -> Iterator[tuple[Any, ...]]:
         try:
-            for message in process.line.receive():
-                process.pulse.heard()
+            for message in process.connection.receive():
+                process.heartbeat.heard()
                 yield message
         except (EOFError, OSError):
             if process.is_done:
@@ -182,8 +182,8 @@ class _Process:
 
     def __init__(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        self.pulse = Pulse()
-        inherited = [theirs.fileno(), self.pulse.descriptor]
+        self.heartbeat = HeartbeatReader()
+        inherited = [theirs.fileno(), self.heartbeat.descriptor]
         with theirs, signals_blocked():
             self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
                 [sys.executable, "-c", START, *map(str, inherited)],
@@ -192,26 +192,26 @@ class _Process:
                 # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
                 process_group=0,
             )
-        self.pulse.handed_over()
-        self.line = JobsEnd(ours)
+        self.heartbeat.handed_over()
+        self.connection = JobConnection(ours)
         self.number = number
         self.holds: deque[SubJob] = deque()
-        self.waits_for_us = False
+        self.is_parked = False
         self.is_done = False
         self.is_dead = False
 
     def fileno(self) -> int:
-        return self.line.fileno()
+        return self.connection.fileno()
 
     def send(self, content: Any) -> None:
-        self.pulse.heard()
-        self.line.send(content)
+        self.heartbeat.heard()
+        self.connection.send(content)
 
     def silence(self, timeout_s: float, reading_timeout_s: float) -> Silence | None:
-        if self.is_done or self.waits_for_us:
-            self.pulse.heard()
+        if self.is_done or self.is_parked:
+            self.heartbeat.heard()
             return None
-        return self.pulse.silence(self.process.pid, time.monotonic(), timeout_s, reading_timeout_s)
+        return self.heartbeat.silence(self.process.pid, time.monotonic(), timeout_s, reading_timeout_s)
 
     def lost(self, silence: Silence) -> Lost:
         subjobs = tuple(one.label for one in self.holds)
@@ -243,7 +243,7 @@ class _Process:
         if self.holds:
             what = f"worker {self.number} (process {self.process.pid}) {how} in {self.holds[0].label}"
         subjobs = tuple(one.label for one in self.holds)
-        lost = Lost(self.number, self.process.pid, self.pulse.doing(), 0.0, how, subjobs, is_dead=True)
+        lost = Lost(self.number, self.process.pid, self.heartbeat.doing(), 0.0, how, subjobs, is_dead=True)
         return WorkerDiedError(what, hint=hint, retry=True), lost
 
 
@@ -251,14 +251,14 @@ def _ready(processes: list[_Process], timeout_s: float) -> list[_Process]:
     """Those from which something has come; what they can take is sent on the way."""
     with selectors.PollSelector() as selector:
         for one in processes:
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.line.has_more_to_send else 0)
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.connection.has_more_to_send else 0)
             selector.register(one, wanted)
         found = [(key.fileobj, events) for key, events in selector.select(timeout_s)]
     ready = []
     for process, events in found:
         assert isinstance(process, _Process)
         if events & selectors.EVENT_WRITE:
-            process.line.go_on()
+            process.connection.send_more()
         if events & selectors.EVENT_READ:
             ready.append(process)
     return ready
@@ -267,7 +267,7 @@ def _ready(processes: list[_Process], timeout_s: float) -> list[_Process]:
 def _end(processes: list[_Process]) -> None:
     """Waits for the processes that are done, ends the others; none is left but what a dead file system holds."""
     for process in processes:
-        process.line.close()
+        process.connection.close()
         if not process.is_done:
             process.process.kill()
     for process in processes:

@@ -1,5 +1,5 @@
-"""A worker process: ``main``, called by a new Python, talks over the socket that it inherits, and shows what it is
-at on a page that it shares with the job: both are its arguments.
+"""A worker process. ``main`` is called by a new Python with two inherited descriptors: of the socket to the job, and of
+the page of shared memory for its heartbeat.
 
 It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 import cloudpickle
 
-from branchline.jobs.connection import WorkersEnd
-from branchline.jobs.heartbeat import Heart
+from branchline.jobs.connection import WorkerConnection
+from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.subjob import Context, Finished, SubJob, Wait, Work
 
@@ -38,31 +38,31 @@ def load_module(name: str, path: str) -> Any:
     return module
 
 
-def serve(line: WorkersEnd, heart: Heart) -> None:
+def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
-    number, path, modules, pickled = line.receive()
+    number, path, modules, pickled = connection.receive()
     sys.path[:] = path
-    heart.at("loading the wagons")
+    heartbeat.at("loading the wagons")
     _load_all(modules)
     work: Work = cloudpickle.loads(pickled)
 
     def draw(wait: bool) -> SubJob | Wait | None:
-        heart.at("waiting for a sub-job")
-        line.send(("draw", wait))
-        drawn: SubJob | Wait | None = line.receive()
-        heart.at(f"beginning {drawn.label}" if isinstance(drawn, SubJob) else "between two sub-jobs")
+        heartbeat.at("waiting for a sub-job")
+        connection.send(("draw", wait))
+        drawn: SubJob | Wait | None = connection.receive()
+        heartbeat.at(f"beginning {drawn.label}" if isinstance(drawn, SubJob) else "between two sub-jobs")
         return drawn
 
     interruption = Interruption(patient=True)
     with interruption.installed():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        for message in work(Context(number, draw, interruption, heart.at)):
+        for message in work(Context(number, draw, interruption, heartbeat.at)):
             if isinstance(message, Finished):
-                heart.at("handing over a result")
-                line.send(("finished", message.index, cloudpickle.dumps(message.value)))
+                heartbeat.at("handing over a result")
+                connection.send(("finished", message.index, cloudpickle.dumps(message.value)))
             else:
-                line.send(("note", message.value))
-        line.send(("bye",))
+                connection.send(("note", message.value))
+        connection.send(("bye",))
 
 
 def _load_all(modules: Sequence[tuple[str, str]]) -> None:
@@ -72,13 +72,13 @@ def _load_all(modules: Sequence[tuple[str, str]]) -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    line, heart = WorkersEnd(int(sys.argv[1])), Heart(int(sys.argv[2]))
+    connection, heartbeat = WorkerConnection(int(sys.argv[1])), HeartbeatWriter(int(sys.argv[2]))
     try:
-        serve(line, heart)
+        serve(connection, heartbeat)
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(1)  # The job is gone: nobody is left to tell.
-    except BaseException as error:  # noqa: BLE001 - whatever ends a worker is told
-        _tell(line, error)
+        os._exit(1)  # The job is gone: nobody is left to report to.
+    except BaseException as error:  # noqa: BLE001 - whatever ends a worker is reported
+        _report(connection, error)
         os._exit(1)
     # The results are delivered; taking the interpreter apart would only keep the job waiting.
     sys.stdout.flush()
@@ -86,14 +86,14 @@ def main() -> None:
     os._exit(0)
 
 
-def _tell(line: WorkersEnd, error: BaseException) -> None:
+def _report(connection: WorkerConnection, error: BaseException) -> None:
     text = traceback.format_exc()
     try:
         cloudpickle.dumps(error)
     except Exception:  # noqa: BLE001 - not every exception can be pickled, and each says so in its own way
         error = RuntimeError(f"{type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
-        line.send(("error", error, text))
+        connection.send(("error", error, text))
 
 
 if __name__ == "__main__":

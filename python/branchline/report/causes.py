@@ -38,7 +38,7 @@ SMALL_TO_OPEN_BYTES = 20_000_000
 LARGE_OUTPUT_BYTES = 10_000_000
 #: From so many pictures on it is the drawing that takes long, not the loading of what draws them.
 MANY_PICTURES = 20
-#: Bytes of other branches that were read too are told when they are this part of all.
+#: Bytes of other branches that were read too are reported from this part of all on.
 UNWANTED_SHARE = 0.2
 #: A file that takes this part of the time of the busiest worker is what the others wait for.
 LONG_FILE_SHARE = 0.25
@@ -67,7 +67,7 @@ def causes(job: JobRecord) -> list[Cause]:
         _merging(job),
         _writing(job),
         _idling(job),
-        _beside(job),
+        _between_steps(job),
     ]
 
 
@@ -235,7 +235,7 @@ def _longest_file(job: JobRecord, busiest_s: float) -> tuple[str, str]:
     return f" ({time} of it with {name} alone)", "with that file listed first or split"
 
 
-def _beside(job: JobRecord) -> Cause:
+def _between_steps(job: JobRecord) -> Cause:
     chunks = sum(int(wagon.chunks) for wagon in job.wagons)
     detail = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
     advice = merged_files(job) or other_programs(job)

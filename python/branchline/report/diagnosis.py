@@ -19,7 +19,7 @@ LONG_FIXED_S = 5.0
 #: A step with less of the time than this does not limit a job alone when another one is close to it.
 LEADING_SHARE = 0.4
 CLOSE_TO_LEADING = 0.7
-#: Idle workers are told of beside what leads from this share on (tenths of a per cent).
+#: Idle workers are reported too from this share on (tenths of a per cent), whatever leads.
 IDLE, IDLE_TENTHS = "idle", 150
 _MESSAGE_LENGTH_MAX = 200
 

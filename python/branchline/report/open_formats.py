@@ -63,7 +63,7 @@ def json_bytes(content: Any) -> bytes:
     return text.encode("utf-8", errors="backslashreplace") + b"\n"
 
 
-def _beside(stem: Path, suffix: str) -> Path:
+def _with_suffix(stem: Path, suffix: str) -> Path:
     """Return ``stem`` with a suffix put behind it; a point in the name stays part of the name."""
     return stem.with_name(stem.name + suffix)
 
@@ -80,14 +80,14 @@ def _write_histogram(out_dir: Path, stem: Path, value: Any) -> Written:
         storage["variances"] = numpy.nan_to_num(storage["variances"], nan=0.0)
         content = {**content, "storage": storage}
     if math.prod(axis.extent for axis in value.axes) > JSON_CELLS_MAX:
-        relative = _beside(stem, ".zip")
+        relative = _with_suffix(stem, ".zip")
         with (
             whole_file(out_dir / relative) as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
             uhi.io.zip.write(archive, stem.name, content)
         return Written([str(relative)], "UHI zip")
-    relative = _beside(stem, ".json")
+    relative = _with_suffix(stem, ".json")
     text = json.dumps(content, default=_uhi_default)
     write_whole(out_dir / relative, text.encode("utf-8", errors="backslashreplace") + b"\n")
     return Written([str(relative)], "UHI JSON")
@@ -104,7 +104,7 @@ def _uhi_default(value: Any) -> Any:
 
 
 def _write_array(out_dir: Path, stem: Path, value: Any) -> Written:
-    relative = _beside(stem, ".npz")
+    relative = _with_suffix(stem, ".npz")
     arrays = {"values": value}
     if isinstance(value, numpy.ma.MaskedArray):
         arrays = {"values": numpy.ma.getdata(value), "mask": numpy.ma.getmaskarray(value)}
@@ -125,14 +125,14 @@ _AWKWARD_JSON = {
 
 def _write_columns(out_dir: Path, stem: Path, value: Any) -> Written:
     if isinstance(value, awkward.Record):
-        relative = _beside(stem, ".json")
+        relative = _with_suffix(stem, ".json")
         content = json.loads(awkward.to_json(value, **_AWKWARD_JSON))
         write_whole(out_dir / relative, json_bytes(content))
         return Written([str(relative)], "JSON")
     no_parquet = left_out("Parquet", "pyarrow")
     if no_parquet is not None:
         return _write_buffers(out_dir, stem, value, no_parquet)
-    relative = _beside(stem, ".parquet")
+    relative = _with_suffix(stem, ".parquet")
     try:
         with whole_file(out_dir / relative) as temporary:
             awkward.to_parquet(value, str(temporary))
@@ -144,7 +144,7 @@ def _write_columns(out_dir: Path, stem: Path, value: Any) -> Written:
 def _write_buffers(out_dir: Path, stem: Path, value: Any, note: str) -> Written:
     """Write an awkward array as its buffers and its form: ``awkward.from_buffers(form, length, buffers)``."""
     form, length, buffers = awkward.to_buffers(awkward.to_packed(value))
-    arrays, described = _beside(stem, ".npz"), _beside(stem, ".json")
+    arrays, described = _with_suffix(stem, ".npz"), _with_suffix(stem, ".json")
     with whole_file(out_dir / arrays) as temporary:
         numpy.savez_compressed(temporary, allow_pickle=False, **buffers)
     content = {"form": form.to_dict(), "length": int(length), "buffers": str(arrays)}
@@ -153,12 +153,12 @@ def _write_buffers(out_dir: Path, stem: Path, value: Any, note: str) -> Written:
 
 
 def _write_table(out_dir: Path, stem: Path, value: Any) -> Written:
-    relative = _beside(stem, ".parquet")
+    relative = _with_suffix(stem, ".parquet")
     try:
         table = _arrow_table(value)
     except (*_NOT_PARQUET, ModuleNotFoundError) as error:
         # A column of mixed Python objects has no Arrow type. pandas' own JSON keeps the table's schema and index.
-        relative = _beside(stem, ".json")
+        relative = _with_suffix(stem, ".json")
         frame = value.to_frame() if hasattr(value, "to_frame") else value
         content = json.loads(frame.to_json(orient="split", default_handler=str))
         write_whole(out_dir / relative, json_bytes(content))

@@ -105,7 +105,7 @@ def kind_of(value: Any) -> str | None:
         return ARRAY
     if isinstance(value, awkward.Array | awkward.Record):
         return COLUMNS
-    # pandas and Arrow are not needed to run a train, so their types are told by name.
+    # pandas and Arrow are not needed to run a train, so their types are known by name.
     module, name = type(value).__module__.partition(".")[0], type(value).__name__
     if (module, name) in {("pandas", "DataFrame"), ("pandas", "Series"), ("pyarrow", "Table")}:
         return TABLE
@@ -145,7 +145,7 @@ def key_text(key: Any) -> str:
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return one value as JSON data. Nothing is lost silently: an unknown kind is told by class, text and fields."""
+    """Return one value as JSON data. An unknown kind is described by class, text and fields, so nothing is lost."""
     if isinstance(value, numpy.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):

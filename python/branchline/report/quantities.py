@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from branchline.sensors.numbers import spaced
+
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -22,7 +24,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 def count(number: float) -> str:
     """Return a whole number with its thousands apart: ``12 300``."""
-    return f"{round(number):,}".replace(",", " ")
+    return spaced(number)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -97,9 +97,8 @@ def seconds_with(job: JobRecord, workers: int) -> float:
     outside_s = job.wall_s - float(rows[0].wall_s or 0.0)
     shared_s = sum(getattr(row, name) for row in rows for name in ("plan", "wagons", "merge", "other"))
     same_s = sum(getattr(row, name) for row in rows for name in ("wait", "decompress", "decode")) / len(rows)
-    start_s = 0.0
-    if workers > 1:
-        start_s = max(WORKER_START_S, *(row.start for row in rows))
+    # One worker starts alone; several hold each other up.
+    start_s = WORKER_START_S if workers == 1 else max(WORKER_START_S, *(row.start for row in rows))
     return float(outside_s + start_s + shared_s / workers + same_s)
 
 

@@ -85,7 +85,7 @@ def page_content(job: JobRecord) -> dict[str, Any]:
         "misses": late_reads(job),
         "branches": branch_table(job),
         "files": file_costs(job),
-        "read_beside": _read_beside(job),
+        "unwanted_reads": _unwanted_reads(job),
         "elements": element_rows(job),
         "results": _results(job),
         "conditions": _conditions(job),
@@ -140,7 +140,7 @@ def _wanted(job: JobRecord) -> str:
     return percent(read - unwanted_bytes(job), read)
 
 
-def _read_beside(job: JobRecord) -> str:
+def _unwanted_reads(job: JobRecord) -> str:
     """Say what else was read than the wanted baskets, and why."""
     read, unwanted = job.totals.bytes_read, unwanted_bytes(job)
     if not read or unwanted < UNWANTED_SHARE * read:

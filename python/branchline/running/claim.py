@@ -1,7 +1,7 @@
 """The directory for the results of a run: held by one run at a time, and marked until its results are whole.
 
 A run locks the directory itself, so that nothing is left behind by one that dies. ``job.json`` says "running" from the
-start, and a text beside it what is not there yet: whoever finds the directory can tell.
+start, and a text file says what is not there yet, so that whoever finds the directory knows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTE = "PARTIAL.txt"
 
 
 class Claim:
-    """What a run does to its directory beside writing its results there."""
+    """A run's hold on its directory: cleared at the start, marked until its results are whole."""
 
     def __init__(self, out: Path, *, force: bool) -> None:
         self.out = out
@@ -46,7 +46,7 @@ class Claim:
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} tells how it ended."])
 
     def mark(self, sentences: Sequence[str]) -> None:
-        """Says beside the results why they are not whole; no sentence takes the note away. Raises StorageError."""
+        """Writes down why the results are not whole; without sentences the note is removed. Raises StorageError."""
         from branchline.report.whole_files import write_whole
 
         if sentences:
@@ -169,7 +169,7 @@ def _made(out: Path) -> list[Path]:
 
 
 def _lock(lock: int, out: Path) -> None:
-    """Locks the directory. Where the file system cannot, the record of a run tells whether its process lives."""
+    """Locks the directory. Where the file system cannot, the record of a run says whether its process lives."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 # Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
 PHASES = ("start", "plan", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "other")
-# The phase whose CPU time is told too. Asking for it costs fifty times as much as the time of day.
+# The phase whose CPU time is measured too. A call for it takes fifty times as long as one for the time of day.
 CPU_PHASE = "wagons"
 
 

@@ -52,7 +52,7 @@ class Coupling:
         access: Access,
         at: Callable[[str], None] | None = None,
     ) -> None:
-        """``at`` is told of each step before it begins."""
+        """``at`` is called with the name of each step before it begins."""
         self._at = at
         self._wagons = wagons
         self._clock = clock
@@ -192,7 +192,7 @@ class Coupling:
         for name, touched in columns.touched.items():
             shares[name].touched |= touched
             self.touched |= touched
-        for name, touched in columns.touched_beside.items():
+        for name, touched in columns.touched_in_companions.items():
             shares[name].touched |= touched
         for name, missed in columns.misses.items():
             misses = shares[name].misses

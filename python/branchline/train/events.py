@@ -31,7 +31,7 @@ class Columns:
     ) -> None:
         self.chunk = chunk
         self._companions = companions
-        self.touched_beside: dict[str, set[str]] = {}
+        self.touched_in_companions: dict[str, set[str]] = {}
         self.wagon = ""
         self.touched: dict[str, set[str]] = {}
         self.misses: dict[str, set[str]] = {}
@@ -74,7 +74,7 @@ class Columns:
         def read(path: str) -> None:
             with self._reading():
                 companions.read(companion, path)
-            self.touched_beside.setdefault(self.wagon, set()).add(f"{companion}:{path}")
+            self.touched_in_companions.setdefault(self.wagon, set()).add(f"{companion}:{path}")
 
         with self._reading():
             of_chunk = companions.range(companion)

@@ -11,8 +11,8 @@ from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, Unsu
 from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
 from branchline.sensors.record import WagonFault
 from branchline.train.faults import because_of
-from branchline.train.plan import open_tree, step_entries
 from branchline.train.share_records import opening_of
+from branchline.train.shares import open_tree, step_entries
 from branchline.train.wagons import Wagon
 from branchline.tree import Tree
 

@@ -40,9 +40,9 @@ from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
 from branchline.train.pickling import CannotPickleError, pickled_bytes
+from branchline.train.plan import TrainPlan
 from branchline.train.records import TOTALS, companions_missing, skipped_files, storage_elements, storage_remarks
 from branchline.train.share_result import JobError, WagonShare, WorkerTimes
-from branchline.train.train_plan import TrainPlan
 from branchline.train.wagons import Wagon
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from branchline.sensors.record import WagonFault
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
-from branchline.train.plan import Share
 from branchline.train.records import RecordTable
 from branchline.train.share_result import JobError, ShareResult, WagonShare
+from branchline.train.shares import Share
 from branchline.train.wagons import Wagon
 
 

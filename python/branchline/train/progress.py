@@ -22,7 +22,7 @@ class TrainProgress:
 
 
 class ProgressLog:
-    """Takes what the workers tell and keeps a point a second."""
+    """Takes the progress of the workers and keeps a point a second."""
 
     def __init__(self, begin_s: float, size_bytes: int) -> None:
         self._begin_s = begin_s
@@ -32,7 +32,7 @@ class ProgressLog:
         self._interval_s = 1.0
 
     def take(self, worker: int, progress: Progress) -> TrainProgress:
-        """Notes what a worker has done so far."""
+        """Records what a worker has done so far."""
         self._workers[worker] = progress
         now = self.now()
         if not self._points or now.seconds - self._points[-1]["t_s"] >= self._interval_s:
@@ -41,13 +41,13 @@ class ProgressLog:
 
     def now(self) -> TrainProgress:
         """The sum over the workers."""
-        told = self._workers.values()
-        done = sum(one.size_bytes_done for one in told)
+        counts = self._workers.values()
+        done = sum(one.size_bytes_done for one in counts)
         return TrainProgress(
             seconds=time.monotonic() - self._begin_s,
-            events=sum(one.events for one in told),
-            bytes_read=sum(one.bytes_read for one in told),
-            plain_bytes=sum(one.plain_bytes for one in told),
+            events=sum(one.events for one in counts),
+            bytes_read=sum(one.bytes_read for one in counts),
+            plain_bytes=sum(one.plain_bytes for one in counts),
             fraction_done=min(1.0, done / self._size_bytes) if self._size_bytes else None,
         )
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from branchline.jobs import Lost, SubJob
 from branchline.sensors.record import WagonFault
-from branchline.train.plan import Share
 from branchline.train.share_result import ShareResult
+from branchline.train.shares import Share
 from branchline.train.subjobs import SubJobQueue
 from branchline.train.wagons import Wagon, with_required
 

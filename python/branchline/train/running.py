@@ -13,12 +13,12 @@ from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
+from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
 from branchline.train.progress import ProgressLog, TrainProgress
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.subjobs import SubJobQueue
-from branchline.train.train_plan import LoadedWagons, TrainPlan, TrainSettings
 from branchline.train.work import TrainWork
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from branchline.tree import Chunk, ChunkStream, SkippedFile
 
 
-class _Shared:
-    """A stream, what of it belongs to a part that has not begun, and what the parts before have recorded."""
+class _SharedStream:
+    """A stream, its chunk that belongs to the next part, and what it had recorded when the last part was closed."""
 
     def __init__(self, stream: ChunkStream) -> None:
         self.stream = stream
         self.waiting: Chunk | None = None
-        self.told: dict[str, Any] = {"branches": [], "consumer": {}}
+        self.recorded: dict[str, Any] = {"branches": [], "consumer": {}}
 
     def pull(self) -> Chunk | None:
         chunk, self.waiting = self.waiting, None
@@ -27,7 +27,7 @@ class StreamPart:
     last one the stream.
     """
 
-    def __init__(self, shared: _Shared, first: int, stops: Sequence[int | None], *, is_last: bool) -> None:
+    def __init__(self, shared: _SharedStream, first: int, stops: Sequence[int | None], *, is_last: bool) -> None:
         self._shared = shared
         self._first = first
         self._stops = stops
@@ -56,7 +56,7 @@ class StreamPart:
 
     def records(self) -> dict[str, Any]:
         """What was read of its files so far, and what it cost since the part before was closed."""
-        return self._without_told(self._shared.stream.records()) if self._read is None else self._read
+        return self._since_the_last_part(self._shared.stream.records()) if self._read is None else self._read
 
     def close(self) -> None:
         """What is read from here on is another part's."""
@@ -64,26 +64,26 @@ class StreamPart:
             if self._is_last:
                 self._shared.stream.close()
             read = self._shared.stream.records()
-            self._read = self._without_told(read)
-            self._shared.told = read
+            self._read = self._since_the_last_part(read)
+            self._shared.recorded = read
 
     def _holds(self, source_index: int) -> bool:
         return 0 <= source_index - self._first < len(self._stops)
 
-    def _without_told(self, read: dict[str, Any]) -> dict[str, Any]:
-        told = self._shared.told
-        before = {one["name"]: one for one in told["branches"]}
+    def _since_the_last_part(self, read: dict[str, Any]) -> dict[str, Any]:
+        recorded = self._shared.recorded
+        before = {one["name"]: one for one in recorded["branches"]}
         branches = [_less(one, before.get(one["name"], {})) for one in read["branches"]]
         return read | {
             "files": [one for one in read["files"] if self._holds(one["source_index"])],
             "branches": [one for one in branches if one["baskets"]],
-            "consumer": _less(read["consumer"], told["consumer"]),
+            "consumer": _less(read["consumer"], recorded["consumer"]),
         }
 
 
 def parts_of(stream: ChunkStream, stops: Sequence[Sequence[int | None]]) -> list[StreamPart]:
     """The parts of a stream: for each the entries at which its sources stop, None for their ends."""
-    shared = _Shared(stream)
+    shared = _SharedStream(stream)
     firsts = [sum(len(one) for one in stops[:number]) for number in range(len(stops))]
     return [StreamPart(shared, first, own, is_last=own is stops[-1]) for first, own in zip(firsts, stops, strict=True)]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from branchline.jobs import WAIT, SubJob, Wait
-from branchline.limits import SUBJOB_MAX_BYTES, SUBJOBS_TOGETHER_MAX
-from branchline.train.plan import Share
+from branchline.limits import SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
+from branchline.train.shares import Share
 
 
 class SubJobQueue:
@@ -77,7 +77,7 @@ class SubJobQueue:
         """
         left_count = len(self.shares) - index
         own_count = left_count if self._workers_count == 1 else left_count // (2 * self._workers_count)
-        count_max = min(own_count, SUBJOBS_TOGETHER_MAX)
+        count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
         count, size_bytes = 0, 0
         for share in self.shares[index : index + count_max]:
             size_bytes += sum(one.size_bytes or 0 for one in share.files)

@@ -1,4 +1,4 @@
-"""A worker of a train: draws sub-jobs, reads ahead over their borders, runs every wagon on every chunk."""
+"""A worker of a train: draws sub-jobs, opens the next ones early, and runs every wagon on every chunk."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError
 from branchline.jobs import READING, Context, Finished, Message, Note, SubJob
-from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S, SUBJOBS_TOGETHER_MAX
+from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S, SUBJOBS_PER_STREAM_MAX
 from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
-from branchline.train.plan import Share, entry_range, open_tree, step_entries
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
+from branchline.train.shares import Share, entry_range, open_tree, step_entries
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk, ChunkStream, Source, Tree
 
@@ -42,9 +42,9 @@ class TrainWork:
 
 
 @dataclass
-class Opened:
-    """A sub-job whose first stream runs already; ``files`` are those of the stream's sources, ``tree`` is that of a
-    file of which it is a part.
+class OpenSubJob:
+    """A sub-job whose stream is open. ``files`` are the sources of the stream; ``tree`` is open where the sub-job is a
+    part of one file.
     """
 
     subjob: SubJob
@@ -53,7 +53,7 @@ class Opened:
     stream: ChunkStream | StreamPart | None = None
     tree: Tree | None = None
     failed: BranchlineError | None = None
-    #: The first of those that one stream reads.
+    #: The index of the first sub-job that the same stream reads.
     leader: int = -1
 
 
@@ -65,18 +65,18 @@ class Worker:
         self._context = context
         self._clock = PhaseClock("start", work.begin_s)
         self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access, context.at)
-        # Those that are being read already, and one that was drawn and is not.
-        self._ahead: deque[Opened] = deque()
+        # Sub-jobs that are opened early, and one that was drawn and is not open yet.
+        self._ahead: deque[OpenSubJob] = deque()
         self._drawn: SubJob | None = None
         # Wagons that failed here, in which sub-job: they need not run in later ones, whose results come after it.
         self._failed: dict[str, int] = {}
         self._consumer: dict[str, float] = {}
         self._progress = Progress(0, 0, 0, 0)
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._goes_on = True
 
     def messages(self) -> Iterator[Message]:
-        """Works until there are no more sub-jobs, or one of them could not be read, or it is told to stop."""
+        """Works until there are no more sub-jobs, or one of them could not be read, or it is asked to stop."""
         opened = self._next()
         try:
             while opened is not None:
@@ -102,27 +102,27 @@ class Worker:
     def _failed_before(self, index: int) -> frozenset[str]:
         return frozenset(name for name, failed_at in self._failed.items() if failed_at < index)
 
-    def _note_failed(self, opened: Opened, result: ShareResult) -> None:
+    def _note_failed(self, opened: OpenSubJob, result: ShareResult) -> None:
         if opened.share.is_trial:
             return
         for name, share in result.wagons.items():
             if share.error is not None:
                 self._failed[name] = min(opened.subjob.index, self._failed.get(name, opened.subjob.index))
 
-    def _next(self) -> Opened | None:
+    def _next(self) -> OpenSubJob | None:
         if not self._ahead:
             self._clock.switch("idle")
             subjob, self._drawn = self._drawn or self._context.draw(), None
             self._clock.switch("other")
-            self._ahead.extend(() if subjob is None else self._open_with_others(subjob))
+            self._ahead.extend(() if subjob is None else self._open_with_next(subjob))
         return self._ahead.popleft() if self._ahead else None
 
-    def _draw_ahead(self, opened: Opened) -> None:
+    def _draw_ahead(self, opened: OpenSubJob) -> None:
         """Opens the next sub-jobs while this one is worked on, unless enough of them are, or two streams."""
         is_one_stream = all(one.leader == opened.leader for one in self._ahead)
-        if len(self._ahead) <= SUBJOBS_TOGETHER_MAX // 2 and is_one_stream:
+        if len(self._ahead) <= SUBJOBS_PER_STREAM_MAX // 2 and is_one_stream:
             subjob = self._draw_now()
-            self._ahead.extend(() if subjob is None else self._open_with_others(subjob))
+            self._ahead.extend(() if subjob is None else self._open_with_next(subjob))
 
     def _draw_now(self) -> SubJob | None:
         """The next sub-job, if it is known."""
@@ -130,7 +130,7 @@ class Worker:
         self._drawn = None
         return drawn if isinstance(drawn, SubJob) else None
 
-    def _open_with_others(self, subjob: SubJob) -> list[Opened]:
+    def _open_with_next(self, subjob: SubJob) -> list[OpenSubJob]:
         """Opens a sub-job; where its files are far away together with those that come next, as one stream."""
         share: Share = subjob.payload
         together = [subjob]
@@ -138,14 +138,14 @@ class Worker:
             drawn = self._draw_now()
             if drawn is None:
                 break
-            if not share.goes_with(drawn.payload):
+            if not share.can_share_stream(drawn.payload):
                 self._drawn = drawn
                 break
             together.append(drawn)
         if len(together) == 1:
             return [self._open(subjob)]
         self._context.at(f"opening {share.label}", READING)
-        all_opened = [Opened(one, one.payload, list(one.payload.files)) for one in together]
+        all_opened = [OpenSubJob(one, one.payload, list(one.payload.files)) for one in together]
         sources = [_source_of(file) for one in all_opened for file in one.files]
         stream = self._stream(sources, share.branches, share.step)
         parts = parts_of(stream, [_stops_of(one.files) for one in all_opened])
@@ -160,10 +160,10 @@ class Worker:
         links = [one for one in links_chosen(self._work.access) if one["name"].startswith("local:") in are_local]
         return any(one["requests_in_flight"] for one in links)
 
-    def _open(self, subjob: SubJob) -> Opened:
+    def _open(self, subjob: SubJob) -> OpenSubJob:
         share: Share = subjob.payload
         self._context.at(f"opening {share.label}", READING)
-        opened = Opened(subjob, share, list(share.files), leader=subjob.index)
+        opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index)
         sources = [_source_of(one) for one in opened.files]
         if share.parts > 1:
             try:
@@ -198,14 +198,14 @@ class Worker:
             )
 
     def _optional(self, branches: tuple[str, ...]) -> list[str]:
-        """What was learned on the first file others may lack: a wagon that wants it there is told, unless such files
-        are skipped.
+        """The branches that were learned on the first file. Other files may lack them: a wagon that wants one there
+        gets an error, unless such files are skipped.
         """
         if self._work.skip_bad_files:
             return []
         return [name for name in branches if name not in self._work.named_branches]
 
-    def _work_on(self, opened: Opened, result: ShareResult) -> Iterator[Message]:
+    def _work_on(self, opened: OpenSubJob, result: ShareResult) -> Iterator[Message]:
         """Runs the wagons on all chunks of a sub-job; what stops it is noted in the result."""
         records = ShareRecords(self._context.worker)
         try:
@@ -217,7 +217,7 @@ class Worker:
                 yield from self._work_through(opened, opened.stream, result, records)
         except KeyboardInterrupt:
             result.is_whole, result.interrupted, self._goes_on = False, True, False
-        except Exception as error:  # noqa: BLE001 - it stops the job, which tells it and keeps what is finished
+        except Exception as error:  # noqa: BLE001 - it stops the job, which reports it and keeps what is finished
             result.is_whole, self._goes_on = False, opened.share.is_trial
             result.error = JobError.of(error)
         finally:
@@ -230,7 +230,7 @@ class Worker:
             result.links = links_chosen(self._work.access)
 
     def _work_through(
-        self, opened: Opened, stream: ChunkStream | StreamPart, result: ShareResult, records: ShareRecords
+        self, opened: OpenSubJob, stream: ChunkStream | StreamPart, result: ShareResult, records: ShareRecords
     ) -> Iterator[Message]:
         chunks, is_whole = iter(stream), False
         while True:
@@ -249,7 +249,7 @@ class Worker:
             records.chunk_done(chunk, begin_s)
             self._count(chunk, file)
             del chunk
-            if time.monotonic() - self._told_s > PROGRESS_INTERVAL_S:
+            if time.monotonic() - self._reported_s > PROGRESS_INTERVAL_S:
                 yield self._note(self._progress_with(stream))
 
     def _work_on_chunk(
@@ -273,7 +273,7 @@ class Worker:
         with self._clock.during("reading"), self._context.interruption.allowed():
             return next(chunks, None)
 
-    def _learn(self, opened: Opened, result: ShareResult, records: ShareRecords) -> Iterator[Message]:
+    def _learn(self, opened: OpenSubJob, result: ShareResult, records: ShareRecords) -> Iterator[Message]:
         """Runs the wagons on the first entries with the named branches alone; what they touch is read from there on.
 
         Leaves in ``opened`` a stream over the entries that follow. A file that is skipped leaves it to the next one.
@@ -315,11 +315,11 @@ class Worker:
             records.chunk_done(chunk, begin_s)
             self._count(chunk, file)
 
-    def _learned(self, opened: Opened, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
+    def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         branches = tuple(sorted({*self._work.named_branches, *self._coupling.touched}))
         with self._clock.during("plan"):
-            beside_bytes = self._coupling.companion_bytes_per_event
-            step = step_entries(tree, branches, self._work.step_size, self._work.memory_limit_bytes, beside_bytes)
+            companion_bytes = self._coupling.companion_bytes_per_event
+            step = step_entries(tree, branches, self._work.step_size, self._work.memory_limit_bytes, companion_bytes)
         opened.files = opened.files[position + 1 :]
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
@@ -346,7 +346,7 @@ class Worker:
         )
 
     def _progress_with(self, stream: ChunkStream | StreamPart) -> Progress:
-        self._told_s = time.monotonic()
+        self._reported_s = time.monotonic()
         return _with_bytes(self._progress, stream.records())
 
     def _note(self, value: object) -> Note:

@@ -77,7 +77,7 @@ def write_file(path: Path, seed: int, tree: str = "events") -> None:
 def small_subjobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is a sub-job of its own."""
     largest_bytes = max(one.stat().st_size for one in folder.iterdir())
-    monkeypatch.setattr("branchline.train.plan.SUBJOB_MIN_BYTES", largest_bytes)
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
 FirstChunk = Callable[..., AbstractContextManager[Columns]]

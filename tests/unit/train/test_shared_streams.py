@@ -15,8 +15,8 @@ from tests.unit.train.conftest import run_in_chunks, write_file
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.train import TrainResult
-from branchline.train.plan import Share
 from branchline.train.shared_streams import StreamPart, parts_of
+from branchline.train.shares import Share
 from branchline.train.subjobs import SubJobQueue
 from branchline.tree import ChunkStream, Source
 
@@ -41,7 +41,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for number in range(FILES):
         write_file(folder / f"f{number:02}.root", number)
-    monkeypatch.setattr("branchline.train.plan.SUBJOB_MIN_BYTES", (folder / "f00.root").stat().st_size)
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", (folder / "f00.root").stat().st_size)
     return folder
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from branchline.dataset import DataFile
 from branchline.jobs import WAIT
 from branchline.limits import MB, SUBJOB_MAX_BYTES, SUBJOB_MAX_FILES, SUBJOB_MIN_BYTES
-from branchline.train.plan import cut, entry_range
+from branchline.train.shares import cut, entry_range
 from branchline.train.subjobs import SubJobQueue
 
 

@@ -1,0 +1,135 @@
+"""Cuts a dataset into sub-jobs, by its files and their sizes alone, so that every machine cuts it the same."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.errors import BranchlineError
+from branchline.limits import (
+    CHUNK_MEMORY_SHARE,
+    STEP_MAX_ENTRIES,
+    SUBJOB_MAX_BYTES,
+    SUBJOB_MAX_FILES,
+    SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE,
+    SUBJOB_MIN_BYTES,
+    SUBJOBS_OF_UNKNOWN_SIZE_WANTED,
+    SUBJOBS_WANTED,
+    parse_bytes,
+)
+from branchline.tree import File, Tree
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one sub-job reads: files that follow each other in the dataset, or part ``part`` of ``parts`` of one."""
+
+    files: tuple[DataFile, ...]
+    part: int = 0
+    parts: int = 1
+    # What follows is known when the share is handed out.
+    branches: tuple[str, ...] = ()
+    learn: bool = False
+    step: int | str = 0
+    stopped: frozenset[str] = field(default_factory=frozenset)
+    # With how many that follow, itself among them, a worker may read it as one.
+    together: int = 1
+    # Only finds out whether wagons come through: its result counts for nothing.
+    is_trial: bool = False
+
+    def can_share_stream(self, other: Share) -> bool:
+        """Whether one stream can read both."""
+        how = [(one.branches, one.step, one.learn, one.parts, one.is_trial, one.stopped) for one in (self, other)]
+        return how[0] == how[1] and self.parts == 1 and not self.learn
+
+    @property
+    def label(self) -> str:
+        """The share in words, with its files."""
+        if self.parts > 1:
+            return f"part {self.part + 1} of {self.parts} of {self.files[0].path}"
+        if len(self.files) == 1:
+            return self.files[0].path
+        return f"{len(self.files)} files from {self.files[0].path} to {self.files[-1].path}"
+
+
+def cut(files: Sequence[DataFile]) -> list[Share]:
+    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave many shares."""
+    limit = _subjob_bytes(files)
+    unknown_bytes = limit // _files_of_unknown_size(files)
+    shares: list[Share] = []
+    together: list[DataFile] = []
+    size_bytes = 0
+    for one in files:
+        size = unknown_bytes if one.size_bytes is None else one.size_bytes
+        full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
+        if together and full:
+            shares.append(Share(tuple(together)))
+            together, size_bytes = [], 0
+        if size >= 2 * limit and one.size_bytes is not None:
+            shares += _parts(one, -(-size // limit))
+        else:
+            together.append(one)
+            size_bytes += size
+    if together:
+        shares.append(Share(tuple(together)))
+    return shares
+
+
+def _subjob_bytes(files: Sequence[DataFile]) -> int:
+    total = sum(one.size_bytes or 0 for one in files)
+    return min(max(total // SUBJOBS_WANTED, SUBJOB_MIN_BYTES), SUBJOB_MAX_BYTES)
+
+
+def _files_of_unknown_size(files: Sequence[DataFile]) -> int:
+    """How many of them a share may have."""
+    count = sum(one.size_bytes is None for one in files)
+    return min(max(count // SUBJOBS_OF_UNKNOWN_SIZE_WANTED, 1), SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE)
+
+
+def _parts(one: DataFile, count: int) -> Iterator[Share]:
+    return (Share((one,), part, count) for part in range(count))
+
+
+def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int]) -> tuple[int, int]:
+    """The entries of the file of a share that is one part of it.
+
+    The ends of parts are moved to where baskets begin in the branch that holds most bytes, so that few baskets are read
+    for two parts; a file of fewer baskets than parts leaves some parts empty.
+    """
+    one = share.files[0]
+    stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
+    start = min(one.entry_start, stop)
+    borders = [start, *(entry for entry in basket_borders if start < entry < stop), stop]
+    first, last = (start + (stop - start) * part // share.parts for part in (share.part, share.part + 1))
+    return borders[bisect_left(borders, first)], borders[bisect_left(borders, last)]
+
+
+def open_tree(one: DataFile, access: Access | None = None) -> Tree:
+    """The tree of a file, the only one if the dataset names none. Raises what the reading raises."""
+    return File(one.opens, access).tree(one.tree)
+
+
+def step_entries(
+    tree: Tree,
+    branches: Sequence[str],
+    step_size: int | str,
+    memory_limit_bytes: int,
+    companion_bytes_per_entry: float = 0.0,
+) -> int:
+    """How many entries a chunk gets. In bytes the step is measured with the branches that are known at the start, on
+    the first file, and holds for the job: a branch that is read later must not move the borders of the chunks, for
+    then results would depend on which worker met it first. So does the memory limit, of which a chunk gets its share.
+    What companions have for an entry counts too.
+    """
+    if isinstance(step_size, int):
+        if step_size < 1:
+            raise BranchlineError(f"a step of {step_size} entries is none", hint='write it like 10000 or "100 MB"')
+        return step_size
+    wanted_bytes = min(parse_bytes(step_size), memory_limit_bytes // CHUNK_MEMORY_SHARE)
+    plain_bytes = sum(tree[name].plain_bytes for name in branches) + int(companion_bytes_per_entry * tree.entries_count)
+    if plain_bytes == 0 or tree.entries_count == 0:
+        return STEP_MAX_ENTRIES
+    return max(1, min(STEP_MAX_ENTRIES, wanted_bytes * tree.entries_count // plain_bytes))
