@@ -1,4 +1,4 @@
-//! A ROOT file in the making: its directories, their keys, and what stands around them.
+//! A ROOT file that is written: its directories, their keys, and the records of the file itself.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct NewFile {
 
 /// A directory of it.
 struct Directory {
-    about: ObjectName,
+    object: ObjectName,
     seek: u64,
     parent: usize,
     uuid: [u8; 16],
@@ -87,14 +87,14 @@ impl NewFile {
     /// Begins a file.
     pub(crate) fn begin(mut output: Output, frame: FileFrame) -> Result<Self> {
         output.write(&vec![0; (BEGIN + frame.top_size()) as usize])?;
-        let about = ObjectName {
+        let object = ObjectName {
             class_name: String::new(),
             name: String::new(),
             title: String::new(),
             date: frame.date,
             cycle: 1,
         };
-        let top = Directory { about, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new() };
+        let top = Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new() };
         let setting = Setting::of_root(i64::from(frame.compress)).unwrap_or(Setting::NONE);
         let by_path = HashMap::from([(String::new(), TOP)]);
         Ok(Self { output, frame, setting, compressor: Compressor::new(), directories: vec![top], by_path })
@@ -126,12 +126,12 @@ impl NewFile {
     }
 
     /// Makes a directory.
-    pub(crate) fn add_directory(&mut self, parent: usize, path: &str, about: ObjectName) -> Result<usize> {
+    pub(crate) fn add_directory(&mut self, parent: usize, path: &str, object: ObjectName) -> Result<usize> {
         let number = self.directories.len();
         let mut uuid = xxh3_128(&[&self.frame.uuid[..], path.as_bytes()].concat()).to_be_bytes();
         mark_uuid(&mut uuid);
         let seek = self.output.end();
-        self.directories.push(Directory { about, seek, parent, uuid, slots: Vec::new() });
+        self.directories.push(Directory { object, seek, parent, uuid, slots: Vec::new() });
         let size = self.new_directory(number).size();
         self.output.write(&vec![0; size as usize])?;
         self.directories[parent].slots.push(Slot::Directory(number));
@@ -147,8 +147,8 @@ impl NewFile {
     }
 
     /// Reserves the bytes of an object's record, too. The object must have this size when it is written.
-    pub(crate) fn reserve_room(&mut self, place: SlotId, about: &ObjectName, size: u64) -> Result<()> {
-        let (seek, key_size) = (self.output.end(), self.key_size(place.directory, about));
+    pub(crate) fn reserve_room(&mut self, place: SlotId, object: &ObjectName, size: u64) -> Result<()> {
+        let (seek, key_size) = (self.output.end(), self.key_size(place.directory, object));
         self.output.write(&vec![0; (key_size + size) as usize])?;
         self.directories[place.directory].slots[place.slot] = Slot::Room { seek, size };
         Ok(())
@@ -158,10 +158,10 @@ impl NewFile {
     pub(crate) fn write_object(
         &mut self,
         place: SlotId,
-        about: &ObjectName,
+        object: &ObjectName,
         plain: impl FnOnce(u64) -> Result<Vec<u8>>,
     ) -> Result<()> {
-        let mut key = self.key(place.directory, about);
+        let mut key = self.key(place.directory, object);
         if let Slot::Room { seek, size } = self.directories[place.directory].slots[place.slot] {
             key.seek = seek;
             let plain = plain(key.size())?;
@@ -172,7 +172,8 @@ impl NewFile {
                 self.directories[place.directory].slots[place.slot] = Slot::Key(key);
                 return Ok(());
             }
-            return Err(self.error(&FormatError::unsupported(format!("{} grew while it was added up", about.name))));
+            let message = format!("{} has another size than was reserved for it", object.name);
+            return Err(self.error(&FormatError::internal(message)));
         }
         let plain = plain(key.size())?;
         let mut stored = Vec::new();
@@ -186,18 +187,18 @@ impl NewFile {
     pub(crate) fn write_stored(
         &mut self,
         place: SlotId,
-        about: &ObjectName,
+        object: &ObjectName,
         object_size: u64,
         stored: &[u8],
     ) -> Result<()> {
-        let mut key = self.key(place.directory, about);
+        let mut key = self.key(place.directory, object);
         (key.object_size, key.stored_size) = (object_size, stored.len() as u64);
         self.write_record(place, &key.bytes().map_err(|error| self.error(&error))?, stored)
     }
 
     /// Bytes of the key that an object would have now.
-    pub(crate) fn key_size(&self, directory: usize, about: &ObjectName) -> u64 {
-        self.key(directory, about).size()
+    pub(crate) fn key_size(&self, directory: usize, object: &ObjectName) -> u64 {
+        self.key(directory, object).size()
     }
 
     fn write_record(&mut self, place: SlotId, key: &[u8], stored: &[u8]) -> Result<()> {
@@ -207,33 +208,33 @@ impl NewFile {
         Ok(())
     }
 
-    fn key<'a>(&self, directory: usize, about: &'a ObjectName) -> NewKey<'a> {
+    fn key<'a>(&self, directory: usize, object: &'a ObjectName) -> NewKey<'a> {
         NewKey {
-            class_name: &about.class_name,
-            name: about.name.as_bytes(),
-            title: about.title.as_bytes(),
+            class_name: &object.class_name,
+            name: object.name.as_bytes(),
+            title: object.title.as_bytes(),
             object_size: 0,
             stored_size: 0,
-            date: about.date,
-            cycle: about.cycle,
+            date: object.date,
+            cycle: object.cycle,
             seek: self.output.end(),
             seek_directory: self.directories[directory].seek,
         }
     }
 
     fn new_directory(&self, number: usize) -> NewDirectory<'_> {
-        let Directory { about, seek, parent, uuid, .. } = &self.directories[number];
+        let Directory { object, seek, parent, uuid, .. } = &self.directories[number];
         if number == TOP {
             return self.frame.top();
         }
         NewDirectory {
-            class_name: &about.class_name,
-            name: about.name.as_bytes(),
-            title: about.title.as_bytes(),
-            date: about.date,
+            class_name: &object.class_name,
+            name: object.name.as_bytes(),
+            title: object.title.as_bytes(),
+            date: object.date,
             seek: *seek,
             seek_parent: self.directories[*parent].seek,
-            cycle: about.cycle,
+            cycle: object.cycle,
             uuid: *uuid,
         }
     }
@@ -276,7 +277,7 @@ impl NewFile {
     }
 
     fn write_infos(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<RecordPlace> {
-        let about = ObjectName {
+        let object = ObjectName {
             class_name: "TList".to_string(),
             name: "StreamerInfo".to_string(),
             title: "Doubly linked list".to_string(),
@@ -286,7 +287,7 @@ impl NewFile {
         let seek = self.output.end();
         // Its key is in no list.
         let place = self.reserve(TOP);
-        let written = self.write_object(place, &about, infos);
+        let written = self.write_object(place, &object, infos);
         self.directories[TOP].slots.pop();
         written?;
         Ok(RecordPlace { seek, size: self.output.end() - seek })
@@ -312,7 +313,7 @@ impl NewFile {
     }
 }
 
-/// Makes 16 bytes a UUID of version 8, of one's own making.
+/// Sets the bits that make 16 bytes a UUID of version 8 (RFC 9562).
 pub(crate) fn mark_uuid(uuid: &mut [u8; 16]) {
     uuid[6] = (uuid[6] & 0x0f) | 0x80;
     uuid[8] = (uuid[8] & 0x3f) | 0x80;

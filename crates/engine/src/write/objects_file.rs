@@ -52,9 +52,9 @@ impl ObjectsFile {
         }
         let directory = self.directory(directories)?;
         let NewObject { class_name, name, title, bytes } = object;
-        let about = ObjectName { class_name, name, title, date: self.date, cycle: 1 };
+        let object_name = ObjectName { class_name, name, title, date: self.date, cycle: 1 };
         let place = self.file.reserve(directory);
-        self.file.write_object(place, &about, |_| Ok(bytes))
+        self.file.write_object(place, &object_name, |_| Ok(bytes))
     }
 
     fn directory(&mut self, names: &[String]) -> Result<usize> {
@@ -68,9 +68,9 @@ impl ObjectsFile {
                 Some(known) => known,
                 None => {
                     let class_name = "TDirectoryFile".to_string();
-                    let about =
+                    let object_name =
                         ObjectName { class_name, name: name.clone(), title: name.clone(), date: self.date, cycle: 1 };
-                    self.file.add_directory(directory, &path, about)?
+                    self.file.add_directory(directory, &path, object_name)?
                 }
             };
         }

@@ -92,15 +92,15 @@ impl<'a> BasketReader<'a> {
 
     fn in_order(&self) -> Vec<InputBasket> {
         let mut baskets = Vec::new();
-        for (branch, about) in self.tree.branches.iter().enumerate() {
-            for (basket, one) in about.baskets.iter().enumerate() {
+        for (number, branch) in self.tree.branches.iter().enumerate() {
+            for (basket, one) in branch.baskets.iter().enumerate() {
                 let (first_entry, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
                 let (seek, size, embedded) = match &one.place {
                     Place::File { seek, size } => (*seek, *size, None),
                     // It lies behind all others, with the tree.
                     Place::Embedded(embedded) => (u64::MAX, 0, Some(Arc::clone(embedded))),
                 };
-                baskets.push(InputBasket { branch, basket, first_entry, entries_count, seek, size, embedded });
+                baskets.push(InputBasket { branch: number, basket, first_entry, entries_count, seek, size, embedded });
             }
         }
         match self.order {
@@ -134,11 +134,12 @@ impl<'a> BasketReader<'a> {
         let in_file = baskets.iter().filter(|basket| basket.embedded.is_none());
         let ranges: Vec<ByteRange> = in_file.map(|basket| ByteRange::new(basket.seek, basket.size)).collect();
         let mut stored = read_ranges(self.file, &ranges)?.into_iter();
+        let none_read = || ReadError::internal(self.file.path(), "fewer baskets were read than asked for");
         let record = |basket: &InputBasket| match &basket.embedded {
-            Some(embedded) => self.embedded(basket, embedded).map(Some),
-            None => Ok(stored.next()),
+            Some(embedded) => self.embedded(basket, embedded),
+            None => stored.next().ok_or_else(none_read),
         };
-        baskets.iter().map(record).filter_map(Result::transpose).collect()
+        baskets.iter().map(record).collect()
     }
 
     /// The record of a basket that lies in the tree's record.

@@ -1,4 +1,4 @@
-//! How many elements entries have whose baskets do not say where they begin: from the branch that counts them.
+//! How many elements entries have whose baskets do not store where they begin: the branch that counts them has that.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::write::ranges::read_ranges;
 
-/// A branch that counts may be counted itself, and that one may not.
+/// A branch that counts elements may be counted by another, which is not counted itself.
 const DEPTH_MAX: u32 = 2;
 
 /// The branch that says how many elements the entries of a branch of this kind have.
@@ -30,7 +30,7 @@ pub(crate) fn counter_of(kind: &Kind) -> Option<usize> {
     }
 }
 
-/// Reads what counts the entries of a tree.
+/// Reads the branches that count the elements of others.
 pub(crate) struct Counting<'a> {
     file: &'a File,
     tree: &'a TTree,
@@ -55,17 +55,18 @@ impl<'a> Counting<'a> {
         if let Some((_, counts)) = self.last.get(&branch).filter(|(known, _)| *known == entries) {
             return Ok(Arc::clone(counts));
         }
-        let about = self.tree.branches.get(branch).filter(|_| depth > 0);
+        let counter = self.tree.branches.get(branch).filter(|_| depth > 0);
         let (file, tree) = (self.file, self.tree);
         let named = |error: FormatError| {
             let path = tree.branches.get(branch).map_or("", |branch| &branch.path);
             ReadError::from_format(file.path(), &error.in_object(format!("tree {}: branch {path}", tree.name)))
         };
         let wrong = || named(FormatError::unsupported("it is to count the elements of others, and holds no counts"));
-        let about = about.ok_or_else(wrong)?;
-        let Kind::Data(layout) = kind_of(about, self.file.classes()) else { return Err(wrong()) };
+        let counter = counter.ok_or_else(wrong)?;
+        let Kind::Data(layout) = kind_of(counter, self.file.classes()) else { return Err(wrong()) };
         let mut column = Column::empty(&layout);
-        for basket in about.baskets.iter().filter(|one| one.entry_stop > entries.start && one.entry_start < entries.end)
+        for basket in
+            counter.baskets.iter().filter(|one| one.entry_stop > entries.start && one.entry_start < entries.end)
         {
             let of_basket = basket.entry_start..basket.entry_stop;
             let counts = match &layout {

@@ -1,4 +1,4 @@
-//! What the baskets of the trees of an input are like.
+//! The form of the baskets of a tree: compression, and whether they store where entries begin.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use branchline_format::write::{OwnerKind, Recording};
 
 use crate::write::baskets::counting::counter_of;
 
-/// What the baskets of a branch are like.
+/// The form of the baskets of a branch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BranchForm {
     /// Whether they say where entries begin (TBranch::fEntryOffsetLen).
@@ -19,8 +19,8 @@ pub(crate) struct BranchForm {
 }
 
 /// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
-/// the branch, else as the file says in a number of ROOT. What a branch says of itself is not believed where it says that
-/// nothing is compressed, and its baskets are: uproot writes so.
+/// the branch, else as the file says in a number of ROOT. A branch that is said to be
+/// uncompressed, but has compressed baskets, counts as not said: uproot writes so.
 pub(crate) fn forms(
     tree: &TTree,
     recording: &Recording<'_>,

@@ -74,13 +74,13 @@ impl<'a> SliceReader<'a> {
         let mut missing = Vec::new();
         for (number, branch) in self.input.tree.branches.iter().enumerate() {
             for basket in overlapping(branch, &entries) {
-                let about = &branch.baskets[basket];
-                let in_it = about.entry_start.max(entries.start)..about.entry_stop.min(entries.end);
+                let one = &branch.baskets[basket];
+                let in_it = one.entry_start.max(entries.start)..one.entry_stop.min(entries.end);
                 if self.branches.selection.as_ref().is_some_and(|selection| selection.count(in_it.clone()) == 0) {
                     continue;
                 }
                 let known = self.last[number].as_ref().filter(|source| source.basket == basket);
-                match (known, &about.place) {
+                match (known, &one.place) {
                     (Some(source), _) => slices.push((number, in_it, Some(Arc::clone(source)))),
                     (None, Place::Embedded(embedded)) => {
                         let stored = Stored::Embedded(Arc::clone(embedded));
@@ -108,8 +108,8 @@ impl<'a> SliceReader<'a> {
     }
 
     fn source(&mut self, branch: usize, basket: usize, stored: Stored) -> Result<Arc<Source>> {
-        let about = &self.input.tree.branches[branch].baskets[basket];
-        let entries = about.entry_start..about.entry_stop;
+        let one = &self.input.tree.branches[branch].baskets[basket];
+        let entries = one.entry_start..one.entry_stop;
         let counts = match self.branches.kinds.get(branch) {
             Some(kind) if !stored.says_bounds() => self.counting.counts_for(kind, entries.clone())?,
             _ => None,

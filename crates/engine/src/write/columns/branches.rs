@@ -33,21 +33,21 @@ pub(crate) struct PlannedBranches {
 pub(crate) fn branches_of(fields: &[NamedColumn]) -> PlannedBranches {
     let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
     for (field, NamedColumn { name, values }) in fields.iter().enumerate() {
-        let mut walk = Walk { field, members: Vec::new(), branches: &mut planned.branches };
-        if let Err(reason) = walk.add(name, values, false) {
+        let mut planner = Planner { field, members: Vec::new(), branches: &mut planned.branches };
+        if let Err(reason) = planner.add(name, values, false) {
             planned.refused.push(RefusedField { name: name.clone(), reason });
         }
     }
     planned
 }
 
-struct Walk<'a> {
+struct Planner<'a> {
     field: usize,
     members: Vec<usize>,
     branches: &'a mut Vec<PlannedBranch>,
 }
 
-impl Walk<'_> {
+impl Planner<'_> {
     fn add(&mut self, name: &str, values: &Values, in_list: bool) -> Result<(), String> {
         let none = || Err(format!("{name}: no branch of a TTree can hold {}", described(values)));
         match values {

@@ -28,13 +28,13 @@ pub(crate) struct EntryBytes {
 }
 
 /// Why values are not those that the branch takes.
-type Unlike = &'static str;
+type Mismatch = &'static str;
 
-const UNLIKE: Unlike = "its values are of another type than before";
-const SHORT: Unlike = "it is given fewer values than entries";
+const OTHER_TYPE: Mismatch = "its values are of another type than before";
+const TOO_FEW: Mismatch = "it is given fewer values than entries";
 
 /// Values of a branch: elements of one list for each entry, or one value.
-struct View<'a> {
+struct BranchValues<'a> {
     lists: Option<&'a [i64]>,
     values: &'a Values,
 }
@@ -48,8 +48,8 @@ pub(crate) fn append(
     open: &mut EntryBytes,
     full: &mut dyn FnMut(&mut EntryBytes),
     basket_bytes: usize,
-) -> Result<(), Unlike> {
-    let view = view(source, fields.get(source.field).ok_or(SHORT)?)?;
+) -> Result<(), Mismatch> {
+    let view = view(source, fields.get(source.field).ok_or(TOO_FEW)?)?;
     for entry in wanted {
         if let Some(starts) = &mut open.starts {
             starts.push(open.data.len() as u32); // of a basket, which has less than 1 GiB
@@ -63,7 +63,7 @@ pub(crate) fn append(
     Ok(())
 }
 
-fn view<'a>(source: &Source, field: &'a Values) -> Result<View<'a>, Unlike> {
+fn view<'a>(source: &Source, field: &'a Values) -> Result<BranchValues<'a>, Mismatch> {
     let (mut lists, mut values) = (None, field);
     for member in &source.members {
         if let Values::List { offsets, content } = values {
@@ -71,28 +71,28 @@ fn view<'a>(source: &Source, field: &'a Values) -> Result<View<'a>, Unlike> {
             values = content;
         }
         values = match values {
-            Values::Record { members, .. } => members.get(*member).map(|(_, values)| values).ok_or(UNLIKE)?,
-            Values::Tuple { items, .. } => items.get(*member).ok_or(UNLIKE)?,
-            _ => return Err(UNLIKE),
+            Values::Record { members, .. } => members.get(*member).map(|(_, values)| values).ok_or(OTHER_TYPE)?,
+            Values::Tuple { items, .. } => items.get(*member).ok_or(OTHER_TYPE)?,
+            _ => return Err(OTHER_TYPE),
         };
     }
-    Ok(View { lists, values })
+    Ok(BranchValues { lists, values })
 }
 
 fn add_entry(
-    view: &View<'_>,
+    view: &BranchValues<'_>,
     kind: &BranchKind,
     source: &Source,
     entry: usize,
     out: &mut Vec<u8>,
-) -> Result<(), Unlike> {
+) -> Result<(), Mismatch> {
     match kind {
         BranchKind::Numbers(_, dimensions) => {
             let (mut values, mut size) = (view.values, 1);
             for expected in dimensions {
-                let Values::Regular { size: own, content } = values else { return Err(UNLIKE) };
+                let Values::Regular { size: own, content } = values else { return Err(OTHER_TYPE) };
                 if own != expected {
-                    return Err(UNLIKE);
+                    return Err(OTHER_TYPE);
                 }
                 size *= own;
                 values = content;
@@ -100,14 +100,14 @@ fn add_entry(
             add_numbers(values, entry * size..(entry + 1) * size, source, kind, out)
         }
         BranchKind::Text => {
-            let Values::Text { offsets, bytes } = view.values else { return Err(UNLIKE) };
+            let Values::Text { offsets, bytes } = view.values else { return Err(OTHER_TYPE) };
             add_text(bytes, span(offsets, entry)?, out)
         }
         BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => {
             let (offsets, content) = match (view.lists, view.values) {
                 (Some(offsets), values) => (offsets, values),
                 (None, Values::List { offsets, content }) => (offsets.as_slice(), &**content),
-                _ => return Err(UNLIKE),
+                _ => return Err(OTHER_TYPE),
             };
             let start = out.len();
             out.extend_from_slice(&[0; 4]);
@@ -128,7 +128,7 @@ fn add_elements(
     kind: &BranchKind,
     source: &Source,
     out: &mut Vec<u8>,
-) -> Result<(), Unlike> {
+) -> Result<(), Mismatch> {
     match (kind, content) {
         (BranchKind::List(_), Values::Flat { .. }) => add_numbers(content, elements, source, kind, out),
         (BranchKind::Texts, Values::Text { offsets, bytes }) => {
@@ -153,28 +153,28 @@ fn add_elements(
             Ok(())
         }
         (_, Values::Flat { dtype: "unknown", .. }) if elements.is_empty() => Ok(()),
-        _ => Err(UNLIKE),
+        _ => Err(OTHER_TYPE),
     }
 }
 
-fn span(offsets: &[i64], index: usize) -> Result<Range<usize>, Unlike> {
-    let bound = |index: usize| offsets.get(index).and_then(|offset| usize::try_from(*offset).ok()).ok_or(SHORT);
+fn span(offsets: &[i64], index: usize) -> Result<Range<usize>, Mismatch> {
+    let bound = |index: usize| offsets.get(index).and_then(|offset| usize::try_from(*offset).ok()).ok_or(TOO_FEW);
     let (start, end) = (bound(index)?, bound(index + 1)?);
     if start <= end {
         Ok(start..end)
     } else {
-        Err(SHORT)
+        Err(TOO_FEW)
     }
 }
 
-fn add_count(count: usize, out: &mut Vec<u8>) -> Result<(), Unlike> {
+fn add_count(count: usize, out: &mut Vec<u8>) -> Result<(), Mismatch> {
     let count = i32::try_from(count).map_err(|_| "an entry has more than 2^31 elements")?;
     out.extend_from_slice(&count.to_be_bytes());
     Ok(())
 }
 
-fn add_text(bytes: &[u8], span: Range<usize>, out: &mut Vec<u8>) -> Result<(), Unlike> {
-    push_string(out, bytes.get(span).ok_or(SHORT)?).map_err(|_| "a string has more than 2^31 bytes")
+fn add_text(bytes: &[u8], span: Range<usize>, out: &mut Vec<u8>) -> Result<(), Mismatch> {
+    push_string(out, bytes.get(span).ok_or(TOO_FEW)?).map_err(|_| "a string has more than 2^31 bytes")
 }
 
 fn add_numbers(
@@ -183,20 +183,20 @@ fn add_numbers(
     source: &Source,
     kind: &BranchKind,
     out: &mut Vec<u8>,
-) -> Result<(), Unlike> {
+) -> Result<(), Mismatch> {
     let (BranchKind::Numbers(leaf, _) | BranchKind::List(leaf) | BranchKind::Lists(leaf)) = kind else {
-        return Err(UNLIKE);
+        return Err(OTHER_TYPE);
     };
-    let Values::Flat { values, dtype } = values else { return Err(UNLIKE) };
+    let Values::Flat { values, dtype } = values else { return Err(OTHER_TYPE) };
     if elements.is_empty() {
         return Ok(());
     }
     if *dtype != source.dtype {
-        return Err(UNLIKE);
+        return Err(OTHER_TYPE);
     }
     let is_half = *dtype == HALF;
     let size = if is_half { 2 } else { leaf.size() };
-    let native = values.get(elements.start * size..elements.end * size).ok_or(SHORT)?;
+    let native = values.get(elements.start * size..elements.end * size).ok_or(TOO_FEW)?;
     if is_half {
         native.as_chunks::<2>().0.iter().for_each(|raw| out.extend_from_slice(&half_to_float(*raw).to_be_bytes()));
         return Ok(());

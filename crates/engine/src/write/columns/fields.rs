@@ -16,9 +16,9 @@ pub struct Shown {
     pub member: Option<String>,
 }
 
-/// What takes the values of a field, with the columns that they go to.
+/// Where the values of a field go: its columns.
 #[derive(Debug, Clone)]
-pub(crate) enum Taker {
+pub(crate) enum FieldSink {
     Number {
         column: usize,
         number: Number,
@@ -29,86 +29,86 @@ pub(crate) enum Taker {
     },
     Regular {
         size: usize,
-        content: Box<Taker>,
+        content: Box<FieldSink>,
     },
     /// A list, or what may be missing.
     List {
         ends: usize,
-        content: Box<Taker>,
+        content: Box<FieldSink>,
     },
     Option {
         ends: usize,
-        content: Box<Taker>,
+        content: Box<FieldSink>,
     },
     /// Arrays of what has no class: collections of that many.
     Repeated {
         ends: usize,
         size: usize,
-        content: Box<Taker>,
+        content: Box<FieldSink>,
     },
-    Record(Vec<(String, Taker)>),
-    Tuple(Vec<Taker>),
+    Record(Vec<(String, FieldSink)>),
+    Tuple(Vec<FieldSink>),
     /// One of several.
     Union {
         switch: usize,
-        alternatives: Vec<Taker>,
+        alternatives: Vec<FieldSink>,
     },
 }
 
-/// Why something has no field.
-pub(crate) type Refused = String;
+/// Why values have no field.
+pub(crate) type Reason = String;
 
-/// Makes a schema.
-pub(crate) struct Maker {
+/// Builds a schema.
+pub(crate) struct SchemaBuilder {
     pub(crate) schema: Schema,
     /// Whether numbers are stored in the order of their bytes' weight, which compresses better.
     is_split: bool,
 }
 
-impl Maker {
+impl SchemaBuilder {
     pub(crate) fn new(is_split: bool) -> Self {
         Self { schema: Schema::default(), is_split }
     }
 
     /// Adds a field at the top for values like these.
-    pub(crate) fn add(&mut self, name: &str, values: &Values) -> Result<Taker, Refused> {
-        let (number, taker) = self.field(name, None, values).map_err(|reason| format!("{name}: {reason}"))?;
+    pub(crate) fn add(&mut self, name: &str, values: &Values) -> Result<FieldSink, Reason> {
+        let (number, sink) = self.field(name, None, values).map_err(|reason| format!("{name}: {reason}"))?;
         self.schema.top.push(number);
-        Ok(taker)
+        Ok(sink)
     }
 
-    fn field(&mut self, name: &str, parent: Option<usize>, values: &Values) -> Result<(usize, Taker), Refused> {
+    fn field(&mut self, name: &str, parent: Option<usize>, values: &Values) -> Result<(usize, FieldSink), Reason> {
         let number = self.new_field(name, parent);
-        let taker = match values {
+        let sink = match values {
             Values::Flat { dtype, .. } => {
                 let kind = Number::of_dtype(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
                 self.schema.fields[number].type_name = type_name(kind).to_string();
                 let column = self.column(number, self.number_type(kind));
-                Taker::Number { column, number: kind }
+                FieldSink::Number { column, number: kind }
             }
             Values::Text { .. } => {
                 self.schema.fields[number].type_name = "std::string".to_string();
                 let ends = self.column(number, self.index_type());
-                Taker::Text { ends, bytes: self.column(number, (0x02, 8)) }
+                FieldSink::Text { ends, bytes: self.column(number, (0x02, 8)) }
             }
             Values::Regular { size, content } => self.regular(number, *size, content)?,
             Values::List { content, .. } => self.collection(number, content, false)?,
             Values::Option { content, .. } => self.collection(number, content, true)?,
             Values::Record { members, .. } => {
                 self.schema.fields[number].role = Role::Record;
-                let mut takers = Vec::with_capacity(members.len());
+                let mut sinks = Vec::with_capacity(members.len());
                 for ((name, member), field) in members.iter().zip(field_names(members)) {
-                    takers.push((name.clone(), self.field(&field, Some(number), member)?.1));
+                    sinks.push((name.clone(), self.field(&field, Some(number), member)?.1));
                 }
-                Taker::Record(takers)
+                FieldSink::Record(sinks)
             }
             Values::Tuple { items, .. } => self.tuple(number, items)?,
             Values::Union { contents, .. } => self.variant(number, contents)?,
         };
-        Ok((number, taker))
+        Ok((number, sink))
     }
 
-    fn regular(&mut self, number: usize, size: usize, content: &Values) -> Result<Taker, Refused> {
+    fn regular(&mut self, number: usize, size: usize, content: &Values) -> Result<FieldSink, Reason> {
         if size == 0 {
             return Err("an array of no elements has no field".to_string());
         }
@@ -117,15 +117,15 @@ impl Maker {
         let content = Box::new(content);
         if item.is_empty() {
             self.schema.fields[number].role = Role::Collection;
-            return Ok(Taker::Repeated { ends: self.column(number, self.index_type()), size, content });
+            return Ok(FieldSink::Repeated { ends: self.column(number, self.index_type()), size, content });
         }
         let field = &mut self.schema.fields[number];
         field.type_name = format!("std::array<{item},{size}>");
         field.array_size = Some(size as u64);
-        Ok(Taker::Regular { size, content })
+        Ok(FieldSink::Regular { size, content })
     }
 
-    fn collection(&mut self, number: usize, content: &Values, is_option: bool) -> Result<Taker, Refused> {
+    fn collection(&mut self, number: usize, content: &Values, is_option: bool) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Collection;
         let ends = self.column(number, self.index_type());
         let (child, content) = self.field("_0", Some(number), content)?;
@@ -136,44 +136,44 @@ impl Maker {
         if !item.is_empty() {
             self.schema.fields[number].type_name = format!("{template}<{item}>");
         }
-        Ok(if is_option { Taker::Option { ends, content } } else { Taker::List { ends, content } })
+        Ok(if is_option { FieldSink::Option { ends, content } } else { FieldSink::List { ends, content } })
     }
 
-    fn tuple(&mut self, number: usize, items: &[Values]) -> Result<Taker, Refused> {
+    fn tuple(&mut self, number: usize, items: &[Values]) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Record;
-        let (mut takers, mut names) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        let (mut sinks, mut names) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for (place, item) in items.iter().enumerate() {
-            let (child, taker) = self.field(&format!("_{place}"), Some(number), item)?;
+            let (child, sink) = self.field(&format!("_{place}"), Some(number), item)?;
             names.push(self.schema.fields[child].type_name.clone());
-            takers.push(taker);
+            sinks.push(sink);
         }
         if !names.is_empty() && names.iter().all(|name| !name.is_empty()) {
             let template = if names.len() == 2 { "std::pair" } else { "std::tuple" };
             self.schema.fields[number].type_name = format!("{template}<{}>", names.join(","));
         }
-        Ok(Taker::Tuple(takers))
+        Ok(FieldSink::Tuple(sinks))
     }
 
     /// The first of the contents is what is missing.
-    fn variant(&mut self, number: usize, contents: &[Values]) -> Result<Taker, Refused> {
+    fn variant(&mut self, number: usize, contents: &[Values]) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Variant;
         let switch = self.column(number, (0x10, 96));
         let (mut alternatives, mut names) = (Vec::new(), Vec::new());
         for (place, content) in contents.iter().skip(1).enumerate() {
-            let (child, taker) = self.field(&format!("_{place}"), Some(number), content)?;
+            let (child, sink) = self.field(&format!("_{place}"), Some(number), content)?;
             let name = self.schema.fields[child].type_name.clone();
             if name.is_empty() || names.contains(&name) {
                 return Err("variants of records without a class, or of one type twice, have no field".to_string());
             }
             names.push(name);
-            alternatives.push(taker);
+            alternatives.push(sink);
         }
         self.schema.fields[number].type_name = format!("std::variant<{}>", names.join(","));
-        Ok(Taker::Union { switch, alternatives })
+        Ok(FieldSink::Union { switch, alternatives })
     }
 
     /// Adds a field that shows a part of another, as ROOT's importer does for arrays that share their counter.
-    pub(crate) fn show(&mut self, shown: &Shown) -> Result<(), Refused> {
+    pub(crate) fn show(&mut self, shown: &Shown) -> Result<(), Reason> {
         let missing = || format!("{}: there is no collection {}", shown.name, shown.collection);
         let find = |schema: &Schema, fields: &[usize], name: &str| {
             fields.iter().copied().find(|field| schema.fields[*field].name == name)

@@ -6,49 +6,49 @@ use branchline_format::column::Column as Values;
 use branchline_format::ntuple::write::elements::push_switches;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::write::columns::fields::Taker;
-use crate::write::pages::cluster::Columns;
+use crate::write::columns::fields::FieldSink;
+use crate::write::pages::cluster::ClusterColumns;
 
-/// Takes values of fields to the columns of a cluster.
-pub(crate) struct Filler<'a> {
-    pub(crate) columns: &'a mut Columns,
+/// Writes values of fields to the columns of a cluster.
+pub(crate) struct FieldWriter<'a> {
+    pub(crate) columns: &'a mut ClusterColumns,
     /// The file that is made, for errors.
     pub(crate) path: &'a str,
 }
 
-impl Filler<'_> {
+impl FieldWriter<'_> {
     /// Adds these of the values. `name` is that of the field, for errors.
-    pub(crate) fn add(&mut self, taker: &Taker, values: &Values, wanted: Range<usize>, name: &str) -> Result<()> {
-        match (taker, values) {
-            (Taker::Number { column, number }, Values::Flat { dtype, values }) if number.dtype() == *dtype => {
+    pub(crate) fn add(&mut self, sink: &FieldSink, values: &Values, wanted: Range<usize>, name: &str) -> Result<()> {
+        match (sink, values) {
+            (FieldSink::Number { column, number }, Values::Flat { dtype, values }) if number.dtype() == *dtype => {
                 let bytes = wanted.start * number.size()..wanted.end * number.size();
-                self.columns.push(*column, values.get(bytes).ok_or_else(|| self.short(name))?, self.path)
+                self.columns.push(*column, values.get(bytes).ok_or_else(|| self.too_few(name))?, self.path)
             }
-            (Taker::Text { ends, bytes }, Values::Text { offsets, bytes: text }) => {
+            (FieldSink::Text { ends, bytes }, Values::Text { offsets, bytes: text }) => {
                 let inner = self.ends(*ends, *bytes, offsets, &wanted, name)?;
-                self.columns.push(*bytes, text.get(inner).ok_or_else(|| self.short(name))?, self.path)
+                self.columns.push(*bytes, text.get(inner).ok_or_else(|| self.too_few(name))?, self.path)
             }
-            (Taker::Regular { size, content }, Values::Regular { size: own, content: values }) if size == own => {
+            (FieldSink::Regular { size, content }, Values::Regular { size: own, content: values }) if size == own => {
                 self.add(content, values, wanted.start * size..wanted.end * size, name)
             }
-            (Taker::List { ends, content }, Values::List { offsets, content: values }) => {
+            (FieldSink::List { ends, content }, Values::List { offsets, content: values }) => {
                 let inner = self.list(*ends, offsets, &wanted, name)?;
                 self.add(content, values, inner, name)
             }
-            (Taker::Option { ends, content }, Values::Option { valid, content: values }) => {
+            (FieldSink::Option { ends, content }, Values::Option { valid, content: values }) => {
                 let inner = self.options(*ends, valid, &wanted, name)?;
                 self.add(content, values, inner, name)
             }
-            (Taker::Record(takers), Values::Record { members, .. }) if takers.len() == members.len() => {
-                for ((own, taker), (other, values)) in takers.iter().zip(members) {
+            (FieldSink::Record(sinks), Values::Record { members, .. }) if sinks.len() == members.len() => {
+                for ((own, sink), (other, values)) in sinks.iter().zip(members) {
                     if own != other {
-                        return Err(self.unlike(name));
+                        return Err(self.mismatch(name));
                     }
-                    self.add(taker, values, wanted.clone(), name)?;
+                    self.add(sink, values, wanted.clone(), name)?;
                 }
                 Ok(())
             }
-            (Taker::Repeated { ends, size, content }, Values::Regular { size: own, content: values })
+            (FieldSink::Repeated { ends, size, content }, Values::Regular { size: own, content: values })
                 if size == own =>
             {
                 let before = self.columns.last_end(*ends);
@@ -59,23 +59,23 @@ impl Filler<'_> {
                 self.columns.set_last_end(*ends, count(wanted.len()));
                 self.add(content, values, wanted.start * size..wanted.end * size, name)
             }
-            (Taker::Union { switch, alternatives }, Values::Union { tags, contents })
+            (FieldSink::Union { switch, alternatives }, Values::Union { tags, contents })
                 if contents.len() == alternatives.len() + 1 =>
             {
                 let inner = self.switches(*switch, alternatives, tags, &wanted, name)?;
                 let values = contents.iter().skip(1);
                 let mut all = alternatives.iter().zip(values).zip(inner);
-                all.try_for_each(|((taker, values), inner)| self.add(taker, values, inner, name))
+                all.try_for_each(|((sink, values), inner)| self.add(sink, values, inner, name))
             }
-            (Taker::Tuple(takers), Values::Tuple { items, .. }) if takers.len() == items.len() => {
-                takers.iter().zip(items).try_for_each(|(taker, item)| self.add(taker, item, wanted.clone(), name))
+            (FieldSink::Tuple(sinks), Values::Tuple { items, .. }) if sinks.len() == items.len() => {
+                sinks.iter().zip(items).try_for_each(|(sink, item)| self.add(sink, item, wanted.clone(), name))
             }
             // What holds nothing may have lost its type.
             (_, Values::Flat { dtype: "unknown", .. }) if wanted.is_empty() => {
-                each_column(taker, &mut |column| self.columns.use_column(column));
+                each_column(sink, &mut |column| self.columns.use_column(column));
                 Ok(())
             }
-            _ => Err(self.unlike(name)),
+            _ => Err(self.mismatch(name)),
         }
     }
 
@@ -106,12 +106,12 @@ impl Filler<'_> {
         wanted: &Range<usize>,
         name: &str,
     ) -> Result<Range<usize>> {
-        let own = offsets.get(wanted.start..wanted.end + 1).ok_or_else(|| self.short(name))?;
+        let own = offsets.get(wanted.start..wanted.end + 1).ok_or_else(|| self.too_few(name))?;
         let (first, mut last) = (own[0], own[0]);
         let mut elements = Vec::with_capacity(8 * own.len());
         for offset in &own[1..] {
             if *offset < last {
-                return Err(self.short(name));
+                return Err(self.too_few(name));
             }
             last = *offset;
             elements.extend_from_slice(&(before + (last - first) as u64).to_ne_bytes());
@@ -119,7 +119,7 @@ impl Filler<'_> {
         self.columns.push(ends, &elements, self.path)?;
         self.columns.set_last_end(ends, before + (last - first) as u64);
         let range = usize::try_from(first).ok().zip(usize::try_from(last).ok());
-        range.map(|(first, last)| first..last).ok_or_else(|| self.short(name))
+        range.map(|(first, last)| first..last).ok_or_else(|| self.too_few(name))
     }
 
     /// Collections of none or one. The values that are there lie behind each other.
@@ -128,7 +128,7 @@ impl Filler<'_> {
         let (skipped, own) = valid
             .get(..wanted.end)
             .and_then(|valid| Some((valid.get(..wanted.start)?, valid.get(wanted.start..)?)))
-            .ok_or_else(|| self.short(name))?;
+            .ok_or_else(|| self.too_few(name))?;
         let first = skipped.iter().filter(|valid| **valid != 0).count();
         let (mut end, mut elements) = (before, Vec::with_capacity(8 * own.len()));
         for valid in own {
@@ -144,26 +144,26 @@ impl Filler<'_> {
     fn switches(
         &mut self,
         switch: usize,
-        alternatives: &[Taker],
+        alternatives: &[FieldSink],
         tags: &[u8],
         wanted: &Range<usize>,
         name: &str,
     ) -> Result<Vec<Range<usize>>> {
-        let skipped = tags.get(..wanted.start).ok_or_else(|| self.short(name))?;
-        let own = tags.get(wanted.clone()).ok_or_else(|| self.short(name))?;
+        let skipped = tags.get(..wanted.start).ok_or_else(|| self.too_few(name))?;
+        let own = tags.get(wanted.clone()).ok_or_else(|| self.too_few(name))?;
         let mut inner: Vec<Range<usize>> = vec![0..0; alternatives.len()];
         for place in skipped.iter().filter_map(|tag| usize::from(*tag).checked_sub(1)) {
-            inner.get_mut(place).ok_or_else(|| self.unlike(name))?.start += 1;
+            inner.get_mut(place).ok_or_else(|| self.mismatch(name))?.start += 1;
         }
         inner.iter_mut().for_each(|range| range.end = range.start);
-        let before: Vec<u64> = alternatives.iter().map(|taker| elements_of(taker, self.columns)).collect();
+        let before: Vec<u64> = alternatives.iter().map(|sink| elements_of(sink, self.columns)).collect();
         let mut switches = Vec::with_capacity(own.len());
         for tag in own {
             let Some(place) = usize::from(*tag).checked_sub(1) else {
                 switches.push((0, 0));
                 continue;
             };
-            let range = inner.get_mut(place).ok_or_else(|| self.unlike(name))?;
+            let range = inner.get_mut(place).ok_or_else(|| self.mismatch(name))?;
             switches.push((before[place] + range.len() as u64, u32::from(*tag)));
             range.end += 1;
         }
@@ -173,54 +173,54 @@ impl Filler<'_> {
         Ok(inner)
     }
 
-    fn unlike(&self, name: &str) -> ReadError {
+    fn mismatch(&self, name: &str) -> ReadError {
         let message = format!("field {name} has values of another type than before");
         ReadError::new(ReadErrorKind::Unsupported, self.path, message)
             .with_hint("inputs must have the same branches of the same types")
     }
 
-    fn short(&self, name: &str) -> ReadError {
+    fn too_few(&self, name: &str) -> ReadError {
         ReadError::internal(self.path, format!("field {name} is given fewer values than entries"))
     }
 }
 
 /// How many values of a field a cluster has so far. Alternatives of variants have a type, and so a column.
-fn elements_of(taker: &Taker, columns: &Columns) -> u64 {
-    match taker {
-        Taker::Number { column, .. } => columns.elements_count(*column),
-        Taker::Text { ends, .. }
-        | Taker::List { ends, .. }
-        | Taker::Option { ends, .. }
-        | Taker::Repeated { ends, .. } => columns.elements_count(*ends),
-        Taker::Union { switch, .. } => columns.elements_count(*switch),
-        Taker::Regular { size, content } => elements_of(content, columns) / (*size).max(1) as u64,
-        Taker::Record(members) => members.first().map_or(0, |(_, member)| elements_of(member, columns)),
-        Taker::Tuple(items) => items.first().map_or(0, |item| elements_of(item, columns)),
+fn elements_of(sink: &FieldSink, columns: &ClusterColumns) -> u64 {
+    match sink {
+        FieldSink::Number { column, .. } => columns.elements_count(*column),
+        FieldSink::Text { ends, .. }
+        | FieldSink::List { ends, .. }
+        | FieldSink::Option { ends, .. }
+        | FieldSink::Repeated { ends, .. } => columns.elements_count(*ends),
+        FieldSink::Union { switch, .. } => columns.elements_count(*switch),
+        FieldSink::Regular { size, content } => elements_of(content, columns) / (*size).max(1) as u64,
+        FieldSink::Record(members) => members.first().map_or(0, |(_, member)| elements_of(member, columns)),
+        FieldSink::Tuple(items) => items.first().map_or(0, |item| elements_of(item, columns)),
     }
 }
 
 /// Gives every column of a field to `visit`.
-pub(crate) fn each_column(taker: &Taker, visit: &mut impl FnMut(usize)) {
-    match taker {
-        Taker::Number { column, .. } => visit(*column),
-        Taker::Text { ends, bytes } => {
+pub(crate) fn each_column(sink: &FieldSink, visit: &mut impl FnMut(usize)) {
+    match sink {
+        FieldSink::Number { column, .. } => visit(*column),
+        FieldSink::Text { ends, bytes } => {
             visit(*ends);
             visit(*bytes);
         }
-        Taker::Regular { content, .. } => each_column(content, visit),
-        Taker::List { ends, content } | Taker::Option { ends, content } => {
+        FieldSink::Regular { content, .. } => each_column(content, visit),
+        FieldSink::List { ends, content } | FieldSink::Option { ends, content } => {
             visit(*ends);
             each_column(content, visit);
         }
-        Taker::Repeated { ends, content, .. } => {
+        FieldSink::Repeated { ends, content, .. } => {
             visit(*ends);
             each_column(content, visit);
         }
-        Taker::Union { switch, alternatives } => {
+        FieldSink::Union { switch, alternatives } => {
             visit(*switch);
             alternatives.iter().for_each(|one| each_column(one, visit));
         }
-        Taker::Record(members) => members.iter().for_each(|(_, member)| each_column(member, visit)),
-        Taker::Tuple(items) => items.iter().for_each(|item| each_column(item, visit)),
+        FieldSink::Record(members) => members.iter().for_each(|(_, member)| each_column(member, visit)),
+        FieldSink::Tuple(items) => items.iter().for_each(|item| each_column(item, visit)),
     }
 }

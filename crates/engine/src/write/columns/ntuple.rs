@@ -8,12 +8,12 @@ use branchline_format::write::classes::ntuple_infos;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::write::columns::fields::{Maker, Shown, Taker};
-use crate::write::columns::fill::{each_column, Filler};
+use crate::write::columns::fields::{FieldSink, SchemaBuilder, Shown};
+use crate::write::columns::fill::{each_column, FieldWriter};
 use crate::write::columns::writer::{frame, refuse, ColumnsWriter, NamedColumn, NewColumnsFile, RefusedField, Written};
 use crate::write::new_file::{NewFile, ObjectName, SlotId, TOP};
 use crate::write::output::Output;
-use crate::write::pages::cluster::Columns;
+use crate::write::pages::cluster::ClusterColumns;
 use crate::write::pages::metadata::{write_metadata, Labels, WrittenCluster};
 
 /// An RNTuple that is being written.
@@ -23,40 +23,40 @@ pub struct NtupleWriter {
     slot: SlotId,
     schema: Schema,
     clusters: Vec<WrittenCluster>,
-    columns: Columns,
-    takers: Vec<NamedTaker>,
+    columns: ClusterColumns,
+    sinks: Vec<NamedSink>,
     /// Entries of the cluster that is being filled.
     open_entries: u64,
 }
 
 /// A field with what takes its values.
-struct NamedTaker {
+struct NamedSink {
     name: String,
-    taker: Taker,
+    sink: FieldSink,
 }
 
 impl NtupleWriter {
     /// Begins a file with fields for values like these.
     pub fn create(new: NewColumnsFile, fields: &[NamedColumn], shown: &[Shown]) -> Result<Self> {
         let name = new.output.display().to_string();
-        let mut maker = Maker::new(new.layout.setting != Setting::NONE);
-        let (mut takers, mut refused) = (Vec::with_capacity(fields.len()), Vec::new());
+        let mut builder = SchemaBuilder::new(new.layout.setting != Setting::NONE);
+        let (mut sinks, mut refused) = (Vec::with_capacity(fields.len()), Vec::new());
         for NamedColumn { name, values } in fields {
-            match maker.add(name, values) {
-                Ok(taker) => takers.push(NamedTaker { name: name.clone(), taker }),
+            match builder.add(name, values) {
+                Ok(sink) => sinks.push(NamedSink { name: name.clone(), sink }),
                 Err(reason) => refused.push(RefusedField { name: name.clone(), reason }),
             }
         }
         refuse(&name, &refused)?;
         for one in shown {
-            maker.show(one).map_err(|reason| ReadError::new(ReadErrorKind::Unsupported, &name, reason))?;
+            builder.show(one).map_err(|reason| ReadError::new(ReadErrorKind::Unsupported, &name, reason))?;
         }
-        let schema = maker.schema;
+        let schema = builder.schema;
         let output = Output::create(&new.output, new.replace, &new.inputs)?;
         let mut file = NewFile::begin(output, frame(&new))?;
         let slot = file.reserve(TOP);
-        let columns = Columns::new(&schema, new.layout);
-        Ok(Self { new, file, slot, schema, clusters: Vec::new(), columns, takers, open_entries: 0 })
+        let columns = ClusterColumns::new(&schema, new.layout);
+        Ok(Self { new, file, slot, schema, clusters: Vec::new(), columns, sinks, open_entries: 0 })
     }
 
     fn path(&self) -> String {
@@ -67,8 +67,8 @@ impl NtupleWriter {
         if self.open_entries == 0 {
             return Ok(());
         }
-        for field in &self.takers {
-            each_column(&field.taker, &mut |column| self.columns.use_column(column));
+        for field in &self.sinks {
+            each_column(&field.sink, &mut |column| self.columns.use_column(column));
         }
         let cluster = self.columns.close(self.file.output(), self.new.date, self.open_entries)?;
         self.clusters.push(cluster);
@@ -79,8 +79,8 @@ impl NtupleWriter {
 
 impl ColumnsWriter for NtupleWriter {
     fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
-        if values.len() != self.takers.len() {
-            let message = format!("values of {} fields are given for {}", values.len(), self.takers.len());
+        if values.len() != self.sinks.len() {
+            let message = format!("values of {} fields are given for {}", values.len(), self.sinks.len());
             return Err(ReadError::internal(&self.path(), &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
@@ -90,9 +90,9 @@ impl ColumnsWriter for NtupleWriter {
             let room = self.new.layout.cluster_entries.map_or(portion, |most| most - self.open_entries);
             let end = start + room.min(portion).min((count - start) as u64) as usize;
             let path = self.path();
-            let mut filler = Filler { columns: &mut self.columns, path: &path };
-            for (field, column) in self.takers.iter().zip(values) {
-                filler.add(&field.taker, column, start..end, &field.name)?;
+            let mut writer = FieldWriter { columns: &mut self.columns, path: &path };
+            for (field, column) in self.sinks.iter().zip(values) {
+                writer.add(&field.sink, column, start..end, &field.name)?;
             }
             self.open_entries += (end - start) as u64;
             start = end;

@@ -22,7 +22,7 @@ pub struct TreeWriter {
     new: NewColumnsFile,
     file: NewFile,
     slot: SlotId,
-    branches: Vec<Open>,
+    branches: Vec<OpenBranch>,
     fields_count: usize,
     entries_count: u64,
     cluster: Cluster,
@@ -31,7 +31,7 @@ pub struct TreeWriter {
 }
 
 /// A branch that is being written.
-struct Open {
+struct OpenBranch {
     source: Source,
     frame: BasketFrame,
     open: EntryBytes,
@@ -71,7 +71,7 @@ impl TreeWriter {
             };
             let (plain_bytes, stored_bytes, baskets) = (0, 0, Vec::new());
             let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size };
-            Open { source, frame, open: fresh(&made.kind), entries_before: 0, made }
+            OpenBranch { source, frame, open: no_entries(&made.kind), entries_before: 0, made }
         };
         let branches = branches.into_iter().map(open).collect();
         let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
@@ -109,7 +109,7 @@ impl TreeWriter {
         }
         for (number, branch) in self.branches.iter_mut().enumerate() {
             if branch.open.count > 0 {
-                let full = std::mem::replace(&mut branch.open, fresh(&branch.made.kind));
+                let full = std::mem::replace(&mut branch.open, no_entries(&branch.made.kind));
                 self.waiting_bytes += full.data.len();
                 self.waiting.push((number, full));
             }
@@ -173,7 +173,7 @@ impl ColumnsWriter for TreeWriter {
                     start..end,
                     &mut branch.open,
                     &mut |open| {
-                        let full = std::mem::replace(open, fresh(&branch.made.kind));
+                        let full = std::mem::replace(open, no_entries(&branch.made.kind));
                         self.waiting_bytes += full.data.len();
                         self.waiting.push((number, full));
                     },
@@ -223,7 +223,7 @@ impl ColumnsWriter for TreeWriter {
     }
 }
 
-impl Open {
+impl OpenBranch {
     fn basket(&self, entries: &EntryBytes, setting: Setting, tools: &mut BasketTools) -> FormatResult<NewBasket> {
         let key_size = u32::from(self.frame.key_size()?);
         let starts: Option<Vec<u32>> =
@@ -241,6 +241,6 @@ impl Open {
     }
 }
 
-fn fresh(kind: &BranchKind) -> EntryBytes {
+fn no_entries(kind: &BranchKind) -> EntryBytes {
     EntryBytes { data: Vec::new(), starts: (!kind.is_fixed()).then(Vec::new), count: 0 }
 }

@@ -78,7 +78,7 @@ pub(crate) fn refuse(path: &str, fields: &[RefusedField]) -> Result<()> {
     Err(ReadError::new(ReadErrorKind::Unsupported, path, all.join("; ")).with_hint(hint))
 }
 
-/// What stands around the records of the file.
+/// The records of the file itself.
 pub(crate) fn frame(new: &NewColumnsFile) -> FileFrame {
     let name = new.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let seed = format!("{name} {} {} {:?}", new.name, new.date, new.inputs);

@@ -183,7 +183,7 @@ impl Input {
         Ok(())
     }
 
-    /// What stands around the records of a file that is made from this one.
+    /// The records of an output itself, whose first input this is.
     pub(crate) fn frame(&self, output: &Path) -> FileFrame {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let header = self.file.header();

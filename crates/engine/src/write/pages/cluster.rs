@@ -1,5 +1,5 @@
-//! A cluster in the making: elements come column by column, fill pages, which are compressed on all cores, and lie in
-//! the file column by column when the cluster is closed.
+//! A cluster that is being written: elements are added column by column and fill pages, which all cores compress; they
+//! lie in the file column by column when the cluster is closed.
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::ntuple::encoding::Encoding;
@@ -30,12 +30,12 @@ pub struct Layout {
 
 /// The columns of a cluster that is being filled.
 #[derive(Clone)]
-pub(crate) struct Columns {
+pub(crate) struct ClusterColumns {
     layout: Layout,
-    columns: Vec<Open>,
+    columns: Vec<OpenColumn>,
     /// Elements of all pages that are not full, in bytes.
     open_bytes: usize,
-    waiting: Vec<Full>,
+    waiting: Vec<FullPage>,
     waiting_bytes: usize,
     sealed_bytes: u64,
     plain_bytes: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Columns {
 }
 
 #[derive(Clone)]
-struct Open {
+struct OpenColumn {
     encoding: std::result::Result<Encoding, String>,
     /// Its field, for errors.
     name: String,
@@ -53,24 +53,24 @@ struct Open {
     elements_count: u64,
     /// Of ends of collections the last one.
     last_end: u64,
-    pages: Vec<Sealed>,
+    pages: Vec<SealedPage>,
 }
 
 /// A page that is to be compressed.
 #[derive(Clone)]
-struct Full {
+struct FullPage {
     column: usize,
     encoding: Encoding,
     elements: Vec<u8>,
 }
 
 #[derive(Clone)]
-struct Sealed {
+struct SealedPage {
     elements_count: u64,
     bytes: Vec<u8>,
 }
 
-impl Columns {
+impl ClusterColumns {
     /// Nothing yet.
     pub(crate) fn new(schema: &Schema, layout: Layout) -> Self {
         let mut own = Self {
@@ -89,7 +89,7 @@ impl Columns {
 
     /// Adds columns that the schema has got since.
     pub(crate) fn extend(&mut self, schema: &Schema) {
-        let open = |column: &branchline_format::ntuple::schema::Column| Open {
+        let open = |column: &branchline_format::ntuple::schema::Column| OpenColumn {
             encoding: column.encoding.clone(),
             name: schema.path_of(column.field),
             is_used: false,
@@ -101,7 +101,7 @@ impl Columns {
         self.columns.extend(schema.columns.iter().skip(self.columns.len()).map(open));
     }
 
-    /// Says that a column is one of those that this cluster has, with or without elements.
+    /// Marks a column as one that this cluster has, with or without elements.
     pub(crate) fn use_column(&mut self, column: usize) {
         self.columns[column].is_used = true;
     }
@@ -116,12 +116,12 @@ impl Columns {
         self.columns[column].last_end
     }
 
-    /// Says which end of a collection was the last.
+    /// Sets the last end of a collection that a column has.
     pub(crate) fn set_last_end(&mut self, column: usize, end: u64) {
         self.columns[column].last_end = end;
     }
 
-    /// Labels how many bytes the cluster will have.
+    /// About how many bytes the cluster will have.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let (compressed, plain) = self.ratio;
         let open = (self.open_bytes + self.waiting_bytes) as u128;
@@ -144,7 +144,7 @@ impl Columns {
             let mut full = std::mem::take(&mut open.elements);
             full.extend_from_slice(now);
             self.waiting_bytes += full.len();
-            self.waiting.push(Full { column, encoding, elements: full });
+            self.waiting.push(FullPage { column, encoding, elements: full });
             rest = later;
         }
         open.elements.extend_from_slice(rest);
@@ -178,7 +178,7 @@ impl Columns {
         if !elements.is_empty() {
             self.open_bytes -= elements.len();
             self.waiting_bytes += elements.len();
-            self.waiting.push(Full { column, encoding, elements });
+            self.waiting.push(FullPage { column, encoding, elements });
         }
     }
 
@@ -187,7 +187,7 @@ impl Columns {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let setting = self.layout.setting;
-        let sealed = map_in_order(&waiting, Compressor::new, |compressor, full: &Full| {
+        let sealed = map_in_order(&waiting, Compressor::new, |compressor, full: &FullPage| {
             let plain = encode(&full.encoding, &full.elements)?;
             Ok((plain.len() as u64, sealed(&plain, setting, compressor)))
         });
@@ -200,7 +200,7 @@ impl Columns {
             self.plain_bytes += plain;
             self.sealed_bytes += bytes.len() as u64;
             let elements_count = (full.elements.len() / element_size(&full.encoding)) as u64;
-            column.pages.push(Sealed { elements_count, bytes });
+            column.pages.push(SealedPage { elements_count, bytes });
         }
         Ok(())
     }

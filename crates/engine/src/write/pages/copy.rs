@@ -17,7 +17,7 @@ use crate::write::output::Output;
 use crate::write::pages::input::{fixed_counts, InputNtuple};
 use crate::write::pages::join::ColumnMap;
 use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
-use crate::write::pages::zeros::Zeros;
+use crate::write::pages::zeros::ZeroPages;
 use crate::write::parallel::map_in_order;
 use crate::write::placed::Placed;
 use crate::write::progress::Progress;
@@ -71,7 +71,7 @@ impl PageCopy<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<Vec<WrittenCluster>> {
         let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
-        let zeros = Zeros::new(self.setting.unwrap_or(setting), date);
+        let zeros = ZeroPages::new(self.setting.unwrap_or(setting), date);
         let (mut made, mut wanted) = self.clusters(zeros, &mut Some(&mut *output))?;
         match self.order {
             Order::Offset => wanted.sort_by_key(|one| one.page.locator.offset),
@@ -85,7 +85,7 @@ impl PageCopy<'_> {
     /// Passes over pages that a killed merge wrote, in the order of clusters and columns. None if they are not those of this
     /// RNTuple.
     pub(crate) fn pass(&self, written: &[Placed], output: &mut Output) -> Result<Option<Vec<WrittenCluster>>> {
-        let (mut made, _) = self.clusters(Zeros::new(Setting::NONE, 0), &mut None)?;
+        let (mut made, _) = self.clusters(ZeroPages::new(Setting::NONE, 0), &mut None)?;
         let Some((whole, mut rest)) = written.split_first() else { return Ok(None) };
         let region = output.end()..output.end().saturating_add(whole.size);
         for (pages, checksums) in made.iter_mut().flat_map(|made| made.columns.iter_mut().zip(&mut made.checksums)) {
@@ -110,7 +110,7 @@ impl PageCopy<'_> {
     /// All clusters as they will be in the output, but for where their pages lie, and the pages to copy.
     fn clusters(
         &self,
-        mut zeros: Zeros,
+        mut zeros: ZeroPages,
         output: &mut Option<&mut Output>,
     ) -> Result<(Vec<WrittenCluster>, Vec<PageToCopy>)> {
         let (mut made, mut wanted) = (Vec::new(), Vec::new());
@@ -129,7 +129,7 @@ impl PageCopy<'_> {
         number: usize,
         entries_count: u64,
         pages: Vec<Option<ColumnPages>>,
-        zeros: &mut Zeros,
+        zeros: &mut ZeroPages,
         output: &mut Option<&mut Output>,
     ) -> Result<(WrittenCluster, Vec<PageToCopy>)> {
         let schema = &self.input.schema;
@@ -165,7 +165,7 @@ impl PageCopy<'_> {
         column: usize,
         there: &ColumnPages,
         expected: u64,
-        zeros: &mut Zeros,
+        zeros: &mut ZeroPages,
         output: &mut Option<&mut Output>,
     ) -> Result<Vec<(Page, u64)>> {
         let missing = self.input.missing_before(column, there.elements_count(), expected)?;
@@ -173,12 +173,12 @@ impl PageCopy<'_> {
             return Ok(Vec::new());
         }
         let schema = &self.input.schema;
-        let about = &schema.columns[column];
+        let info = &schema.columns[column];
         let named = |reason: String| {
-            let error = FormatError::unsupported(reason).in_object(schema.path_of(about.field));
+            let error = FormatError::unsupported(reason).in_object(schema.path_of(info.field));
             ReadError::from_format(self.input.file.path(), &error)
         };
-        let encoding = about.encoding.clone().map_err(named)?;
+        let encoding = info.encoding.clone().map_err(named)?;
         zeros.pages(&encoding, missing, output)
     }
 

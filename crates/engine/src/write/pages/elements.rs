@@ -1,5 +1,5 @@
-//! The elements of a cluster of an input, whose pages are read many at a time: in the order in which they are wanted, and
-//! near ones together.
+//! Reads the elements of a cluster of an input. Pages are read many at a time, in the order in which they are needed, near
+//! ones together.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,7 +21,7 @@ type FormatResult<T> = std::result::Result<T, FormatError>;
 type PageId = (usize, usize);
 
 /// The elements of a cluster of an input.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ClusterReader<'a> {
     input: &'a InputNtuple,
     pages: Vec<Option<ColumnPages>>,
     /// The columns that a field has here.
@@ -33,9 +33,9 @@ pub(crate) struct Reading<'a> {
     /// Pages that are read together, as long as they are not.
     bundles: Vec<Vec<PageId>>,
     bundle_of: HashMap<PageId, usize>,
-    /// Pages that were read, but not wanted yet.
+    /// Pages that were read, but not needed yet.
     stored: HashMap<PageId, Bytes>,
-    /// Whether all pages will be wanted.
+    /// Whether all pages will be needed.
     is_whole: bool,
     decompressor: Decompressor,
     read_bytes: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) unread: Option<ReadError>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ClusterReader<'a> {
     /// Of a cluster, of which all is wanted or not. So many bytes of pages, before compression, are read at a time.
     pub(crate) fn new(input: &'a InputNtuple, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
         let pages = input.pages(cluster)?;
@@ -216,15 +216,16 @@ impl<'a> Reading<'a> {
     /// The elements of a page.
     fn decoded(&self, page: PageId, stored: &[u8], decompressor: &mut Decompressor) -> FormatResult<Vec<u8>> {
         let encoding = self.input.schema.columns[page.0].encoding.clone().map_err(FormatError::unsupported)?;
-        let about = self.page(page).ok_or_else(|| FormatError::damaged(0, "a page that is not there"))?;
-        let plain = unpacked(checked(stored, &about)?, &about, &encoding, decompressor)?;
-        let (mut elements, count) = (Vec::new(), about.elements_count as usize);
+        let info =
+            self.page(page).ok_or_else(|| FormatError::internal("a page is decoded that its column does not have"))?;
+        let plain = unpacked(checked(stored, &info)?, &info, &encoding, decompressor)?;
+        let (mut elements, count) = (Vec::new(), info.elements_count as usize);
         decode(&encoding, &plain, count, 0..count, &mut elements)?;
         Ok(elements)
     }
 }
 
-impl Elements for Reading<'_> {
+impl Elements for ClusterReader<'_> {
     fn active(&self, field: usize) -> Option<&[usize]> {
         self.active.get(&field).map(Vec::as_slice)
     }

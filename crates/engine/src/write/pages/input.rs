@@ -78,18 +78,18 @@ impl InputNtuple {
     /// Elements of a column from before it was added, in a cluster that has `there` of `expected`.
     pub(crate) fn missing_before(&self, column: usize, there: u64, expected: u64) -> Result<u64> {
         let schema = &self.schema;
-        let about = &schema.columns[column];
+        let info = &schema.columns[column];
         let Some(missing) = expected.checked_sub(there) else {
-            let path = schema.path_of(about.field);
+            let path = schema.path_of(info.field);
             return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
         };
         if missing == 0 {
             return Ok(0);
         }
-        let bits = about.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
+        let bits = info.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
         let most = self.file.size_bytes().saturating_mul(8 * limits::ZEROS_FACTOR_MAX);
-        if !(about.first_element > 0 || about.suppressed_before) || missing.saturating_mul(bits) > most {
-            let path = schema.path_of(about.field);
+        if !(info.first_element > 0 || info.suppressed_before) || missing.saturating_mul(bits) > most {
+            let path = schema.path_of(info.field);
             return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
         }
         Ok(missing)

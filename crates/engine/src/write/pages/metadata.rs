@@ -87,15 +87,15 @@ fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
 /// the pages: which ways of storing the fields have is known only then.
 pub(crate) fn write_metadata(
     output: &mut Output,
-    about: &Labels,
+    labels: &Labels,
     schema: &Schema,
     made: &[WrittenCluster],
 ) -> Result<Vec<u8>> {
     let path = output.path().display().to_string();
-    let named = |error: FormatError| ReadError::from_format(&path, &error.in_object(&about.name));
+    let named = |error: FormatError| ReadError::from_format(&path, &error.in_object(&labels.name));
     let mut compressor = Compressor::new();
-    let header = write_header(&about.name, &about.description, schema).map_err(named)?;
-    let header_link = write_envelope(output, about, &header, &mut compressor)?;
+    let header = write_header(&labels.name, &labels.description, schema).map_err(named)?;
+    let header_link = write_envelope(output, labels, &header, &mut compressor)?;
     let mut groups = Vec::new();
     let mut waiting: Vec<NewCluster> = Vec::new();
     let (mut size, mut counting) = (0, Counting::new(schema));
@@ -108,14 +108,14 @@ pub(crate) fn write_metadata(
                 first_entry: waiting[0].entries.start,
                 entries_count: counting.entries - waiting[0].entries.start,
                 clusters_count: waiting.len() as u32, // bounded by the bytes of a page list
-                page_list: write_envelope(output, about, &list, &mut compressor)?,
+                page_list: write_envelope(output, labels, &list, &mut compressor)?,
             });
             waiting.clear();
             size = 0;
         }
     }
     let footer = write_footer(&header, &groups).map_err(named)?;
-    let footer = write_envelope(output, about, &footer, &mut compressor)?;
+    let footer = write_envelope(output, labels, &footer, &mut compressor)?;
     let anchor = Anchor { version: VERSION, header: header_link, footer, max_key_size: MAX_KEY_SIZE };
     Ok(write_anchor(&anchor))
 }
@@ -150,16 +150,16 @@ impl Counting {
 
 fn write_envelope(
     output: &mut Output,
-    about: &Labels,
+    labels: &Labels,
     envelope: &NewEnvelope,
     compressor: &mut Compressor,
 ) -> Result<Link> {
-    let stored = envelope.stored(about.setting, compressor);
+    let stored = envelope.stored(labels.setting, compressor);
     if stored.len() as u64 > MAX_KEY_SIZE {
         let message = format!("its metadata of {} bytes is more than a key holds", stored.len());
         return Err(ReadError::from_format(&output.path().display().to_string(), &FormatError::unsupported(message)));
     }
-    let offset = write_blob(output, about.date, &stored)?;
+    let offset = write_blob(output, labels.date, &stored)?;
     Ok(envelope.link(Locator { offset, size: stored.len() as u64 }))
 }
 

@@ -69,15 +69,15 @@ impl Keeper<'_> {
         if std::mem::replace(&mut self.kept[field], true) {
             return;
         }
-        let about = &self.schema.fields[field];
-        if let Some(source) = about.source {
+        let info = &self.schema.fields[field];
+        if let Some(source) = info.source {
             self.keep(source);
             // The number of elements follows from a column of them.
-            if about.children.is_empty() {
+            if info.children.is_empty() {
                 self.keep_first_below(source);
             }
         }
-        for child in &about.children {
+        for child in &info.children {
             if !self.is_named[*child] {
                 self.keep_below(*child);
             }

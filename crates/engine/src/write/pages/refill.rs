@@ -13,8 +13,8 @@ use branchline_format::ntuple::write::walk::{element_ranges, Elements};
 
 use crate::error::{ReadError, Result};
 use crate::write::output::Output;
-use crate::write::pages::cluster::Columns;
-use crate::write::pages::elements::Reading;
+use crate::write::pages::cluster::ClusterColumns;
+use crate::write::pages::elements::ClusterReader;
 use crate::write::pages::input::InputNtuple;
 use crate::write::pages::join::ColumnMap;
 use crate::write::pages::metadata::WrittenCluster;
@@ -23,16 +23,16 @@ use crate::write::selection::Selection;
 
 /// A cluster that is being filled, across inputs.
 #[derive(Clone)]
-pub(crate) struct Filling {
-    pub(crate) columns: Columns,
+pub(crate) struct OpenCluster {
+    pub(crate) columns: ClusterColumns,
     /// Its entries so far.
     pub(crate) entries_count: u64,
     /// The columns that it has.
     active: Vec<usize>,
 }
 
-impl Filling {
-    pub(crate) fn new(columns: Columns) -> Self {
+impl OpenCluster {
+    pub(crate) fn new(columns: ClusterColumns) -> Self {
         Self { columns, entries_count: 0, active: Vec::new() }
     }
 
@@ -48,7 +48,7 @@ impl Filling {
 }
 
 /// How an input is rewritten.
-pub(crate) struct Refilling<'a> {
+pub(crate) struct Refill<'a> {
     pub(crate) input: &'a InputNtuple,
     pub(crate) map: &'a ColumnMap,
     /// Schema of the output.
@@ -62,28 +62,28 @@ pub(crate) struct Refilling<'a> {
     pub(crate) bundle_bytes: u64,
 }
 
-impl Refilling<'_> {
+impl Refill<'_> {
     /// Adds all entries to the cluster that is being filled; answers with those that became full. `progress` gets the
     /// bytes that were read.
     pub(crate) fn run(
         &self,
-        filling: &mut Filling,
+        open_cluster: &mut OpenCluster,
         output: &mut Output,
         date: u32,
         progress: &mut Progress<'_>,
     ) -> Result<Vec<WrittenCluster>> {
         let mut made = Vec::new();
         for cluster in self.input.clusters()? {
-            let mut reading = Reading::new(self.input, cluster, self.selection.is_none(), self.bundle_bytes)?;
-            let active: Vec<usize> = reading.active.values().flatten().map(|column| self.map[*column]).collect();
+            let mut reader = ClusterReader::new(self.input, cluster, self.selection.is_none(), self.bundle_bytes)?;
+            let active: Vec<usize> = reader.active.values().flatten().map(|column| self.map[*column]).collect();
             let active = sorted(active);
-            if active != filling.active {
+            if active != open_cluster.active {
                 // A cluster stores each field in one way.
-                made.extend(filling.close(output, date)?);
-                filling.active = active;
+                made.extend(open_cluster.close(output, date)?);
+                open_cluster.active = active;
             }
             let count = cluster.entries_count();
-            let portion = (count * crate::limits::FILLED_AT_ONCE_BYTES / reading.plain_bytes().max(1)).max(1);
+            let portion = (count * crate::limits::FILLED_AT_ONCE_BYTES / reader.plain_bytes().max(1)).max(1);
             let mut next = 0;
             loop {
                 let kept = self.kept(cluster, next..count);
@@ -91,21 +91,22 @@ impl Refilling<'_> {
                     break;
                 }
                 let start = kept.start;
-                let room = self.cluster_entries.map_or(portion, |most| most - filling.entries_count);
+                let room = self.cluster_entries.map_or(portion, |most| most - open_cluster.entries_count);
                 let end = (start + room.min(portion)).min(kept.end);
-                self.add(&mut reading, start..end, filling).map_err(|error| reading.unread.take().unwrap_or(error))?;
-                filling.entries_count += end - start;
+                self.add(&mut reader, start..end, open_cluster)
+                    .map_err(|error| reader.unread.take().unwrap_or(error))?;
+                open_cluster.entries_count += end - start;
                 next = end;
                 let is_full = match self.cluster_entries {
-                    Some(most) => filling.entries_count >= most,
-                    None => filling.columns.estimated_bytes() >= self.cluster_bytes,
+                    Some(most) => open_cluster.entries_count >= most,
+                    None => open_cluster.columns.estimated_bytes() >= self.cluster_bytes,
                 };
                 if is_full {
-                    let active = filling.active.clone();
-                    made.extend(filling.close(output, date)?);
-                    filling.active = active;
+                    let active = open_cluster.active.clone();
+                    made.extend(open_cluster.close(output, date)?);
+                    open_cluster.active = active;
                 }
-                progress(reading.take_read_bytes())?;
+                progress(reader.take_read_bytes())?;
             }
         }
         Ok(made)
@@ -120,44 +121,44 @@ impl Refilling<'_> {
     }
 
     /// Adds some entries of a cluster.
-    fn add(&self, reading: &mut Reading<'_>, entries: Range<u64>, filling: &mut Filling) -> Result<()> {
+    fn add(&self, reader: &mut ClusterReader<'_>, entries: Range<u64>, open_cluster: &mut OpenCluster) -> Result<()> {
         let schema = &self.input.schema;
         let path = self.input.file.path();
         let named = |error: FormatError| ReadError::from_format(path, &error.in_object(self.input.ntuple.path()));
-        let ranges = element_ranges(schema, entries, reading).map_err(named)?;
+        let ranges = element_ranges(schema, entries, reader).map_err(named)?;
         // Where the elements of alternatives begin, here and in the output, before any is added.
-        let before: Vec<u64> = self.map.iter().map(|column| filling.columns.elements_count(*column)).collect();
+        let before: Vec<u64> = self.map.iter().map(|column| open_cluster.columns.elements_count(*column)).collect();
         for (column, range) in ranges.iter().enumerate() {
             let Some(range) = range else { continue };
             let name = || schema.path_of(schema.columns[column].field);
-            let mut elements = reading
+            let mut elements = reader
                 .elements(column, range.clone())
                 .map_err(|error| ReadError::from_format(path, &error.in_object(format!("field {}", name()))))?;
-            self.move_ends(reading, column, range, &mut elements, filling).map_err(named)?;
+            self.move_ends(reader, column, range, &mut elements, open_cluster).map_err(named)?;
             self.move_switches(column, &ranges, &before, &mut elements).map_err(named)?;
             let elements = self.converted(column, elements).map_err(named)?;
-            filling.columns.use_column(self.map[column]);
-            filling.columns.push(self.map[column], &elements, path)?;
+            open_cluster.columns.use_column(self.map[column]);
+            open_cluster.columns.push(self.map[column], &elements, path)?;
         }
-        reading.forget(&ranges);
+        reader.forget(&ranges);
         Ok(())
     }
 
     /// Ends of collections count from the start of their new cluster.
     fn move_ends(
         &self,
-        reading: &mut Reading<'_>,
+        reader: &mut ClusterReader<'_>,
         column: usize,
         range: &Range<u64>,
         elements: &mut [u8],
-        filling: &mut Filling,
+        open_cluster: &mut OpenCluster,
     ) -> std::result::Result<(), FormatError> {
         let encoding = self.input.schema.columns[column].encoding.as_ref();
         if !encoding.is_ok_and(|encoding| encoding.is_index()) {
             return Ok(());
         }
-        let base = if range.start == 0 { 0 } else { reading.end(column, range.start - 1)? };
-        let before = filling.columns.last_end(self.map[column]);
+        let base = if range.start == 0 { 0 } else { reader.end(column, range.start - 1)? };
+        let before = open_cluster.columns.last_end(self.map[column]);
         let mut last = before;
         for raw in elements.as_chunks_mut::<8>().0 {
             let end = u64::from_ne_bytes(*raw);
@@ -166,7 +167,7 @@ impl Refilling<'_> {
                 moved.ok_or_else(|| FormatError::damaged(0, format!("a collection ends before it begins ({end})")))?;
             *raw = last.to_ne_bytes();
         }
-        filling.columns.set_last_end(self.map[column], last);
+        open_cluster.columns.set_last_end(self.map[column], last);
         Ok(())
     }
 
@@ -179,12 +180,12 @@ impl Refilling<'_> {
         elements: &mut Vec<u8>,
     ) -> std::result::Result<(), FormatError> {
         let schema = &self.input.schema;
-        let about = &schema.columns[column];
-        let is_switch = about.encoding.as_ref().is_ok_and(|encoding| element_size(encoding) == 12);
+        let info = &schema.columns[column];
+        let is_switch = info.encoding.as_ref().is_ok_and(|encoding| element_size(encoding) == 12);
         if !is_switch {
             return Ok(());
         }
-        let field = &schema.fields[about.field];
+        let field = &schema.fields[info.field];
         let starts: Vec<Option<(u64, u64)>> =
             field.children.iter().map(|child| self.place_of(*child, ranges, before)).collect();
         let moved: std::result::Result<Vec<(u64, u32)>, FormatError> = switches_of(elements)

@@ -15,7 +15,7 @@ use crate::write::output::Output;
 use crate::write::pages::metadata::{checksum_of, write_blob};
 
 /// The pages of zeros of a file.
-pub(crate) struct Zeros {
+pub(crate) struct ZeroPages {
     setting: Setting,
     date: u32,
     compressor: Compressor,
@@ -23,13 +23,13 @@ pub(crate) struct Zeros {
     known: HashMap<u64, (Locator, u64)>,
 }
 
-impl Zeros {
+impl ZeroPages {
     /// None yet.
     pub(crate) fn new(setting: Setting, date: u32) -> Self {
         Self { setting, date, compressor: Compressor::new(), known: HashMap::new() }
     }
 
-    /// Pages of this many elements, with their checksums. Zeros are zeros in every encoding (section "Column Description").
+    /// Pages of this many elements, with their checksums. ZeroPages are zeros in every encoding (section "Column Description").
     /// Without an output it is left open where they lie.
     pub(crate) fn pages(
         &mut self,

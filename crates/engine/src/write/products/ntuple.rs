@@ -15,15 +15,15 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
-use crate::write::errors::{differs, unmergeable};
+use crate::write::errors::{differs, other_leftovers};
 use crate::write::merged::Merged;
 use crate::write::new_file::{ObjectName, SlotId};
 use crate::write::output::Output;
-use crate::write::pages::cluster::{Columns, Layout};
+use crate::write::pages::cluster::{ClusterColumns, Layout};
 use crate::write::pages::copy::PageCopy;
 use crate::write::pages::join::{join, of_first, ColumnMap};
 use crate::write::pages::metadata::{checksum_of, write_metadata, Labels, WrittenCluster};
-use crate::write::pages::refill::{Filling, Refilling};
+use crate::write::pages::refill::{OpenCluster, Refill};
 use crate::write::placed::Placed;
 use crate::write::products::holdings::{Holdings, Row};
 use crate::write::products::kind::{Content, Opening, Product, Remarks};
@@ -43,7 +43,7 @@ pub(crate) struct MergedNtuple {
     clusters: Vec<WrittenCluster>,
     entries_count: u64,
     /// The cluster that is not full yet.
-    filling: Option<Filling>,
+    open_cluster: Option<OpenCluster>,
 }
 
 /// What was written of an input.
@@ -52,7 +52,7 @@ pub(crate) struct NtuplePart {
     schema: Schema,
     clusters: Vec<WrittenCluster>,
     entries_count: u64,
-    filling: Option<Filling>,
+    open_cluster: Option<OpenCluster>,
 }
 
 /// The schema of the output with all that an input needs, and where the columns of the input are in it.
@@ -151,7 +151,7 @@ impl Product for MergedNtuple {
             schema: Schema::default(),
             clusters: Vec::new(),
             entries_count: 0,
-            filling: None,
+            open_cluster: None,
         };
         own.add_part(part);
         Ok(own)
@@ -187,13 +187,13 @@ impl MergedNtuple {
         self.schema = part.schema;
         self.entries_count += part.entries_count;
         self.clusters.extend(part.clusters);
-        self.filling = part.filling;
+        self.open_cluster = part.open_cluster;
     }
 
     /// Writes the cluster that is not full, and what comes behind the pages. Answers with the bytes of the anchor.
     fn write_metadata(&mut self, output: &mut Output) -> Result<Vec<u8>> {
-        if let Some(mut filling) = self.filling.take() {
-            self.clusters.extend(filling.close(output, self.labels.date)?);
+        if let Some(mut open_cluster) = self.open_cluster.take() {
+            self.clusters.extend(open_cluster.close(output, self.labels.date)?);
         }
         write_metadata(output, &self.labels, &self.schema, &self.clusters)
     }
@@ -281,11 +281,10 @@ fn copy(
         Some(written) => {
             let clusters = copy.pass(&written.next().unwrap_or_default(), output)?;
             (transfer.progress)(output.end() - before)?;
-            let path = content.input.file.path();
-            clusters.ok_or_else(|| unmergeable(path, "its pages are not those of the killed merge"))?
+            clusters.ok_or_else(|| other_leftovers(output.path()))?
         }
     };
-    Ok(NtuplePart { schema, clusters, entries_count: content.entries_count(), filling: None })
+    Ok(NtuplePart { schema, clusters, entries_count: content.entries_count(), open_cluster: None })
 }
 
 /// Puts the elements of an input into new pages and clusters. The last cluster stays open.
@@ -302,10 +301,10 @@ fn refill(
     let selection = request.selection_of(source.file_path(), source.path(), content.entries_count())?;
     let entries_count = content.entries_count();
     let entries_count = selection.as_ref().map_or(entries_count, |selection| selection.count(0..entries_count));
-    let open = known.and_then(|known| known.filling.clone());
-    let mut filling = open.unwrap_or_else(|| Filling::new(Columns::new(&schema, layout)));
-    filling.columns.extend(&schema);
-    let refilling = Refilling {
+    let open = known.and_then(|known| known.open_cluster.clone());
+    let mut open_cluster = open.unwrap_or_else(|| OpenCluster::new(ClusterColumns::new(&schema, layout)));
+    open_cluster.columns.extend(&schema);
+    let refill = Refill {
         input: &content.input,
         map: &map,
         schema: &schema,
@@ -314,6 +313,6 @@ fn refill(
         selection: selection.as_deref(),
         bundle_bytes: request.limits.bundle_bytes(),
     };
-    let clusters = refilling.run(&mut filling, output.file.output(), content.input.date, transfer.progress)?;
-    Ok(NtuplePart { schema, clusters, entries_count, filling: Some(filling) })
+    let clusters = refill.run(&mut open_cluster, output.file.output(), content.input.date, transfer.progress)?;
+    Ok(NtuplePart { schema, clusters, entries_count, open_cluster: Some(open_cluster) })
 }

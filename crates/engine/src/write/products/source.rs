@@ -45,7 +45,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The object of a key as it is stored.
+/// The stored bytes of an object, without its key.
 pub(crate) fn stored_object(reader: &mut MetadataReader<'_>, key: &TKey) -> Result<Bytes> {
     let record = reader.until_known(|held| held.get(key.seek, key.size).map(Bytes::copy_from_slice))?;
     Ok(record.slice(key.key_size as usize..))

@@ -22,7 +22,7 @@ use crate::write::baskets::digest::digest_of;
 use crate::write::baskets::forms::forms;
 use crate::write::baskets::rewrite::{RewritePlan, Rewriter};
 use crate::write::baskets::slices::RewrittenTree;
-use crate::write::errors::{differs, unmergeable};
+use crate::write::errors::{differs, other_leftovers};
 use crate::write::merged::Merged;
 use crate::write::new_file::{ObjectName, SlotId};
 use crate::write::output::Output;
@@ -201,8 +201,7 @@ fn copy_baskets(copy: &BasketCopy<'_>, output: &mut MergeOutput, transfer: &mut 
         (Some(written), _) => {
             let places = copy.pass(&written.next().unwrap_or_default(), output)?;
             (transfer.progress)(output.end() - before)?;
-            places
-                .ok_or_else(|| unmergeable(copy.reader.file.path(), "its baskets are not those of the killed merge"))?
+            places.ok_or_else(|| other_leftovers(output.path()))?
         }
         (None, Some(recompressor)) => recompressor.add(copy, output, transfer.progress)?,
         (None, None) => copy.run(output, transfer.progress)?,

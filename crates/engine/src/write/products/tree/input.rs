@@ -205,14 +205,14 @@ impl TreeInput {
 impl TreeFacts {
     fn of(recording: &Recording<'_>) -> std::result::Result<Self, FormatError> {
         let mut maxima = Vec::new();
-        for (owner, about) in recording.owners.iter().enumerate() {
-            let names: &[&'static str] = match (about.kind, &*about.class_name) {
+        for (number, owner) in recording.owners.iter().enumerate() {
+            let names: &[&'static str] = match (owner.kind, &*owner.class_name) {
                 (OwnerKind::Tree, _) => &[],
                 (_, "TLeafC") => &["fMaximum", "fLen"],
                 _ => &["fMaximum"],
             };
-            for name in names.iter().filter(|name| recording.find(owner, name).is_some()) {
-                maxima.push(((owner, *name), recording.value(owner, name)));
+            for name in names.iter().filter(|name| recording.find(number, name).is_some()) {
+                maxima.push(((number, *name), recording.value(number, name)));
             }
         }
         let ends = recording.values(TREE, "fClusterRangeEnd")?;

@@ -218,9 +218,9 @@ impl Totals {
         changes.without(&self.first.dropped);
         self.change_tree(recording, &mut changes)?;
         let by_id: HashMap<u64, usize> =
-            recording.owners.iter().enumerate().map(|(owner, about)| (about.id, owner)).collect();
+            recording.owners.iter().enumerate().map(|(number, owner)| (owner.id, number)).collect();
         for (branch, totals) in self.first.tree.branches.iter().zip(&self.branches) {
-            let missing = || FormatError::damaged(0, format!("branch {} is not in its tree", branch.path));
+            let missing = || FormatError::internal(format!("branch {} is not in the record of its tree", branch.path));
             let owner = *by_id.get(&branch.object_id).ok_or_else(missing)?;
             totals.change(owner, recording, &mut changes)?;
             if let Some(codec) = self.codec {
