@@ -51,7 +51,7 @@ fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Carrie
     })
 }
 
-/// A `CarrierError` says what it is. The bridge turns all that its libraries raise into such: any other exception is a
+/// A `BridgeError` says what it is. The bridge turns all that its libraries raise into such: any other exception is a
 /// fault of ours.
 fn failure(py: Python<'_>, error: &PyErr) -> CarrierFailure {
     let value = error.value(py);

@@ -22,8 +22,8 @@ ANY_FOLDERS = "**"
 #: Schemes where a folder says the sizes of all files in it in a request or two.
 SCHEMES_WITH_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def expand_url(url: str) -> list[Found]:
     if not parts[-1]:
         parts[-1:] = [ANY_FOLDERS, "*.root"]
     first = next(index for index, part in enumerate(parts) if MAGIC.search(part))
-    walk = _Walk(scheme)
+    walk = _FolderWalk(scheme)
     found = walk.matching(["/".join([before, *parts[1:first]] if first > 0 else [before])], parts[first:])
     if not found:
         raise DatasetError(
@@ -75,7 +75,7 @@ def _path_of(url: str) -> tuple[str, str]:
     return path, mark + query
 
 
-class _Walk:
+class _FolderWalk:
     """Goes down from folder to folder, several at a time."""
 
     def __init__(self, scheme: str) -> None:
@@ -93,7 +93,7 @@ class _Walk:
         below = [url for url, one in entries if one.is_folder and _fits(one.name, part)]
         while rest and len(rest) > 1 and not MAGIC.search(rest[0]):
             below, rest = [f"{one}/{rest[0]}" for one in below], rest[1:]
-        # A folder that has no such folder in it is no failure.
+        # A folder without such a folder in it is no error.
         return self.matching(below, rest) if below else []
 
     def _at_any_depth(self, folders: Sequence[str], rest: Sequence[str]) -> list[Found]:
@@ -112,7 +112,7 @@ class _Walk:
             )
         is_first = self._listed == len(folders)
         for folder, entries in zip(
-            folders, _together(lambda one: _listed(one, must_be=is_first), folders), strict=True
+            folders, _in_threads(lambda one: _listed(one, must_be=is_first), folders), strict=True
         ):
             yield from ((f"{folder}/{encoded(one.name, self._scheme)}", one) for one in entries)
 
@@ -127,7 +127,7 @@ def _listed(folder: str, *, must_be: bool) -> list[Entry]:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """As a shell has it: what is hidden is meant only if the pattern says so."""
+    """Whether a name matches, as in a shell: a hidden file only if the pattern begins with a dot too."""
     is_hidden = name.startswith(".") and not pattern.startswith(".")
     return not is_hidden and fnmatch.fnmatchcase(name, pattern)
 
@@ -143,13 +143,13 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
             folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
     many = [folder for folder, inside in folders.items() if len(inside) > 1]
     sizes: dict[str, int | None] = {}
-    for folder, entries in zip(many, _together(_sizes_in, many), strict=True):
+    for folder, entries in zip(many, _in_threads(_sizes_in, many), strict=True):
         sizes |= {f"{folder}/{name}": size for name, size in entries.items()}
     left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in sizes))
     if len(left) > SIZES_ASKED_MAX:
         left = []
     absent: set[str] = set()
-    for url, size in zip(left, _together(_size_of, left), strict=True):
+    for url, size in zip(left, _in_threads(_size_of, left), strict=True):
         if size == _ABSENT:
             absent.add(url)
         else:
@@ -187,8 +187,8 @@ def _size_of(url: str) -> int | None:
         return None
 
 
-def _together(work: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
-    """What becomes of each, in their order; most of the work is waiting."""
+def _in_threads(work: Callable[[Item], Result], given: Iterable[Item]) -> list[Result]:
+    """The results for all items, in their order. Most of the work is waiting for servers."""
     given = list(given)
     if len(given) < 2:
         return [work(one) for one in given]

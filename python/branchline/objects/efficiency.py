@@ -33,6 +33,10 @@ POSTERIOR_MODE, SHORTEST_INTERVAL, USE_BIN_PRIOR, USE_WEIGHTS = (1 << bit for bi
 class Efficiency:
     """The histograms ``passed`` and ``total`` of a TEfficiency; ``statistics`` and ``confidence_level`` are those that
     it was given, ``prior`` the parameters alpha and beta of a Bayesian one.
+
+        >>> efficiency = branchline.open("file.root")["trigger"]
+        >>> low, high = efficiency.errors()
+        >>> plt.errorbar(efficiency.axes[0].centers, efficiency.values(), yerr=(low, high))
     """
 
     def __init__(self, record: Record) -> None:

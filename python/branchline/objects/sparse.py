@@ -50,6 +50,10 @@ class SparseHistogram:
     the first bin. ``values`` and ``variances`` are theirs; variances are the values where ROOT keeps no squares of
     weights. ``to_hist`` gives a histogram of hist over some of the axes, or over all if these do not have too many
     cells.
+
+        >>> sparse = branchline.open("file.root")["sparse"]
+        >>> sparse.to_hist("pt", "eta").values().shape
+        (50, 20)
     """
 
     def __init__(self, record: Record, axes: list[RootAxis], coordinates: Any, values: Any, squares: Any) -> None:

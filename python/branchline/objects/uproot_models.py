@@ -1,7 +1,7 @@
 """Histograms as objects that uproot writes: what ROOT keeps besides the bins goes with them.
 
-Source of the names: the functions ``to_TH1x``, ``to_TProfile`` and their like of ``uproot.writing.identify``, which are
-there for whoever writes such objects.
+They are made by ``to_TH1x``, ``to_TProfile`` and the like of ``uproot.writing.identify``, which uproot documents for
+this purpose; their arguments have ROOT's names.
 """
 
 from __future__ import annotations

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from branchline import _core
 
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
 
@@ -27,7 +30,7 @@ class Entry:
 class Entries:
     """The objects of a file, in its order. A directory is read at its first use."""
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: _core.File) -> None:
         self._core = core
 
     def inside(self, directory: str) -> list[Entry]:

@@ -23,18 +23,18 @@ from branchline.tree.sources import SkippedFile, Source
 class Chunk:
     """A range of entries of one tree, with the columns that were read for it."""
 
-    def __init__(self, core: Any, shape: Shape | None = None) -> None:
+    def __init__(self, core: _core.Chunk, shape: Shape | None = None) -> None:
         self._core = core
         self._shape = shape
-        self.source_index: int = core.source_index
-        self.path: str = core.path
+        self.source_index = core.source_index
+        self.path = core.path
         # Keys of the file that had to be found again, as it was never closed.
-        self.recovered_count: int = core.recovered_count
-        self.tree_name: str = core.tree_path
-        self.tree_entries: int = core.tree_entries
-        self.entry_start: int = core.entry_start
-        self.entry_stop: int = core.entry_stop
-        self.branches: list[str] = core.branches()
+        self.recovered_count = core.recovered_count
+        self.tree_name = core.tree_path
+        self.tree_entries = core.tree_entries
+        self.entry_start = core.entry_start
+        self.entry_stop = core.entry_stop
+        self.branches = core.branches()
         self.late_branches: list[str] = []
         self._columns: dict[str, Any] | None = None
         self._arrays: dict[tuple[str, str], Any] = {}
@@ -78,8 +78,7 @@ class Chunk:
     @property
     def all_branches(self) -> list[str]:
         """Names of all branches of the tree that can be read."""
-        names: list[str] = self._core.tree().readable()
-        return names
+        return self._core.tree().readable()
 
     def column(self, name: str) -> Any:
         """Buffers of a branch as `branchline.tree.arrays` describes them; a branch that was not read is read now.
@@ -115,17 +114,18 @@ class Chunk:
         return group_of(record_of({name: self.column(name) for name in wanted}, len(self)), library)
 
     def release(self) -> None:
-        """Lets go of the columns; arrays that somebody still holds stay valid."""
+        """Lets go of the columns; arrays that are still referred to stay valid."""
         self._columns = {}
         self._arrays = {}
 
 
 class ChunkStream:
-    """Chunks of many files in their order; files are opened, fetched and decoded ahead by threads of the engine.
+    """Chunks of many files in their order. Threads of the engine prefetch: they open files and fetch and decode baskets
+    for the next chunks while one is in use.
 
     The keywords are the fields of a StreamRequest, with ``step_size`` and ``memory_limit`` as users write them: bytes
     after decompression ("100 MB") or entries (an int), and a size. MemoryLimitError is raised where the limit is too
-    small for the chunk in use, the one before and what is decoded ahead. Errors of a source are raised at its place in
+    small for the chunk in use, the one before and the next ones. Errors of a source are raised at its place in
     the order; with ``skip_bad_files`` and ``allow_missing`` the file is noted in ``skipped`` instead.
     """
 
@@ -154,7 +154,7 @@ class ChunkStream:
 
     @classmethod
     def of(cls, sources: Sequence[Source], request: StreamRequest) -> ChunkStream:
-        """The chunks that a request asks for."""
+        """The stream of a request."""
         stream = cls.__new__(cls)
         stream._begin(sources, request)
         return stream
@@ -180,7 +180,7 @@ class ChunkStream:
                 return Chunk(item, self._shape[1])
             self._failed(*item)
 
-    def _failed(self, source_index: int, error: BaseException, chunk: Any) -> None:
+    def _failed(self, source_index: int, error: BaseException, chunk: _core.Chunk | None) -> None:
         source = self._sources[source_index]
         if isinstance(error, NoSuchKeyError) and error.hint is None:
             error.hint = _hint_for(source, self._request.branches or (), self._request.access)
@@ -196,11 +196,10 @@ class ChunkStream:
 
     def records(self) -> dict[str, Any]:
         """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
-        records: dict[str, Any] = self._core.records()
-        return records
+        return self._core.records()
 
     def close(self) -> None:
-        """Stops reading ahead."""
+        """Stops prefetching."""
         self._core.close()
 
     def __enter__(self) -> ChunkStream:
