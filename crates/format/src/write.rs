@@ -32,6 +32,7 @@ mod recorder;
 mod recording;
 mod slim;
 mod sparse;
+mod statistics;
 mod sum;
 mod token;
 pub mod tree_record;

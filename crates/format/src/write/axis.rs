@@ -134,6 +134,14 @@ impl Axis {
         }
     }
 
+    /// The middle of a bin (TAxis::GetBinCenter).
+    pub(super) fn middle(&self, bin: usize) -> f64 {
+        match (bin.checked_sub(1).and_then(|before| self.edges.get(before)), self.edges.get(bin)) {
+            (Some(low), Some(high)) => low + 0.5 * (high - low),
+            _ => self.low + (bin as f64 - 0.5) * self.width(),
+        }
+    }
+
     /// Makes it as wide again, until a value lies on it (TH1::FindNewAxisLimits).
     pub(super) fn extend_to(&mut self, value: f64) {
         let mut width = self.high - self.low;

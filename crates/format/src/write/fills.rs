@@ -21,11 +21,11 @@ mod bit {
 /// Entries wait for limits until they fill this many buffers: 64 of 1000 entries take 1 MiB.
 const BUFFERS_MAX: usize = 64;
 /// TH1::kConsider: entries beyond the limits count for mean and spread, too.
-const COUNTS_ALL: f64 = 1.0;
+pub(super) const COUNTS_ALL: f64 = 1.0;
 /// Sums over the entries, for each of their coordinates, and for pairs of these.
-const SUMS: [(&str, &str); 4] =
+pub(super) const SUMS: [(&str, &str); 4] =
     [("fTsumwx", "fTsumwx2"), ("fTsumwy", "fTsumwy2"), ("fTsumwz", "fTsumwz2"), ("fTsumwt", "fTsumwt2")];
-const PAIRS: [(usize, usize, &str); 3] = [(0, 1, "fTsumwxy"), (0, 2, "fTsumwxz"), (1, 2, "fTsumwyz")];
+pub(super) const PAIRS: [(usize, usize, &str); 3] = [(0, 1, "fTsumwxy"), (0, 2, "fTsumwxz"), (1, 2, "fTsumwyz")];
 /// Values that profiles of as many dimensions take.
 const TAKEN: [(&str, &str); 3] = [("fYmin", "fYmax"), ("fZmin", "fZmax"), ("fTmin", "fTmax")];
 

@@ -95,6 +95,11 @@ impl Sum {
 
     /// Adds an object that was not refused.
     pub fn add(&mut self, mut addend: Addend, plan: &SumPlan) {
+        // Before axes are joined: their bins are where they were filled.
+        if self.is_single() {
+            self.total.make_statistics();
+        }
+        addend.make_statistics();
         self.count += 1;
         self.ignores_labels |= plan.ignores_labels;
         self.leaves_out |= plan.leaves_out;
