@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 Kind = Literal[
     "missing", "permission", "not a file", "unknown", "timeout", "unreachable", "changed", "refused", "failed"
@@ -38,6 +38,14 @@ class BridgedFile(Protocol):
         Raises BridgeError. The caller stops waiting after ``patience_s``; a library with deadlines may use it as one.
         """
         ...
+
+
+class ListedFile(NamedTuple):
+    """What a library says of a name in a folder; ``size_bytes`` is None for a folder, or where it is not known."""
+
+    name: str
+    is_folder: bool
+    size_bytes: int | None
 
 
 class BridgeError(Exception):

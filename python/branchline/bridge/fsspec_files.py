@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from branchline.bridge.bridged_file import BridgedFile, BridgeError
+from branchline.bridge.bridged_file import BridgedFile, BridgeError, ListedFile
 
 PREFIX = "fsspec+"
 # Entries of a file system's info that change when the file does.
@@ -54,8 +54,8 @@ def _query(url: str, query: Callable[[Any, str], Any]) -> tuple[Any, str, Any]:
         raise as_bridge_error(error) from error
 
 
-def list_by_fsspec(url: str, _patience_s: float) -> list[tuple[str, bool, int | None]]:
-    """Name, whether it is a folder, and size of all that is in the folder at ``url``.
+def list_by_fsspec(url: str, _patience_s: float) -> list[ListedFile]:
+    """All that is in the folder at ``url``.
 
     Raises BridgeError.
     """
@@ -63,7 +63,7 @@ def list_by_fsspec(url: str, _patience_s: float) -> list[tuple[str, bool, int | 
     own = str(path).rstrip("/")
     inside = [(str(one["name"]).rstrip("/"), one) for one in found]
     return [
-        (name.rpartition("/")[2], one.get("type") == "directory", one.get("size"))
+        ListedFile(name.rpartition("/")[2], one.get("type") == "directory", one.get("size"))
         for name, one in inside
         if name != own
     ]

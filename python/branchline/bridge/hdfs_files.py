@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
-from branchline.bridge.bridged_file import Answer, BridgedFile, BridgeError, Kind, in_time
+from branchline.bridge.bridged_file import Answer, BridgedFile, BridgeError, Kind, ListedFile, in_time
 
 # Ranges that are read at the same time: each is a request to a DataNode, and most of its time is waiting.
 READERS = 8
@@ -67,14 +67,17 @@ def open_by_hdfs(url: str, patience_s: float) -> BridgedFile:
     return _answer_of(package, place, opened, patience_s)
 
 
-def list_by_hdfs(url: str, patience_s: float) -> list[tuple[str, bool, int | None]]:
-    """Name, whether it is a folder, and size of all that is in the folder at ``url``.
+def list_by_hdfs(url: str, patience_s: float) -> list[ListedFile]:
+    """All that is in the folder at ``url``.
 
     Raises BridgeError.
     """
     package, place, path = _parse_url(url)
     found = _answer_of(package, place, lambda client: list(client.list_status(path or "/")), patience_s)
-    return [(one.path.rstrip("/").rpartition("/")[2], one.isdir, None if one.isdir else one.length) for one in found]
+    return [
+        ListedFile(one.path.rstrip("/").rpartition("/")[2], one.isdir, None if one.isdir else one.length)
+        for one in found
+    ]
 
 
 def _parse_url(url: str) -> tuple[Any, str | None, str]:
