@@ -19,8 +19,8 @@ pub const RECOVERY_PIECE_BYTES: u64 = 16 << 10;
 pub const METADATA_PIECES_MAX: usize = 4096;
 /// Directories that are read in one request: of 20 000 they would else be a request of any size.
 pub const METADATA_RANGES_MAX: usize = 4096;
-/// What is made up for entries that branches of a tree lack takes at most so many bytes: a file may say any number.
-pub const ABSENT_BYTES: u64 = 64 << 20;
+/// Bytes of entries that are made up for branches that lack them, at most: a file may claim any number of entries.
+pub const MISSING_ENTRIES_BYTES: u64 = 64 << 20;
 /// Names that an error message shows of many.
 pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.
@@ -73,54 +73,50 @@ pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100
 /// After so long a merge brings what it has written to the disk, and records how far it is, if it did not after so many
 /// bytes as its request says.
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
-/// How often it is tried to begin an output that somebody who begins at the same moment looks at, to see whether a killed
-/// process left it; and the pause between.
+/// How often an output is tried to begin while another process that begins looks whether it is a leftover.
 pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
-/// See [`OUTPUT_BEGINNINGS_COUNT`].
+/// The pause between two tries, see [`OUTPUT_BEGINNINGS_COUNT`].
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-/// Baskets are copied by so many bytes: enough for a store to join near ones, little beside any memory.
+/// Bytes of baskets that are copied at a time: enough for a store to join near ones, and little memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
-/// Where reads cost next to nothing they are copied by so many bytes: what a core's own cache holds.
+/// The same where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
 /// Files on disks of this machine up to this size are read whole before they are copied, of larger ones the end,
 pub const COPIED_WHOLE_BYTES: u64 = 256 << 10;
 /// or at least this part of them: metadata grow with the file.
 pub const COPIED_TAIL_SHARE: u64 = 32;
-/// After so many bytes the disk is told to begin with them: some requests of its largest size.
+/// Bytes after which the kernel is asked to write to the disk: some requests of the largest size.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
-/// Of outputs that are larger room is asked for on the disk before they are written to: it costs more than it gives for
-/// small ones.
+/// Room on the disk is reserved for outputs that are larger. For smaller ones it costs more than it gains.
 pub const ROOM_FROM_BYTES: u64 = 16 << 20;
-/// So much room at once: more than a write takes, and little to give back in the end.
+/// Room that is reserved at a time: more than a write takes, and little to give back in the end.
 pub const ROOM_AT_ONCE_BYTES: u64 = 128 << 20;
-/// Baskets that are made anew have at most so many bytes before compression, if nobody says otherwise: a few hundred
-/// requests of such a size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
+/// Bytes of a new basket before compression, at most, if the request has no other size: a few hundred requests of such a
+/// size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
 pub const BASKET_BYTES: usize = 1 << 20;
-/// Clusters that are made anew have about so many bytes, if nobody says otherwise (TTree's default for fAutoFlush).
+/// Bytes of a new cluster, about, if the request has no other size (TTree's default for fAutoFlush).
 pub const CLUSTER_BYTES: u64 = 30_000_000;
-/// Entries are written anew by as many as take so many stored bytes at most, whatever the clusters: it bounds the memory.
+/// Stored bytes of entries that are put into new baskets at a time, whatever the clusters: this bounds the memory.
 pub const REWRITTEN_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Entries that are written anew may take this part of the memory limit before decompression: that makes them several
-/// times larger, and what was made of those before waits to be written.
+/// Entries that are put into new baskets may take this part of the memory limit before decompression: they become several
+/// times larger, and the new baskets wait to be written.
 pub const REWRITING_MEMORY_SHARE: u64 = 16;
-/// Bytes after decompression of baskets that are handed to the compressors before those before are written: every one of them has the
-/// next at hand, also when one basket takes longer than others.
+/// Bytes after decompression of baskets that wait for the compressors or the disk: each thread has a next basket, also
+/// when one basket takes longer than others.
 pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Of so many bytes after decompression the largest baskets are compressed first: of a small input all are, and none of
-/// the compressors waits long for another at its end.
+/// Bytes after decompression among which the largest baskets are compressed first, so that no thread waits long for
+/// another at the end of an input.
 pub const RECOMPRESSED_TOGETHER_BYTES: u64 = 16 << 20;
 /// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its
 /// bytes are there twice for a moment.
 pub const BUNDLE_MEMORY_SHARE: u64 = 8;
 /// Files that are opened ahead before the first one tells how much memory each of them takes.
 pub const UNKNOWN_FILES_AHEAD: usize = 64;
-/// Inputs of a merge that are opened at a time: beside the copying of one, the understanding of another, and two that
-/// wait for a disk.
+/// Inputs of a merge that are opened at a time: one is copied, one is decoded, and two wait for a disk.
 pub const NEAR_INPUTS_OPENED: usize = 4;
-/// Inputs that are open before it is their turn. More of them would not come sooner, and their bytes would leave the
-/// processor's cache and come to new memory, which costs as much as reading them.
+/// Inputs that are open ahead. More would not be ready sooner, and their bytes would leave the processor's cache.
 pub const NEAR_INPUTS_AHEAD: usize = 4;
-/// Inputs that are opened at a time where each request to a server has to be waited for.
+/// Inputs that are opened at a time from servers, where each request waits for a round trip.
 pub const FAR_INPUTS_AHEAD: usize = 16;
 /// A basket that takes longer to decode than this is stuck: a gigabyte takes a minute in the slowest codec.
 const DECODER_STUCK_AFTER_S: f64 = 600.0;
@@ -137,19 +133,18 @@ pub(crate) fn decoder_stuck_after() -> std::time::Duration {
     let seconds = set.filter(|seconds| (0.001..1e6).contains(seconds)).unwrap_or(DECODER_STUCK_AFTER_S);
     std::time::Duration::from_secs_f64(seconds)
 }
-/// A page list of the RNTuples that are written is closed when it has about so many bytes: read in one request, and
-/// little beside the pages that it tells of.
+/// Bytes of a page list that is written, about: it is read in one request, and small compared with its pages.
 pub const PAGE_LIST_BYTES: usize = 1 << 20;
-/// Zeros for elements from before a column was added take at most so many times the bytes of the file.
+/// Zeros for elements from before a column was added take at most this many times the bytes of the file.
 pub const ZEROS_FACTOR_MAX: u64 = 1024;
 /// Bytes of a page of an RNTuple before compression, as ROOT writes them at most.
 pub const PAGE_BYTES: u64 = 1 << 20;
-/// Elements of pages that wait until so many bytes can be compressed on all cores at once.
+/// Bytes of full pages that are compressed at a time, on all cores.
 pub const PAGES_AT_ONCE_BYTES: usize = 16 << 20;
-/// Elements of pages that are not full yet take at most so much; then the largest are taken as they are.
+/// Bytes of pages that are not full, at most; then the largest are closed.
 pub const OPEN_PAGES_BYTES: usize = 256 << 20;
-/// Values are taken in portions of about so many bytes, between which a cluster may end.
+/// Bytes of values that are added at a time, about; a cluster may end between.
 pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;
-/// Compressed bytes of a cluster of the RNTuples that are written: enough for a few MB of each of many columns, and a
-/// part of what reading a chunk may take.
+/// Compressed bytes of a cluster of an RNTuple that is written: some MB of each of many columns, and a part of what
+/// reading a chunk may take.
 pub const NTUPLE_CLUSTER_BYTES: u64 = 64 << 20;

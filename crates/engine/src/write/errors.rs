@@ -21,7 +21,7 @@ pub(crate) fn other_leftovers(path: &Path) -> ReadError {
     not_resumable(path, "what was left of it is not what these inputs make")
 }
 
-/// What was written is not what is found in the output.
+/// The output does not hold what was written.
 pub(crate) fn differs(path: &str, message: &str) -> ReadError {
     ReadError::new(ReadErrorKind::Output, path, format!("what was written is not what was copied: {message}"))
         .with_hint("the disk or the memory may be failing; merge again, to another place")

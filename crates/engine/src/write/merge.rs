@@ -1,4 +1,4 @@
-//! Merge: what several files hold becomes one file, or several of a largest size.
+//! Merges several files into one, or into several of a largest size.
 
 mod info_lists;
 pub(crate) mod input;
@@ -123,7 +123,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds an input. Answers with what became of it.
+    /// Adds an input, or leaves it out. Answers with its record for the journal.
     fn take(&mut self, path: &str, input: Result<Input>) -> Result<InputRecord> {
         match input.and_then(|input| self.add(input, None)) {
             Ok(trees) => {

@@ -23,9 +23,9 @@ pub struct Merged {
     pub objects_count: u64,
     /// Bytes of all outputs.
     pub size_bytes: u64,
-    /// Sentences on what of the inputs is not in the outputs.
+    /// Sentences on parts of the inputs that are not in the outputs.
     pub left_out: Vec<String>,
-    /// Sentences on what the user is to know beside that.
+    /// Other sentences for the user.
     pub notes: Vec<String>,
     /// Inputs that were left out.
     pub skipped: Vec<SkippedInput>,

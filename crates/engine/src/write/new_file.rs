@@ -43,7 +43,7 @@ enum Slot {
     Room { seek: u64, size: u64 },
 }
 
-/// What a key says of its object.
+/// The name, class and date of an object, which its key stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectName {
     pub(crate) class_name: String,
@@ -110,12 +110,12 @@ impl NewFile {
         self.output
     }
 
-    /// Where the next bytes come to lie.
+    /// The offset of the next bytes.
     pub(crate) fn end(&self) -> u64 {
         self.output.end()
     }
 
-    /// Where a directory lies.
+    /// The offset of a directory.
     pub(crate) fn seek_of(&self, directory: usize) -> u64 {
         self.directories[directory].seek
     }
@@ -255,7 +255,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Writes what comes behind the objects, and what stands in front of them: streamer infos (which `infos` gives for
+    /// Writes the records behind the objects and in front of them: streamer infos (which `infos` gives for
     /// a key of the given size), lists of keys, free space, directories and header. Answers with the size of the file,
     /// which is on the disk then.
     pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {

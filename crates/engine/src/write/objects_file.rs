@@ -26,7 +26,7 @@ pub struct NewObject {
     pub bytes: Vec<u8>,
 }
 
-/// Such a file in the making. It has its name when it is finished; dropped before, nothing is left of it.
+/// Such a file that is being written. It has its name when it is finished; dropped before, nothing is left of it.
 pub struct ObjectsFile {
     file: NewFile,
     date: u32,

@@ -15,14 +15,14 @@ use crate::write::output::leftovers::{each_leftover, folder_of, temporary_of};
 use crate::write::output::room::Room;
 use crate::write::output::write_back::Flushing;
 
-/// A file that is being written, and goes if it is not published.
+/// A file that is being written, and is removed if it is not published.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
     temporary: PathBuf,
     file: File,
     end: u64,
-    /// Whether it takes the name of a file that is there.
+    /// Whether it replaces a file of its name.
     replaces: bool,
     /// Whether it stays under the name that it has.
     is_kept: bool,
@@ -36,7 +36,7 @@ pub struct Output {
     waits: bool,
 }
 
-/// What lies in an output so far, for another thread to bring to the disk.
+/// The bytes that were written so far, for another thread to sync.
 #[derive(Debug)]
 pub(crate) struct Written {
     path: PathBuf,
@@ -51,7 +51,7 @@ impl Written {
 }
 
 impl Output {
-    /// Begins a file. One of this name that is there is replaced at the end, or refused now; one of the inputs is never
+    /// Begins a file. An existing file of this name is replaced at the end, or refused now; one of the inputs is never
     /// replaced.
     pub fn create(path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         Self::create_as(std::process::id(), path, replace, inputs)
@@ -95,7 +95,7 @@ impl Output {
         &self.temporary
     }
 
-    /// Where the next bytes come to lie.
+    /// The offset of the next bytes.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -114,7 +114,7 @@ impl Output {
         Ok(())
     }
 
-    /// Adds bytes that lie in several places.
+    /// Adds the bytes of several slices.
     pub(crate) fn write_all_of(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
         let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
         self.room.make(&self.file, self.end, self.end + bytes);
@@ -146,7 +146,7 @@ impl Output {
         }
     }
 
-    /// Leaves bytes that are there as they are.
+    /// Passes over bytes that a killed process wrote.
     pub(crate) fn pass(&mut self, count: u64) -> Result<()> {
         self.end += count;
         let passed = io::Seek::seek(&mut &self.file, io::SeekFrom::Start(self.end));
@@ -158,7 +158,7 @@ impl Output {
         self.file.write_all_at(bytes, offset).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Goes on at another place: takes back what lies behind it, or leaves a hole up to it.
+    /// Continues at another offset. Bytes behind it are removed.
     pub(crate) fn cut(&mut self, end: u64) -> Result<()> {
         let cut = || {
             self.file.set_len(end)?;
@@ -179,7 +179,7 @@ impl Output {
         self.file.sync_all().map_err(|error| failed(&self.path, &error))
     }
 
-    /// What is written so far.
+    /// A handle to sync what is written so far.
     pub(crate) fn written(&self) -> Result<Written> {
         let file = self.file.try_clone().map_err(|error| failed(&self.path, &error))?;
         Ok(Written { path: self.path.clone(), file })
@@ -191,8 +191,8 @@ impl Output {
         self.settle_name()
     }
 
-    /// The same, but it keeps its temporary name, too, until the other outputs of a merge have theirs: so a merge that is
-    /// resumed after a kill knows it.
+    /// The same, but it keeps its temporary name, too, until the other outputs of a merge have theirs: so a merge that
+    /// is resumed after a kill knows it.
     pub(crate) fn take_name(&mut self) -> Result<()> {
         if self.replaces {
             return fs::rename(&self.temporary, &self.path).map_err(|error| failed(&self.path, &error));

@@ -9,7 +9,7 @@ pub(crate) struct Placed {
     pub(crate) size: u64,
     /// Bytes of a basket before compression, key included; of a page its elements.
     pub(crate) plain_size: u64,
-    /// Of all bytes but those that say where it lies; 0 if it was not computed.
+    /// Digest of all bytes but the place itself; 0 if it was not computed.
     pub(crate) digest: u64,
 }
 

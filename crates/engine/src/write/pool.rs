@@ -7,7 +7,7 @@ use branchline_format::write::BasketTools;
 use branchline_trace::panics::{guarded, Panic};
 use crossbeam_channel::{unbounded, Receiver, Sender};
 
-/// As many threads as there are cores, which end with the pool.
+/// One thread for each core. The threads end with the pool.
 pub(crate) struct Pool<J, R> {
     jobs: Option<Sender<(u64, J)>>,
     queue: Receiver<(u64, J)>,

@@ -1,4 +1,4 @@
-//! What is asked of a merge: the inputs, the output, what is kept, and how it is laid out.
+//! The request of a merge: inputs, output, what is kept, layout and limits.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::write::selection::Selection;
 /// In which order the baskets of an input are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they lie in the input.
+    /// In the order of the input.
     Offset,
     /// Those of a branch together.
     Branch,
@@ -22,8 +22,8 @@ pub enum Order {
     Entry,
 }
 
-/// The branches of a tree that are kept, by the path of the tree; the branches that they need are kept too. All branches
-/// of a tree that is not named are kept.
+/// The branches of a tree that are kept, by the path of the tree; the branches that they need are kept too. All
+/// branches of a tree that is not named are kept.
 pub type Branches = HashMap<String, HashSet<String>>;
 
 /// How large the clusters of a tree are to be.
@@ -38,13 +38,14 @@ pub enum ClusterSize {
 /// How entries are put into new baskets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BasketLayout {
-    /// Bytes of a basket before compression, at most; if it is not given, each cluster has as few baskets as are sensible.
+    /// Bytes of a basket before compression, at most; if it is not given, each cluster has as few baskets as are
+    /// sensible.
     pub basket_bytes: Option<u32>,
     /// The clusters; those of the first input if it is not given and they have one size.
     pub clusters: Option<ClusterSize>,
 }
 
-/// What is to be merged.
+/// The request of a merge.
 #[derive(Debug, Clone)]
 pub struct MergeRequest {
     /// Files by path or URL.

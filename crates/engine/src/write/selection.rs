@@ -10,7 +10,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Of as many entries; none if there are not as many bits.
+    /// Makes a selection; None if there is not one bit for each entry.
     pub fn new(bits: Vec<u8>, entries_count: u64) -> Option<Self> {
         (bits.len() as u64 == entries_count.div_ceil(8)).then_some(Self { bits, entries_count })
     }

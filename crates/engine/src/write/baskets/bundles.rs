@@ -39,7 +39,7 @@ pub(crate) struct InputBasket {
     pub(crate) entries_count: u64,
     pub(crate) seek: u64,
     size: u64,
-    /// What the tree's record holds of it, if it lies there.
+    /// Its contents, if they are stored in the record of the tree.
     embedded: Option<Arc<EmbeddedBasket>>,
 }
 
@@ -51,7 +51,7 @@ impl InputBasket {
 }
 
 impl<'a> BasketReader<'a> {
-    /// Reads baskets in an order that suits the disk, as many at a time as is usual.
+    /// Reads baskets in the order of the file, with the usual bundles.
     pub(crate) fn in_file_order(file: &'a File, tree: &'a TTree) -> Self {
         Self { file, tree, order: Order::Offset, bundle_bytes: limits::COPIED_AT_ONCE_BYTES }
     }
@@ -65,8 +65,8 @@ impl<'a> BasketReader<'a> {
     pub(crate) fn for_bundles(&self, mut visit: impl FnMut(&[InputBasket], Vec<Bytes>) -> Result<()>) -> Result<()> {
         let baskets = self.in_order();
         let bundles = self.bundles(&baskets, self.bundle_bytes);
-        // What is read in the order of the file comes as fast in small pieces, which stay in the processor's cache until
-        // they are written: reading in another thread would only move them to another processor's.
+        // What is read in the order of the file comes as fast in small pieces, which stay in the processor's cache
+        // until they are written: reading in another thread would only move them to another processor's.
         if self.file.is_near() && bundles.iter().all(|bundle| lie_in_order(bundle)) {
             let pieces = self.bundles(&baskets, self.bundle_bytes.min(limits::COPIED_PIECE_BYTES));
             return pieces.into_iter().try_for_each(|piece| visit(piece, self.read(piece)?));
@@ -97,7 +97,7 @@ impl<'a> BasketReader<'a> {
                 let (first_entry, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
                 let (seek, size, embedded) = match &one.place {
                     Place::File { seek, size } => (*seek, *size, None),
-                    // It lies behind all others, with the tree.
+                    // It is read last, with the record of the tree.
                     Place::Embedded(embedded) => (u64::MAX, 0, Some(Arc::clone(embedded))),
                 };
                 baskets.push(InputBasket { branch: number, basket, first_entry, entries_count, seek, size, embedded });

@@ -14,13 +14,13 @@ use crate::write::output::Output;
 use crate::write::placed::{Placed, Places};
 use crate::write::progress::Progress;
 
-/// Bytes of a record in which it says where it lies.
+/// Bytes at the start of a record, with fSeekKey and fSeekPdir.
 const HEAD_BYTES: usize = 34;
 
 /// A tree whose baskets are copied.
 pub(crate) struct BasketCopy<'a> {
     pub(crate) reader: BasketReader<'a>,
-    /// Where the directory lies that the tree is to be in.
+    /// The offset of the directory that the tree belongs to.
     pub(crate) seek_directory: u64,
     /// Process ids of the output in front of those of the input.
     pub(crate) process_ids_before: u16,
@@ -91,7 +91,7 @@ impl BasketCopy<'_> {
         })
     }
 
-    /// Writes into the record of a basket where it lies now. Answers with its place.
+    /// Writes the new place of a basket into its record. Answers with the place.
     pub(crate) fn place(&self, basket: &InputBasket, record: &mut [u8], seek: u64) -> Result<Placed> {
         let mut head = record.get(..HEAD_BYTES).unwrap_or(record).to_vec();
         let moved = self.moved(basket, record, &mut head, seek);
@@ -100,7 +100,7 @@ impl BasketCopy<'_> {
         Ok(Placed { digest: digest_of(record), ..place })
     }
 
-    /// Checks that a record is the basket that the tree describes, and writes into a copy of its head where it lies now.
+    /// Checks that a record is the basket that the tree describes, and writes its new place into a copy of its head.
     fn moved(&self, basket: &InputBasket, record: &[u8], new_head: &mut [u8], seek: u64) -> FormatResult<Placed> {
         let (key, head) = read_basket_head(&mut Cursor::new(record))?;
         let size = record.len() as u64;

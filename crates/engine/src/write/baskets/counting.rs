@@ -50,7 +50,7 @@ impl<'a> Counting<'a> {
         counter_of(kind).map(|count| self.counts_in(count, entries, DEPTH_MAX)).transpose()
     }
 
-    /// What a branch says of these entries.
+    /// The counts of these entries in a branch.
     fn counts_in(&mut self, branch: usize, entries: Range<u64>, depth: u32) -> Result<Arc<Counts>> {
         if let Some((_, counts)) = self.last.get(&branch).filter(|(known, _)| *known == entries) {
             return Ok(Arc::clone(counts));

@@ -2,10 +2,10 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a key in front of those that say where it lies.
+/// Bytes of a key in front of fSeekKey and fSeekPdir.
 const PLACE_AT: usize = 18;
 
-/// Digest of a record without the bytes that say where it lies.
+/// Digest of a record without fSeekKey and fSeekPdir.
 pub(crate) fn digest_of(record: &[u8]) -> u64 {
     let is_large = record.get(4..6).is_some_and(|version| version >= &1001u16.to_be_bytes()[..]);
     let place_bytes = if is_large { 16 } else { 8 };

@@ -34,7 +34,7 @@ pub(crate) struct NewBaskets {
     pub(crate) stores_offsets: Vec<bool>,
 }
 
-/// How a tree is rewritten, and where its baskets come to lie.
+/// How a tree is rewritten, and the directory that it belongs to.
 pub(crate) struct RewritePlan {
     pub(crate) layout: BasketLayout,
     /// The order of the baskets of a cluster.
@@ -42,7 +42,7 @@ pub(crate) struct RewritePlan {
     pub(crate) memory_bytes: u64,
     /// Of each branch.
     pub(crate) forms: Vec<BranchForm>,
-    /// Where the directory lies that the tree is to be in.
+    /// The offset of the directory that the tree belongs to.
     pub(crate) seek_directory: u64,
     /// When the tree was made, as TDatime packs it.
     pub(crate) date: u32,
@@ -148,7 +148,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Reads entries of an input, unless they are there already.
+    /// Reads entries of an input, unless a killed merge wrote them.
     fn take(&mut self, reader: &mut SliceReader<'_>, entries: Range<u64>) -> Result<()> {
         if !self.written_before.is_empty() {
             self.pending_bytes += reader.stored_bytes(&entries);
@@ -167,7 +167,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the last cluster.
     pub(crate) fn finish(mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<NewBaskets> {
         self.flush(output, progress)?;
         self.settle(output, progress)?;
@@ -218,7 +218,7 @@ impl Rewriter {
         stop
     }
 
-    /// Hands over what is pending.
+    /// Hands the pending entries to the threads.
     fn flush(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         if self.pending_entries == 0 {
             return Ok(());

@@ -101,13 +101,13 @@ impl Source {
     }
 }
 
-/// What the key of a record says that it has before compression.
+/// Bytes of a record before compression, as its key says.
 pub(crate) fn plain_bytes(record: &[u8]) -> u64 {
     let number = record.get(6..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four));
     number.into()
 }
 
-/// What a large key says of process ids, in the highest bits of its directory's place.
+/// The process id offset of a large key, in the highest bits of its fSeekPdir.
 fn process_ids_before(record: &[u8]) -> u16 {
     let number =
         |at: usize| record.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two));
@@ -126,7 +126,7 @@ pub(crate) struct Slice {
     pub(crate) entries: Range<u64>,
 }
 
-/// What is made of entries of one branch.
+/// Entries of one branch that are put into new baskets.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) branch: usize,

@@ -21,7 +21,7 @@ const HALF: &str = "f2";
 pub(crate) struct EntryBytes {
     /// The bytes of all.
     pub(crate) data: Vec<u8>,
-    /// Where each begins; nothing where all have as many bytes.
+    /// Where each begins; None if all have the same size.
     pub(crate) starts: Option<Vec<u32>>,
     /// How many there are.
     pub(crate) count: u64,
@@ -39,7 +39,7 @@ struct BranchValues<'a> {
     values: &'a Values,
 }
 
-/// Adds these entries. `full` takes a basket that has as many bytes as is wanted.
+/// Adds these entries. `full` takes a basket that has reached its size.
 pub(crate) fn append(
     source: &Source,
     kind: &BranchKind,

@@ -40,7 +40,7 @@ pub(crate) enum FieldSink {
         ends: usize,
         content: Box<FieldSink>,
     },
-    /// Arrays of what has no class: collections of that many.
+    /// Arrays of records without a class: collections with `size` elements each.
     Repeated {
         ends: usize,
         size: usize,
@@ -154,7 +154,7 @@ impl SchemaBuilder {
         Ok(FieldSink::Tuple(sinks))
     }
 
-    /// The first of the contents is what is missing.
+    /// The first of the contents stands for missing values.
     fn variant(&mut self, number: usize, contents: &[Values]) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Variant;
         let switch = self.column(number, (0x10, 96));

@@ -1,4 +1,4 @@
-//! What files made from columns have in common: what is asked for, and how columns are taken.
+//! What writers of RNTuples and TTrees have in common: the request, the trait, and the records of the file itself.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct NewColumnsFile {
     pub inputs: Vec<String>,
     /// Its name.
     pub name: String,
-    /// What its author says about it.
+    /// Its title or description.
     pub description: String,
     /// When it is made, as TDatime packs it.
     pub date: u32,
@@ -48,7 +48,7 @@ pub trait ColumnsWriter: Send {
     /// Adds `count` entries, with the values of each field in the order of the fields.
     fn fill(&mut self, values: &[Values], count: usize) -> Result<()>;
 
-    /// Writes what is open, and gives the file its name.
+    /// Writes the open cluster and the metadata, and gives the file its name.
     fn finish(self: Box<Self>) -> Result<Written>;
 }
 

@@ -1,5 +1,5 @@
-//! Whether branches whose baskets differ hold the same entries: by the bytes of each entry, which do not depend on where
-//! it lies.
+//! Whether branches whose baskets differ hold the same entries: by the bytes of each entry, which do not depend on
+//! where it lies.
 
 use std::collections::{HashMap, HashSet};
 
@@ -81,7 +81,7 @@ impl EntryDigests {
         })
     }
 
-    /// Adds the entries of a basket. Whoever reads the values reports what is wrong with it.
+    /// Adds the entries of a basket. An error only means that the branch has no digest: its values are compared then.
     fn add_basket(
         &mut self,
         counting: &mut Counting<'_>,

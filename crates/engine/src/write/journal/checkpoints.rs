@@ -1,4 +1,5 @@
-//! What is known of the inputs of a merge that are surely in its outputs: those of a merge that was killed, and its own.
+//! The checkpoints of a merge: which inputs and clusters are surely in its outputs. A merge that resumes reads those
+//! of the merge that was killed.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -21,7 +22,7 @@ use crate::write::output::{Output, Written};
 use crate::write::placed::PlacedCluster;
 use crate::write::request::MergeRequest;
 
-/// Records what is in the outputs, and knows what a killed merge had recorded.
+/// Writes checkpoints, and has those of a killed merge.
 pub(crate) struct Checkpoints<'a> {
     request: &'a MergeRequest,
     header: JournalHeader,
@@ -104,7 +105,7 @@ impl<'a> Checkpoints<'a> {
         let path = journal_at(self.request, number);
         let bytes = fs::read(&path).map_err(|error| self.failed(&error))?;
         let read = JournalContents::read(&bytes);
-        // What may not have come to the disk counts as long as the machine runs.
+        // A journal without sync counts only until the machine restarts.
         let counts =
             |header: &JournalHeader| header.machine_start == 0 || Some(header.machine_start) == machine_start();
         let Some(JournalContents { header, records }) = read.filter(|contents| counts(&contents.header)) else {
@@ -127,12 +128,12 @@ impl<'a> Checkpoints<'a> {
         let Some(ReadRecord { end, .. }) = trusted.last() else { return Ok(()) };
         let file = JournalFile::resume(&path, *end).map_err(|error| self.failed(&error))?;
         self.number = number;
-        // What is recorded from now on is worth as much as what was.
+        // Later records can be trusted as far as the earlier ones.
         let waits = header.machine_start == 0;
         let place = JournalPlace { output: output.clone(), journal: path, header, waits };
         self.writer = JournalWriter::new(place, Some(file));
         if self.request.layout.is_some() {
-            // Nothing is known of what lies behind the last cluster.
+            // The bytes behind the last recorded cluster are not known.
             let Position { volume, end } = trusted.iter().map(|one| one.record.position()).max().unwrap_or_default();
             let cut = fs::OpenOptions::new().write(true).open(file_of(volume)).and_then(|file| file.set_len(end));
             cut.map_err(|error| self.failed(&error))?;
@@ -197,7 +198,7 @@ impl<'a> Checkpoints<'a> {
         self.clusters_before.remove(&(volume, path.to_string())).unwrap_or_default()
     }
 
-    /// Records what became of an input.
+    /// Records an input that was added or left out.
     pub(crate) fn add_input(&mut self, record: InputRecord, bytes_done: u64, output: Option<&Output>) -> Result<()> {
         self.waiting.extend(Record::Input(record).bytes());
         self.write_if_due(bytes_done, output)
@@ -246,7 +247,7 @@ impl<'a> Checkpoints<'a> {
     }
 }
 
-/// Where the journal lies of a merge by the process with this number.
+/// The path of the journal of the process with this number.
 fn journal_at(request: &MergeRequest, number: u32) -> PathBuf {
     journal_of(&temporary_of(&request.output, number))
 }

@@ -1,5 +1,5 @@
-//! The records of a journal: a number of bytes, the bytes, and a checksum each. The first describes the merge, each other
-//! one an input or a cluster that is in an output. What follows a record that is not whole is not used.
+//! The records of a journal: a number of bytes, the bytes, and a checksum each. The first describes the merge, each
+//! other one an input or a cluster that is in an output. What follows a record that is not whole is not used.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -25,7 +25,7 @@ pub(crate) struct JournalHeader {
     pub(crate) machine_start: u128,
 }
 
-/// What became of an input.
+/// How an input was added, or why it was not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InputRecord {
     /// A digest that changes when the input changes; 0 if it could not be opened.

@@ -1,5 +1,4 @@
-//! Writes checkpoints in a thread of its own, while the merge goes on: the output is brought to the disk first, the journal
-//! then.
+//! A thread that writes checkpoints while the merge continues: it syncs the output first, and writes the journal then.
 
 use std::fs;
 use std::io;
@@ -17,14 +16,15 @@ use crate::write::output::Written;
 /// Tells one start of the machine from another.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Where a journal lies, and what it describes.
+/// The path of a journal, and the merge that it describes.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalPlace {
     /// The output, which errors name.
     pub(crate) output: PathBuf,
     pub(crate) journal: PathBuf,
     pub(crate) header: JournalHeader,
-    /// Whether the output is on the disk before it is recorded. If not, a record counts only as long as the machine runs.
+    /// Whether the output is on the disk before it is recorded. If not, a record counts only as long as the machine
+    /// runs.
     pub(crate) waits: bool,
 }
 

@@ -25,11 +25,11 @@ pub(crate) struct InfoList {
 pub(crate) struct InfoLists {
     lists: Vec<InfoList>,
     digests: HashSet<u128>,
-    /// Held, so that no other can lie where one was.
+    /// Kept, so that no other list can have the address of one of them.
     known: Vec<Arc<ClassInfos>>,
 }
 
-/// Lists are known by where they lie up to this number of them, and by their bytes beyond.
+/// Up to this number lists are known by their addresses, others by their bytes.
 const KNOWN_MAX: usize = 64;
 
 impl InfoLists {

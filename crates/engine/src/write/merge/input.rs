@@ -44,9 +44,9 @@ pub(crate) struct Input {
     pub(crate) items: Vec<Item>,
     /// Its process ids by their numbers.
     pub(crate) process_ids: Vec<ProcessId>,
-    /// Sentences on what of it is not merged.
+    /// Sentences on parts of it that are not merged.
     pub(crate) left_out: Vec<String>,
-    /// Sentences on what else is to be known of it.
+    /// Other sentences for the user.
     pub(crate) notes: Vec<String>,
     /// A digest that changes when the file changes; 0 if it was not computed.
     pub(crate) identity: u128,

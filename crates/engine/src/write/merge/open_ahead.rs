@@ -105,7 +105,7 @@ impl<'a> OpenAhead<'a> {
             let is_room = state.held_bytes.saturating_add(expected) <= self.request.limits.memory_bytes / 2;
             let most = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
             let is_near = state.next - state.taken <= most;
-            // The one that is waited for is always opened; of the first it is not known what it takes.
+            // The input that the merge waits for is always opened. The memory of the first is not known before.
             let is_first_known =
                 state.next == 0 || state.largest_bytes > 0 || !state.opened.is_empty() || state.taken > 0;
             if state.next == state.taken || (is_room && is_near && is_first_known) {

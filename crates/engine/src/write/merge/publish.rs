@@ -4,9 +4,9 @@ use crate::error::Result;
 use crate::write::merge::volume::Finished;
 use crate::write::output::Output;
 
-/// Gives all outputs their names: the first at the end, so that what has the name that was asked for is never without
-/// the others; and none of them, if one cannot have it. Their other names go when all have theirs, that of the first
-/// before those of the others: until then a merge that is resumed takes the names back.
+/// Gives all outputs their names, or none if one cannot have it. The first output gets its name last: whoever finds it
+/// finds the others too. The temporary names are removed when all outputs have theirs, that of the first output first:
+/// until then a merge that resumes takes the names back.
 pub(crate) fn publish(finished: Vec<Finished>) -> Result<()> {
     let mut outputs: Vec<Output> = finished.into_iter().map(|volume| volume.file.into_output()).collect();
     for number in (0..outputs.len()).rev() {

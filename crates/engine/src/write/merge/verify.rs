@@ -1,5 +1,5 @@
-//! Verifies an output before it has its name: it is opened as any file, and all that was written is read from the disk and
-//! compared.
+//! Verifies an output before it has its name: it is opened as any file, and all that was written is read from the disk
+//! and compared.
 
 use branchline_storage::Access;
 

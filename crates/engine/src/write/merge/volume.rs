@@ -28,7 +28,7 @@ pub(crate) struct Volume {
     rest_bytes: u64,
 }
 
-/// What is made, in the order in which it was met.
+/// The products, in the order of the inputs.
 #[derive(Default)]
 struct Products {
     all: Vec<NamedProduct>,
@@ -151,7 +151,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes what of an input is written as it is read.
+    /// Writes baskets, pages, and objects that are copied.
     fn write(&mut self, input: &Input, transfer: &mut Transfer<'_, '_>) -> Result<Vec<AnyWritten>> {
         transfer.process_ids_before = self.write_process_ids(&input.process_ids)?;
         let (products, output) = (&self.products, &mut self.output);
@@ -201,7 +201,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes what comes behind the baskets. The output is on the disk then, but does not have its name.
+    /// Writes the records of all products and of the file. The output is on the disk then, but does not have its name.
     pub(crate) fn finish(mut self) -> Result<Finished> {
         let mut merged = Merged { left_out: self.left_out, notes: self.notes, ..Merged::default() };
         for NamedProduct { path, product, name } in &mut self.products.all {

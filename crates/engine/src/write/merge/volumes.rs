@@ -66,7 +66,7 @@ impl<'a> Volumes<'a> {
         Position { volume: self.finished.len() as u64, end }
     }
 
-    /// Removes what lies behind the end of the output that is being made.
+    /// Cuts the file of the output that is being made at its end.
     pub(crate) fn cut(&mut self) -> Result<()> {
         self.current.as_mut().map_or(Ok(()), |volume| {
             let end = volume.output().end();

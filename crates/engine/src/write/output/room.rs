@@ -25,7 +25,7 @@ impl Room {
         Self { end: 0, is_asked_for: is_kept }
     }
 
-    /// Sees to it that there is some for what is written from `start` up to `end`, if the file is large enough for that
+    /// Reserves room for bytes from `start` up to `end`, if the file is large enough for that
     /// to matter. Where there is none, it shows when it is written to.
     pub(crate) fn make(&mut self, file: &File, start: u64, end: u64) {
         if !self.is_asked_for || start < limits::ROOM_FROM_BYTES || end <= self.end {

@@ -71,7 +71,7 @@ struct SealedPage {
 }
 
 impl ClusterColumns {
-    /// Nothing yet.
+    /// An empty cluster.
     pub(crate) fn new(schema: &Schema, layout: Layout) -> Self {
         let mut own = Self {
             layout,

@@ -82,8 +82,8 @@ impl PageCopy<'_> {
         Ok(made)
     }
 
-    /// Passes over pages that a killed merge wrote, in the order of clusters and columns. None if they are not those of this
-    /// RNTuple.
+    /// Passes over pages that a killed merge wrote, in the order of clusters and columns. None if they are not those
+    /// of this RNTuple.
     pub(crate) fn pass(&self, written: &[Placed], output: &mut Output) -> Result<Option<Vec<WrittenCluster>>> {
         let (mut made, _) = self.clusters(ZeroPages::new(Setting::NONE, 0), &mut None)?;
         let Some((whole, mut rest)) = written.split_first() else { return Ok(None) };
@@ -219,7 +219,7 @@ impl PageCopy<'_> {
         }
     }
 
-    /// Copies pages and says where they lie now. What several columns share is copied once.
+    /// Copies pages and sets their new places. Pages that several columns share are copied once.
     fn copy(
         &self,
         wanted: &[PageToCopy],

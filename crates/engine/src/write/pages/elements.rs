@@ -1,5 +1,5 @@
-//! Reads the elements of a cluster of an input. Pages are read many at a time, in the order in which they are needed, near
-//! ones together.
+//! Reads the elements of a cluster of an input. Pages are read many at a time, in the order in which they are needed,
+//! near ones together.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub(crate) struct ClusterReader<'a> {
     zeros: Vec<u64>,
     /// Elements of pages, by column and number.
     kept: HashMap<PageId, Vec<u8>>,
-    /// Pages that are read together, as long as they are not.
+    /// Pages that are read together, until they are read.
     bundles: Vec<Vec<PageId>>,
     bundle_of: HashMap<PageId, usize>,
     /// Pages that were read, but not needed yet.
@@ -44,7 +44,8 @@ pub(crate) struct ClusterReader<'a> {
 }
 
 impl<'a> ClusterReader<'a> {
-    /// Of a cluster, of which all is wanted or not. So many bytes of pages, before compression, are read at a time.
+    /// A reader of a cluster, of which all elements are needed or not. `bundle_bytes` (before compression) are read at
+    /// a time.
     pub(crate) fn new(input: &'a InputNtuple, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
         let pages = input.pages(cluster)?;
         let schema = &input.schema;

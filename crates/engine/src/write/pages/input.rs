@@ -21,7 +21,7 @@ use crate::write::ranges::read_ranges;
 pub(crate) struct InputNtuple {
     pub(crate) file: Arc<File>,
     pub(crate) ntuple: Ntuple,
-    /// What is wanted of its schema.
+    /// The schema of the fields that are kept.
     pub(crate) schema: Schema,
     /// For each column of that the number that it has in the file.
     columns: Vec<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct InputNtuple {
 }
 
 impl InputNtuple {
-    /// Reads header and footer. Only the wanted fields are looked at, by their paths; all if it is not said which.
+    /// Reads header and footer. `wanted` are paths of fields; None keeps all.
     pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
         let ntuple = Ntuple::open(&mut file.metadata_reader(), entry, file.whole_classes())?;
         let pruned = wanted.map(|wanted| Pruned::new(&ntuple.schema, &ntuple.branches, wanted));

@@ -1,5 +1,5 @@
-//! The schema of an RNTuple that is made of several: whose fields must be the same, while their columns may be stored in
-//! different ways, which then are representations of one field.
+//! The schema of an RNTuple that is made of several: whose fields must be the same, while their columns may be stored
+//! in different ways, which then are representations of one field.
 
 use branchline_format::ntuple::encoding::{Encoding, Kind};
 use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema, TypeInfo};

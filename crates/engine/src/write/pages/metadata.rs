@@ -1,4 +1,4 @@
-//! What lies behind the pages of an RNTuple: header, page lists, footer and anchor.
+//! The metadata of an RNTuple, which are written behind its pages: header, page lists, footer and anchor.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ const MAX_KEY_SIZE: u64 = 1 << 30;
 pub(crate) struct Labels {
     /// Its name.
     pub(crate) name: String,
-    /// What its author says about it.
+    /// Its description.
     pub(crate) description: String,
     /// When it was made, as TDatime packs it.
     pub(crate) date: u32,
@@ -64,7 +64,7 @@ pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result
     Ok(offset)
 }
 
-/// Where the bytes of the next blob come to lie.
+/// The offset of the bytes of the next blob.
 pub(crate) fn next_blob(output: &Output) -> u64 {
     output.end() + blob_key(output, 0, 0).size()
 }
@@ -83,8 +83,8 @@ fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
     }
 }
 
-/// Writes header, page lists and footer of these clusters; answers with the bytes of the anchor. The header comes behind
-/// the pages: which ways of storing the fields have is known only then.
+/// Writes header, page lists and footer of these clusters; answers with the bytes of the anchor. The header comes
+/// behind the pages: the representations of all fields are known only then.
 pub(crate) fn write_metadata(
     output: &mut Output,
     labels: &Labels,

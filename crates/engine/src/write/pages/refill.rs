@@ -1,5 +1,5 @@
-//! Slow merge: the elements of an RNTuple's columns are taken out of their pages and put into others, so that clusters and
-//! pages have the wanted sizes. Fields and the ways in which they are stored stay as they are.
+//! Slow merge: the elements of an RNTuple's columns are taken out of their pages and put into others, so that clusters
+//! and pages have the wanted sizes. Fields and the ways in which they are stored stay as they are.
 
 use std::ops::Range;
 
@@ -202,7 +202,7 @@ impl Refill<'_> {
         Ok(())
     }
 
-    /// Where the elements of a field begin in this piece, and where they come to lie in the new cluster.
+    /// The first element of a field in this piece, and its number in the new cluster.
     fn place_of(&self, field: usize, ranges: &[Option<Range<u64>>], before: &[u64]) -> Option<(u64, u64)> {
         let schema = &self.input.schema;
         let (mut next, mut times) = (field, 1);

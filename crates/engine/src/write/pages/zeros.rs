@@ -29,8 +29,8 @@ impl ZeroPages {
         Self { setting, date, compressor: Compressor::new(), known: HashMap::new() }
     }
 
-    /// Pages of this many elements, with their checksums. ZeroPages are zeros in every encoding (section "Column Description").
-    /// Without an output it is left open where they lie.
+    /// Pages of this many elements, with their checksums. Zeros are zeros in every encoding (section "Column
+    /// Description"). Without an output it is left open where they lie.
     pub(crate) fn pages(
         &mut self,
         encoding: &Encoding,

@@ -18,7 +18,7 @@ use crate::write::request::Branches;
 /// About how many bytes a directory takes.
 const SIZE_BYTES: u64 = 100;
 
-/// A directory, of an input as of the output: its key says all.
+/// A directory of an input or of the output. Its key holds all of it.
 pub(crate) struct Directory;
 
 impl Content for Directory {
@@ -103,7 +103,7 @@ impl Product for Directory {
         Ok(())
     }
 
-    /// What is in it was found below its path.
+    /// The objects in it are verified by their own paths.
     fn verify(&self, _path: &str, _found: Option<&Self>, _file: &File, _check: &mut Check<'_>) -> Result<()> {
         Ok(())
     }

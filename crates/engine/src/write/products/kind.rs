@@ -29,13 +29,13 @@ pub(crate) struct Opening<'a, 'r> {
 /// Sentences for the user on an object of an input.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks {
-    /// On what of it is not merged.
+    /// Parts of it that are not merged.
     pub(crate) left_out: Option<String>,
-    /// On what else is to be known.
+    /// Anything else.
     pub(crate) note: Option<String>,
 }
 
-/// What is read of an object of an input.
+/// The content of an object of an input, as it is read before it is written.
 pub(crate) trait Content: Sized + Send {
     /// Whether the object of a key is of this kind.
     fn is_of(file: &File, key: &TKey) -> bool;
@@ -80,7 +80,7 @@ pub(crate) trait Product: Sized {
     /// Refuses an object that cannot be added.
     fn check(&self, content: &Self::Content, source: &Source<'_>) -> Result<()>;
 
-    /// Writes what of an object is written as it is read. `known` is the product that it will be added to.
+    /// Writes baskets, pages, and objects that are copied. `known` is the product that it will be added to.
     fn write(
         known: Option<&Self>,
         content: &Self::Content,
@@ -106,7 +106,7 @@ pub(crate) trait Product: Sized {
         output: &mut MergeOutput,
     ) -> Result<()>;
 
-    /// Writes what is left when all inputs are added, and counts it.
+    /// Writes the record of the product when all inputs are added, and counts it.
     fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()>;
 
     /// Refuses an output in whose file `found` is not what was written.

@@ -21,7 +21,7 @@ use crate::write::request::Branches;
 
 macro_rules! kinds {
     ($($kind:ident($product:ty)),+ $(,)?) => {
-        /// What is read of an object of an input, of any kind.
+        /// The content of an object of an input, of any kind.
         pub(crate) enum AnyContent {
             $($kind(Box<<$product as Product>::Content>)),+
         }
@@ -109,7 +109,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Writes what of an object is written as it is read.
+            /// Writes baskets, pages, and objects that are copied.
             pub(crate) fn write(
                 &self,
                 known: Option<&AnyProduct>,
@@ -181,7 +181,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Writes what is left when all inputs are added, and counts it.
+            /// Writes the record of the product when all inputs are added, and counts it.
             pub(crate) fn finish(
                 &mut self,
                 path: &str,
@@ -216,7 +216,7 @@ macro_rules! kinds {
     };
 }
 
-// Each key is of the first kind that says so.
+// A key belongs to the first kind whose `is_of` is true.
 kinds! {
     Directory(Directory),
     Ntuple(MergedNtuple),

@@ -1,4 +1,5 @@
-//! RNTuples of one path: their pages are copied or filled again, and header, page lists and footer are written behind them.
+//! RNTuples of one path: their pages are copied or filled again, and header, page lists and footer are written behind
+//! them.
 
 mod input;
 

@@ -1,5 +1,5 @@
-//! Objects of one path that are neither trees nor directories: those that add up become a sum, and of others each version
-//! is kept once, as cycles of one name.
+//! Objects of one path that are neither trees nor directories: those that add up become a sum, and of others each
+//! version is kept once, as cycles of one name.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -31,7 +31,7 @@ const ADDEND_FACTOR: u64 = 3;
 pub(crate) enum ObjectContent {
     /// It adds up with others: its plain bytes and its numbers.
     Sum { plain: Vec<u8>, addend: Box<Addend> },
-    /// It is copied as it is stored. `reason` says of one whose class adds up why it does not.
+    /// It is copied as it is stored. `reason` says why one does not add up whose class does.
     Copy { stored: Bytes, reason: Option<String> },
 }
 
@@ -147,7 +147,7 @@ impl Product for MergedObject {
         Ok(())
     }
 
-    /// Writes an object that is copied, unless one with the same bytes is there, or was written of the same input.
+    /// Writes an object that is copied, unless an equal one of this or another input was written.
     fn write(
         known: Option<&Self>,
         content: &ObjectContent,

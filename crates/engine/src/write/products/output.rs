@@ -37,7 +37,7 @@ impl MergeOutput {
     }
 }
 
-/// How the objects of an input come to an output.
+/// What the objects of an input need while they are written.
 pub(crate) struct Transfer<'a, 'b> {
     pub(crate) request: &'a MergeRequest,
     /// Compresses baskets in another way, if that is wanted.

@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
         output.file.directory(parent).unwrap_or(TOP)
     }
 
-    /// What the key of the object in the output says, if it is the only one of its name.
+    /// The name of the object in the output, if it is the only one of its path.
     pub(crate) fn object_name(&self) -> ObjectName {
         ObjectName::of_key(self.key())
     }

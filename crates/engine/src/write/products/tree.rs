@@ -1,5 +1,5 @@
-//! TTrees of one path: their baskets are copied or made again, and the record of the first is written with the numbers of
-//! all.
+//! TTrees of one path: their baskets are copied or made again, and the record of the first is written with the numbers
+//! of all.
 
 pub(crate) mod input;
 mod missing;

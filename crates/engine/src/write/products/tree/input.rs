@@ -55,14 +55,14 @@ pub(crate) struct TreeFacts {
 /// A member of an object of a tree's record, and its value.
 pub(crate) type Maximum = ((usize, &'static str), i64);
 
-/// The first tree of each path, with which others are compared before they are taken apart. The same branches of all are
-/// wanted.
+/// The first tree of each path, with which others are compared before they are taken apart. The same branches of all
+/// are wanted.
 pub(crate) struct KnownTrees {
     trees: Mutex<HashMap<String, Arc<KnownTree>>>,
     uneven: Uneven,
 }
 
-/// What becomes of branches that have other entries than their tree.
+/// How branches are treated that have other entries than their tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uneven {
     /// They stay so, as nothing comes behind them.
@@ -82,7 +82,7 @@ struct KnownTree {
 }
 
 impl KnownTrees {
-    /// Nothing is known yet.
+    /// No tree yet.
     pub(crate) fn new(uneven: Uneven) -> Self {
         Self { trees: Mutex::default(), uneven }
     }
@@ -98,7 +98,7 @@ impl KnownTrees {
 }
 
 impl KnownTree {
-    /// What a record says that differs from that of this tree in its numbers alone; None if it differs in more.
+    /// Reads a record that differs from this tree's only in numbers; None if it differs in more.
     fn read(&self, plain: &[u8], key: &TKey, infos: &Arc<ClassInfos>) -> Option<(TTree, TreeFacts)> {
         if !Arc::ptr_eq(&self.infos, infos) || self.class_name != key.class_name {
             return None;

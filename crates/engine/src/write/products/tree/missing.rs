@@ -1,6 +1,6 @@
-//! Entries that some branches of a tree do not have, as these were not filled. Where entries of other files come behind them
-//! they are given nothing (0, or an empty text or container), so that each entry stays with those of its tree. ROOT's
-//! hadd leaves a gap in front of the next file's baskets, which it reads as what lies behind in memory.
+//! Entries that some branches of a tree do not have, as these were not filled. Where entries of other files come behind
+//! them they are given nothing (0, or an empty text or container), so that each entry stays with those of its tree.
+//! ROOT's hadd leaves a gap in front of the next file's baskets, which it reads as what lies behind in memory.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) fn are_uneven(tree: &TTree) -> bool {
     tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
 }
 
-/// Gives all branches the entries that they lack. Answers with what is to be known of it.
+/// Gives all branches the entries that they lack. Answers with a sentence for the user.
 pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Source<'_>) -> Result<Option<String>> {
     let (file, path, date) = (source.file, source.path(), source.key().date);
     let refused = |what: String| unmergeable(file.path(), format!("tree {path}: {what}"));
@@ -43,7 +43,7 @@ pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Sou
     let kinds: Vec<Kind> = tree.branches.iter().map(|branch| kind_of(branch, file.classes())).collect();
     let forms = forms(tree, recording, None, file.header().compress, file.classes());
     check_counters(tree, &kinds).map_err(refused)?;
-    let mut room = limits::ABSENT_BYTES;
+    let mut room = limits::MISSING_ENTRIES_BYTES;
     let mut short = Vec::new();
     for ((branch, kind), form) in tree.branches.iter_mut().zip(&kinds).zip(&forms) {
         let entry_start = stop(branch);
@@ -111,7 +111,8 @@ fn note_on(path: &str, (stated, entries_count): (u64, u64), short: &[(String, u6
             count => format!(", and {} more have too few", count - 1),
         };
         format!(
-            "branch {first} of the tree {path} has {own} of {entries_count} entries{others}: what is missing is 0 or empty"
+            "branch {first} of the tree {path} has {own} of {entries_count} entries{others}: \
+             what is missing is 0 or empty"
         )
     });
     match (raised, filled) {

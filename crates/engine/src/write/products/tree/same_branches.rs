@@ -13,7 +13,7 @@ pub(crate) struct TreeOfFile<'a> {
     pub(crate) tree: &'a TreeInput,
 }
 
-/// Refuses a tree that differs from the first one, and says in what.
+/// Refuses a tree that differs from the first one. The error names the difference.
 pub(crate) fn check_same(first: &TreeOfFile<'_>, other: &TreeOfFile<'_>) -> Result<()> {
     let name = &other.tree.tree.name;
     let refused = |what: String| {
