@@ -14,7 +14,7 @@ DEMO_OUT ?= demo-out
 
 # CI takes the locked Rust dependencies as they are, or fails.
 CARGO_FLAGS := --release $(if $(CI),--locked)
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.txt' -o -name '*.infos' -o -name Cargo.toml) Cargo.toml Cargo.lock
 # The oldest Rust that Cargo.toml allows. It is checked here, as an older cargo fails with a misleading message.
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check

@@ -101,7 +101,7 @@ impl DirectoryReader {
                 if size > 0 && offset < held.file_size() {
                     held.get_up_to(offset, size.min(LIST_GUESS_MAX))?;
                 }
-                read_list(held, offset).map(Directory::new).map_err(|need| match need {
+                read_list(held, offset, size).map(Directory::new).map_err(|need| match need {
                     Need::Nothing(error) => named(error),
                     missing @ Need::Bytes { .. } => missing,
                 })
@@ -124,9 +124,12 @@ fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
     Ok((offset, u64::try_from(keys_size).unwrap_or(0)))
 }
 
-fn read_list(held: &Held, offset: u64) -> std::result::Result<Vec<TKey>, Need> {
+/// Reads a list of keys, of which the directory says that it has `size` bytes.
+fn read_list(held: &Held, offset: u64, size: u64) -> std::result::Result<Vec<TKey>, Need> {
     let head = read_key_at(held, offset)?;
-    let record = held.get(offset, head.size)?;
+    // uproot 3 never updates the record's size in the key of the list, only the size of its content and the one in the
+    // directory, which is the one that ROOT uses. A list of keys is never compressed.
+    let record = held.get(offset, head.size.max(size.min(head.key_size.saturating_add(head.object_size))))?;
     let named = |error: FormatError| error.in_object("list of keys");
     let mut cursor = Cursor::at(record, head.key_size as usize);
     let count = i64::from(cursor.i32().map_err(named)?);

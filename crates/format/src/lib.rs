@@ -4,6 +4,7 @@
 
 pub mod basket;
 pub mod buffer;
+pub mod class_info;
 pub mod column;
 pub mod compress;
 pub mod cursor;
@@ -21,6 +22,7 @@ pub mod number;
 pub mod objects;
 pub mod range;
 pub mod recover;
+mod root_classes;
 pub mod scalar;
 pub mod streamer;
 pub mod tree;

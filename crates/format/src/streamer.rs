@@ -2,65 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
+pub use crate::class_info::{ClassInfo, Element};
+
 use crate::buffer::{ObjectBuffer, Pointer};
 use crate::error::{FormatError, Result};
-use crate::member_kind::MemberKind;
-use crate::range::FloatRange;
-use crate::type_code::{ARRAY_STEP, BASE, DOUBLE32, FLOAT16, STL};
+use crate::root_classes;
+use crate::type_code::{BASE, STL};
 
-/// One member or base class of a class.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Element {
-    /// Member or base class name.
-    pub name: String,
-    /// Its comment, where ranges and counters are declared.
-    pub title: String,
-    /// TStreamerElement::fType (TVirtualStreamerInfo::EReadWrite).
-    pub type_code: i32,
-    /// Elements of a fixed array, 0 or 1 for a single value.
-    pub array_length: usize,
-    /// Its dimensions, outermost first.
-    pub dimensions: Vec<usize>,
-    /// C++ type.
-    pub type_name: String,
-    /// Member that counts a variable array.
-    pub count_name: String,
-    /// TStreamerSTL::fSTLtype.
-    pub stl_type: i32,
-    /// TStreamerSTL::fCtype: type code of what a container holds.
-    pub content_type: i32,
-    /// TStreamerBase::fBaseVersion.
-    pub base_version: i32,
-}
-
-/// A class in one of its versions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClassInfo {
-    /// Class name.
-    pub name: String,
-    /// Its version.
-    pub version: i32,
-    /// Checksum of its members.
-    pub checksum: u32,
-    /// Bases and members in the order of streaming.
-    pub elements: Vec<Element>,
-}
-
-impl Element {
-    /// Range and bits of a Double32_t or Float16_t, from the member's comment.
-    pub fn float_range(&self) -> Option<FloatRange> {
-        FloatRange::parse(&self.title)
-    }
-
-    /// How it is stored.
-    pub(crate) fn kind(&self) -> MemberKind {
-        // Only packed numbers have a range in their title.
-        let is_packed = matches!(self.type_code % ARRAY_STEP, DOUBLE32 | FLOAT16);
-        MemberKind::of(self.type_code, is_packed.then(|| self.float_range()).flatten())
-    }
-}
-
-/// All classes that a file describes.
+/// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says of
+/// a class in a version comes before what ROOT says.
 #[derive(Debug, Clone, Default)]
 pub struct ClassInfos {
     by_name: HashMap<String, Vec<ClassInfo>>,
@@ -113,7 +63,7 @@ impl ClassInfos {
     /// Adds what others say of classes and versions that these lack.
     pub fn add_missing(&mut self, others: &Self) {
         for info in others.by_name.values().flatten() {
-            if self.get(&info.name, info.version).is_none() {
+            if self.named(&info.name).iter().all(|known| known.version != info.version) {
                 self.insert(info.clone());
             }
         }
@@ -126,6 +76,11 @@ impl ClassInfos {
         self.by_name.entry(info.name.clone()).or_default().push(info);
     }
 
+    /// Whether the file describes a class, in whatever version.
+    pub fn describes(&self, name: &str) -> bool {
+        !self.named(name).is_empty()
+    }
+
     /// A class in this version.
     pub fn get(&self, name: &str, version: i32) -> Option<&ClassInfo> {
         self.all(name).find(|info| info.version == version)
@@ -133,29 +88,32 @@ impl ClassInfos {
 
     /// A class by version and checksum: the one that has both, else this checksum, else this version, else the newest.
     pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
-        let all = self.named(name)?;
         let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;
         let same_version = |info: &&ClassInfo| info.version == version;
-        all.iter()
+        self.all(name)
             .find(|info| same_sum(info) && same_version(info))
-            .or_else(|| all.iter().find(same_sum))
-            .or_else(|| all.iter().find(same_version))
-            .or_else(|| all.iter().max_by_key(|info| info.version))
+            .or_else(|| self.all(name).find(same_sum))
+            .or_else(|| self.all(name).find(same_version))
+            .or_else(|| self.newest(name))
     }
 
-    /// All versions of a class.
+    /// All versions of a class: those that the file describes, and behind them others that ROOT knows.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &ClassInfo> {
-        self.named(name).into_iter().flatten()
+        let own = self.named(name);
+        let is_new = move |info: &&ClassInfo| own.iter().all(|known| known.version != info.version);
+        own.iter().chain(root_classes::versions(name).iter().filter(is_new))
     }
 
-    /// The newest version of a class.
+    /// The newest version of a class that the file describes; of a class that it does not describe the newest of ROOT's.
     pub fn newest(&self, name: &str) -> Option<&ClassInfo> {
-        self.all(name).max_by_key(|info| info.version)
+        self.named(name).iter().max_by_key(|info| info.version).or_else(|| root_classes::newest(name))
     }
 
-    /// The versions of a class of this name, however its spaces are set and whether it says `std::` or not.
-    fn named(&self, name: &str) -> Option<&Vec<ClassInfo>> {
-        self.by_name.get(name).or_else(|| self.by_name.get(self.by_squeezed_name.get(&squeezed(name))?))
+    /// The versions of a class of this name that the file describes, however its spaces are set and whether it says
+    /// `std::` or not.
+    fn named(&self, name: &str) -> &[ClassInfo] {
+        let squeezed_alike = || self.by_name.get(self.by_squeezed_name.get(&squeezed(name))?);
+        self.by_name.get(name).or_else(squeezed_alike).map_or(&[], Vec::as_slice)
     }
 
     /// All arrays that a member counts, of any class: their names and its.
@@ -177,8 +135,9 @@ impl ClassInfos {
         let mut lineage = vec![name];
         let mut next = 0;
         while let Some(name) = lineage.get(next) {
-            let infos = self.by_name.get(*name).into_iter().flatten();
-            let bases = infos.flat_map(|info| &info.elements).filter(|element| element.type_code == BASE);
+            let own = self.by_name.get(*name).map_or(&[][..], Vec::as_slice);
+            let infos = if own.is_empty() { root_classes::versions(name) } else { own };
+            let bases = infos.iter().flat_map(|info| &info.elements).filter(|element| element.type_code == BASE);
             let new: Vec<&str> = bases.map(|element| element.name.as_str()).filter(|name| seen.insert(name)).collect();
             lineage.extend(new);
             next += 1;

@@ -111,22 +111,12 @@ impl<'a> Programs<'a> {
             return Ok(Some(Rc::clone(program)));
         }
         let name = Rc::clone(self.name(class));
-        let own;
         let described = match version {
             // A foreign class has no version of its own; the file describes it once.
             ..=0 => self.infos.find(&name, version, 0),
             _ => self.infos.get(&name, version),
         };
-        let info = match described {
-            Some(info) => info,
-            None => match builtin::class_info(&name) {
-                Some(info) => {
-                    own = info;
-                    &own
-                }
-                None => return Ok(None),
-            },
-        };
+        let Some(info) = described.or_else(|| builtin::alike_in_all_versions(&name)) else { return Ok(None) };
         let program = Rc::new(self.compile(info)?);
         self.classes[class.0].programs.push((version, Rc::clone(&program)));
         Ok(Some(program))

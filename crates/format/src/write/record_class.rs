@@ -151,12 +151,11 @@ impl Recorder<'_, '_> {
             self.members(info, counters)?;
             return self.end(header, false).map_err(|error| error.in_object(format!("class {name}")));
         }
-        let Some(info) = builtin::class_info(name).filter(|_| header.end.is_some()) else {
+        let Some(info) = builtin::alike_in_all_versions(name).filter(|_| header.end.is_some()) else {
             let message = format!("class {name} version {version} is not described in the file");
             return Err(FormatError::unsupported(message));
         };
-        self.members(&info, counters)?;
-        // Leaves have two numbers more.
+        self.members(info, counters)?;
         self.end(header, name.starts_with("TLeaf"))
     }
 

@@ -14,7 +14,6 @@ use super::compiler::{unsupported, Compiler, DEPTH_MAX};
 use super::cpp_type::CppType;
 use super::members::version_of;
 use super::piece::Piece;
-use super::special::built_in;
 
 impl Compiler<'_> {
     /// An object of any class, or a container, as its own streamer writes it.
@@ -64,7 +63,7 @@ impl Compiler<'_> {
     }
 
     fn is_described(&mut self, name: &str) -> bool {
-        self.classes.infos.newest(name).is_some() || built_in(name).is_some() || self.is_special(name)
+        self.classes.infos.newest(name).is_some() || self.is_special(name)
     }
 
     /// Something that a container holds.
@@ -167,14 +166,9 @@ impl Compiler<'_> {
         }
         let infos = &self.classes.infos;
         let described = version.and_then(|version| infos.get(name, version)).or_else(|| infos.newest(name));
-        let own;
-        let (usual, takes_any) = match described {
-            Some(info) => (info, false),
-            None => {
-                own = built_in(name);
-                (own.as_ref().ok_or_else(|| unsupported(format!("the file does not describe class {name}")))?, true)
-            }
-        };
+        let usual = described.ok_or_else(|| unsupported(format!("the file does not describe class {name}")))?;
+        // A class that the file leaves to ROOT, and of which there has only ever been one version.
+        let takes_any = usual.version == 1 && !infos.describes(name);
         let (members, mut versions) = self.within(name, |compiler| {
             let members = compiler.members(usual)?;
             let versions = vec![version_of(usual, &members)];

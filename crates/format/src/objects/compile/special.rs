@@ -4,8 +4,6 @@ use crate::error::Result;
 use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{Block, Pointers, PointersKind, Step};
-use crate::streamer::{ClassInfo, Element};
-use crate::type_code;
 
 use super::compiler::{unsupported, Compiler};
 use super::piece::Piece;
@@ -154,42 +152,4 @@ impl Compiler<'_> {
 fn record(class_name: &str, members: Vec<(&str, Form)>) -> Form {
     let members = members.into_iter().map(|(name, form)| (name.to_string(), form)).collect();
     Form::Record { class_name: Some(class_name.to_string()), members }
-}
-
-/// Classes that every version of ROOT knows and files therefore often do not describe.
-pub(super) fn built_in(class_name: &str) -> Option<ClassInfo> {
-    let elements = match class_name {
-        "TNamed" => vec![
-            element("TObject", "BASE", type_code::TOBJECT),
-            element("fName", "TString", type_code::TSTRING),
-            element("fTitle", "TString", type_code::TSTRING),
-        ],
-        "TObjString" => {
-            vec![element("TObject", "BASE", type_code::TOBJECT), element("fString", "TString", type_code::TSTRING)]
-        }
-        "TQObject" => Vec::new(),
-        "TIndArray" => {
-            let counter = element("fElems", "unsigned int", type_code::UNSIGNED_INT);
-            let numbers = element("fArr", "unsigned char*", type_code::UNSIGNED_CHAR + 2 * type_code::ARRAY_STEP);
-            vec![counter, Element { count_name: "fElems".to_string(), ..numbers }]
-        }
-        _ => return None,
-    };
-    Some(ClassInfo { name: class_name.to_string(), version: 1, checksum: 0, elements })
-}
-
-fn element(name: &str, type_name: &str, type_code: i32) -> Element {
-    debug_assert!(type_code != type_code::BASE, "bases have a version, which these do not say");
-    Element {
-        name: name.to_string(),
-        title: String::new(),
-        type_code,
-        array_length: 0,
-        dimensions: Vec::new(),
-        type_name: type_name.to_string(),
-        count_name: String::new(),
-        stl_type: 0,
-        content_type: 0,
-        base_version: 0,
-    }
 }
