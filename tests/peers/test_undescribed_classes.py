@@ -19,7 +19,6 @@ FILES = [
     "uproot-from-geant4.root",
     "uproot-Zmumu-zlib.root",
     "TNtuple.root",
-    "tdatime.root",
 ]
 BIG_FILE_VERSION = 1_000_000
 
@@ -36,7 +35,8 @@ def without_infos(path: Path, copy: Path) -> Path:
 
 
 def trees(file: branchline.File) -> dict[str, branchline.Tree]:
-    return {name: thing for name in file.keys() if isinstance(thing := file[name], branchline.Tree)}
+    paths = [path for path, kind in file.classnames().items() if kind in ("TTree", "TNtuple")]
+    return {path: file[path] for path in paths}
 
 
 @pytest.mark.peer

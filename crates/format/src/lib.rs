@@ -22,6 +22,7 @@ pub mod number;
 pub mod objects;
 pub mod range;
 pub mod recover;
+mod reordered;
 mod root_classes;
 pub mod scalar;
 pub mod streamer;

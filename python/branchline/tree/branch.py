@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import awkward as ak
@@ -189,8 +189,6 @@ class Branch(Branches["Branch"]):
             >>> tree["Muon_pt"].array(entry_start=100, entry_stop=200, library="np")
         """
         del decompression_executor, interpretation_executor, array_cache
-        if entry_stop is None and self.readable and self.entries_count < self._tree.entries_count:
-            entry_stop = self.entries_count  # the branch ends before its tree
         request = ReadRequest.of(
             expressions=self.path,
             entry_start=entry_start,
@@ -201,7 +199,12 @@ class Branch(Branches["Branch"]):
             memory_limit=memory_limit,
         )
         self._check_interpretation(interpretation)
-        return read(self._tree, Selector(self._tree).select(request), request).of(self).single()
+        selection = Selector(self._tree).select(request)
+        # A branch may end before its tree.
+        counts = [self._tree[path].entries_count for path in selection.paths()]
+        start, stop = request.range_in(min(counts, default=self._tree.entries_count))
+        limited = replace(request, entry_start=start, entry_stop=stop)
+        return read(self._tree, selection, limited).of(self).single()
 
     def _check_interpretation(self, interpretation: Any) -> None:
         if isinstance(interpretation, int | np.integer):

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::column::Column;
 use crate::error::{FormatError, Result};
+use crate::reordered::reordered;
 
 use super::column_read::ColumnReader;
 pub use super::column_read::{Decompress, Scratch, Stored, Unpacker};
@@ -250,10 +251,10 @@ impl<'a> FieldReader<'a> {
                     return Ok(());
                 }
                 let switches = reader.switches(place.elements, unpacker)?;
-                let (_, ranges) = tags_and_ranges(&switches, contents.len())?;
-                let each = contents.iter().zip(ranges);
-                let mut all = each.map(|(one, range)| self.find_missing(one, Place::inside(range), unpacker, missing));
-                all.try_for_each(|found| found)
+                let each = contents.iter().zip(alternatives(&switches, contents.len())?);
+                each.into_iter().try_for_each(|(one, alternative)| {
+                    self.find_missing(one, Place::inside(alternative.elements), unpacker, missing)
+                })
             }
         }
     }
@@ -368,13 +369,16 @@ impl<'a> FieldReader<'a> {
 
     fn union(&self, columns: &[usize], contents: &[Form], place: Place, unpacker: &mut Unpacker<'_>) -> Result<Column> {
         let switches = self.reader(columns, &place)?.switches(place.elements, unpacker)?;
-        let (tags, ranges) = tags_and_ranges(&switches, contents.len())?;
+        let alternatives = alternatives(&switches, contents.len())?;
+        let tags: Vec<u8> = switches.iter().map(|(_, tag)| *tag as u8).collect();
         let none = Column::Flat { dtype: "unknown", values: Vec::new() };
         let missing_count = tags.iter().filter(|tag| **tag == 0).count();
         let mut columns = vec![Column::Option { valid: vec![0; missing_count], content: Box::new(none) }];
-        for (form, range) in contents.iter().zip(ranges) {
-            let count = (range.end - range.start) as usize;
-            let mut content = optional(self.column_of(form, Place::inside(range), unpacker)?);
+        for (form, Alternative { elements, order }) in contents.iter().zip(alternatives) {
+            let content = self.column_of(form, Place::inside(elements.clone()), unpacker)?;
+            let count = order.as_ref().map_or((elements.end - elements.start) as usize, Vec::len);
+            let ordered = order.map(|order| reordered(&content, &order));
+            let mut content = optional(ordered.unwrap_or(content));
             if let (Column::Option { valid, .. }, false) = (&mut content, matches!(form, Form::Option { .. })) {
                 *valid = vec![1; count];
             }
@@ -450,25 +454,45 @@ fn validity(ends: &[u64]) -> Result<Vec<u8>> {
     ends.windows(2).enumerate().map(one).collect()
 }
 
-/// The tags of variants, and the elements of each alternative.
-fn tags_and_ranges(switches: &[(u64, u32)], count: usize) -> Result<(Vec<u8>, Vec<Range<u64>>)> {
-    let ranges = alternatives(switches, count)?;
-    Ok((switches.iter().map(|(_, tag)| *tag as u8).collect(), ranges))
+/// What variants have of one of their alternatives.
+pub(super) struct Alternative {
+    /// The elements from the first to the last that they have.
+    pub(super) elements: Range<u64>,
+    /// Which of these each variant has, counted from the first; none where they follow each other, as ROOT writes them.
+    pub(super) order: Option<Vec<usize>>,
 }
 
-/// The elements of each alternative, which follow each other.
-pub(super) fn alternatives(switches: &[(u64, u32)], count: usize) -> Result<Vec<Range<u64>>> {
-    let mut ranges: Vec<Option<Range<u64>>> = vec![None; count];
+/// The elements of each alternative.
+pub(super) fn alternatives(switches: &[(u64, u32)], count: usize) -> Result<Vec<Alternative>> {
+    let mut indexes: Vec<Vec<u64>> = vec![Vec::new(); count];
     for (index, tag) in switches {
         let Some(place) = (*tag as usize).checked_sub(1) else { continue };
         let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
-        let range = ranges.get_mut(place).ok_or_else(|| damaged(format!("with tag {tag} of {count} alternatives")))?;
-        let next = index.checked_add(1).ok_or_else(|| damaged(format!("with element {index}")))?;
-        match range {
-            Some(range) if range.end == *index => range.end = next,
-            Some(range) => return Err(damaged(format!("with element {index} where {} follows", range.end))),
-            none => *none = Some(*index..next),
+        let of_tag =
+            indexes.get_mut(place).ok_or_else(|| damaged(format!("with tag {tag} of {count} alternatives")))?;
+        if *index == u64::MAX {
+            return Err(damaged(format!("with element {index}")));
         }
+        of_tag.push(*index);
     }
-    Ok(ranges.into_iter().map(|range| range.unwrap_or(0..0)).collect())
+    indexes.into_iter().map(alternative).collect()
+}
+
+/// The elements with these indexes.
+fn alternative(indexes: Vec<u64>) -> Result<Alternative> {
+    let (Some(first), Some(last)) = (indexes.iter().min().copied(), indexes.iter().max().copied()) else {
+        return Ok(Alternative { elements: 0..0, order: None });
+    };
+    let elements = first..last + 1;
+    if indexes.iter().copied().eq(elements.clone()) {
+        return Ok(Alternative { elements, order: None });
+    }
+    let mut sorted = indexes.clone();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        // A few bytes of indexes could stand for any number of copies of a long list.
+        return Err(FormatError::unsupported("variants that share an element"));
+    }
+    let order = indexes.into_iter().map(|index| (index - first) as usize).collect();
+    Ok(Alternative { elements, order: Some(order) })
 }

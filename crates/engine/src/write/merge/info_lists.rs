@@ -7,6 +7,7 @@ use branchline_format::compress::Decompressor;
 use branchline_format::error::ErrorKind;
 use branchline_format::file::{read_key_at, read_object};
 use branchline_format::streamer::ClassInfos;
+use branchline_format::write::classes::tree_infos;
 use branchline_format::write::join_infos;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -66,7 +67,9 @@ impl InfoLists {
     /// The list of the output, behind a key of this size.
     pub(crate) fn joined(&self, key_size: u64) -> Result<Vec<u8>> {
         let lists: Vec<(&[u8], u64)> = self.lists.iter().map(|list| (list.plain.as_slice(), list.key_size)).collect();
-        join_infos(&lists, key_size).map_err(|error| ReadError::from_format("streamer infos", &error))
+        // Inputs that describe nothing hold classes of ROOT alone, which every reader knows.
+        let joined = if lists.is_empty() { tree_infos(key_size) } else { join_infos(&lists, key_size) };
+        joined.map_err(|error| ReadError::from_format("streamer infos", &error))
     }
 }
 

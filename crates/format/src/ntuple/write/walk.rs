@@ -64,7 +64,10 @@ fn walk(
             Vec::new()
         }
         (Role::Collection, [ends]) => vec![content(*ends, &range, elements)?; field.children.len()],
-        (Role::Variant, [switch]) => alternatives(&elements.switches(*switch, range)?, field.children.len())?,
+        (Role::Variant, [switch]) => {
+            let all = alternatives(&elements.switches(*switch, range)?, field.children.len())?;
+            all.into_iter().map(|alternative| alternative.elements).collect()
+        }
         (Role::Plain | Role::Record, [] | [_]) => vec![range; field.children.len()],
         // Written before the field was added.
         (Role::Collection | Role::Variant | Role::Streamer, []) => vec![0..0; field.children.len()],

@@ -128,7 +128,7 @@ impl Compiler<'_> {
         let object = self.pair_object(name, [(first, &one), (second, &two)]);
         let members = vec![("first".to_string(), one.form), ("second".to_string(), two.form)];
         let form = Form::Record { class_name: Some(name.to_string()), members };
-        Ok(Piece { steps: vec![Step::Object(Box::new(object))], form })
+        Ok(Piece { steps: vec![Step::Object(Arc::new(object))], form })
     }
 
     fn pair_object(&mut self, name: &str, members: [(&CppType, &Piece); 2]) -> Object {
@@ -183,7 +183,7 @@ impl Compiler<'_> {
         let supposed = if is_foreign { Header::Foreign } else { Header::Versioned };
         let header = self.header(name, supposed);
         let object = Object { class_name: name.to_string(), is_base: false, versions, takes_any, header };
-        Ok(Piece { steps: vec![Step::Object(Box::new(object))], form: members.record(name) })
+        Ok(Piece { steps: vec![Step::Object(Arc::new(object))], form: members.record(name) })
     }
 
     /// The members of a class without a header, in the version that a branch says.

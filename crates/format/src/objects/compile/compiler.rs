@@ -122,7 +122,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn any_version(&self, class_name: &str, steps: Vec<Step>) -> Step {
         let members = flattened(&steps);
         let versions = vec![Version { version: 1, checksum: 0, steps, members }];
-        Step::Object(Box::new(Object {
+        Step::Object(Arc::new(Object {
             class_name: class_name.to_string(),
             is_base: false,
             versions,

@@ -1,5 +1,8 @@
 //! Steps of fixed size that follow each other - numbers, and headers that are always the same - joined to one step.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::marks::{byte_count, BYTE_COUNT_MARK, IS_REFERENCED, TOBJECT_BYTES};
 use crate::number::Number;
 use crate::objects::model::steps::{Block, Check, Guard, Header, Loop, Move, Object, Step, HEADER_SIZE_MAX};
@@ -48,53 +51,76 @@ impl Block {
 
 /// The same steps, on all levels, with those of fixed size that follow each other joined.
 pub(crate) fn fuse(steps: &[Step]) -> Vec<Step> {
-    let mut fused = Vec::with_capacity(steps.len());
-    let mut run: Option<(Block, Vec<Step>)> = None;
-    for step in steps.iter().map(fuse_within) {
-        match (as_block(&step), &mut run) {
-            (Some(block), Some((before, sources))) => {
-                before.join(block);
-                sources.push(step);
-            }
-            (Some(block), None) => run = Some((block, vec![step])),
-            (None, _) => {
-                fused.extend(run.take().map(finished));
-                fused.push(step);
+    Fuser::default().fuse(steps)
+}
+
+/// Fuses steps. The versions of a class share what they have in common, which is fused once.
+#[derive(Default)]
+struct Fuser {
+    /// What was fused already, by where it lies, and what became of it.
+    objects: HashMap<*const Object, Arc<Object>>,
+}
+
+impl Fuser {
+    fn fuse(&mut self, steps: &[Step]) -> Vec<Step> {
+        let mut fused = Vec::with_capacity(steps.len());
+        let mut run: Option<(Block, Vec<Step>)> = None;
+        for step in steps {
+            let step = self.within(step);
+            match (as_block(&step), &mut run) {
+                (Some(block), Some((before, sources))) => {
+                    before.join(block);
+                    sources.push(step);
+                }
+                (Some(block), None) => run = Some((block, vec![step])),
+                (None, _) => {
+                    fused.extend(run.take().map(finished));
+                    fused.push(step);
+                }
             }
         }
+        fused.extend(run.map(finished));
+        fused
     }
-    fused.extend(run.map(finished));
-    fused
-}
 
-/// Each step fused with itself only, for members that are streamed one by one.
-fn fuse_each(steps: &[Step]) -> Vec<Step> {
-    steps.iter().flat_map(|step| fuse(std::slice::from_ref(step))).collect()
-}
+    /// Each step fused with itself only, for members that are streamed one by one.
+    fn fuse_each(&mut self, steps: &[Step]) -> Vec<Step> {
+        steps.iter().flat_map(|step| self.fuse(std::slice::from_ref(step))).collect()
+    }
 
-fn fuse_within(step: &Step) -> Step {
-    match step {
-        Step::Repeat { count, steps } => Step::Repeat { count: *count, steps: fuse(steps) },
-        Step::Headed { count, steps } => Step::Headed { count: *count, steps: fuse(steps) },
-        Step::Object(object) => Step::Object(Box::new(fuse_object(object))),
-        Step::Collection(collection) => {
-            let mut collection = collection.clone();
-            collection.steps = fuse(&collection.steps);
-            collection.memberwise = collection.memberwise.as_ref().map(fuse_object);
-            Step::Collection(collection)
+    fn within(&mut self, step: &Step) -> Step {
+        match step {
+            Step::Repeat { count, steps } => Step::Repeat { count: *count, steps: self.fuse(steps) },
+            Step::Headed { count, steps } => Step::Headed { count: *count, steps: self.fuse(steps) },
+            Step::Object(object) => {
+                if let Some(known) = self.objects.get(&Arc::as_ptr(object)) {
+                    return Step::Object(Arc::clone(known));
+                }
+                let fused = Arc::new(self.object(object));
+                self.objects.insert(Arc::as_ptr(object), Arc::clone(&fused));
+                Step::Object(fused)
+            }
+            Step::Collection(collection) => {
+                let mut collection = collection.clone();
+                collection.steps = self.fuse(&collection.steps);
+                collection.memberwise = collection.memberwise.as_ref().map(|object| self.object(object));
+                Step::Collection(collection)
+            }
+            Step::Loop(repeated) => {
+                Step::Loop(Box::new(Loop { steps: self.fuse(&repeated.steps), ..(**repeated).clone() }))
+            }
+            other => other.clone(),
         }
-        Step::Loop(repeated) => Step::Loop(Box::new(Loop { steps: fuse(&repeated.steps), ..(**repeated).clone() })),
-        other => other.clone(),
     }
-}
 
-fn fuse_object(object: &Object) -> Object {
-    let mut object = object.clone();
-    for version in &mut object.versions {
-        version.steps = fuse(&version.steps);
-        version.members = fuse_each(&version.members);
+    fn object(&mut self, object: &Object) -> Object {
+        let mut object = object.clone();
+        for version in &mut object.versions {
+            version.steps = self.fuse(&version.steps);
+            version.members = self.fuse_each(&version.members);
+        }
+        object
     }
-    object
 }
 
 fn finished((mut block, sources): (Block, Vec<Step>)) -> Step {

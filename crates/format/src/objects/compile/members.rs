@@ -1,6 +1,7 @@
 //! The members of a class: an element of its streamer info at a time.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::marks::ENTRY_BYTES_MAX;
@@ -116,7 +117,7 @@ impl Compiler<'_> {
             _ => self.class(&element.name, version)?,
         };
         if let [Step::Object(object)] = piece.steps.as_mut_slice() {
-            object.is_base = true;
+            Arc::make_mut(object).is_base = true;
         }
         let forms = match piece.form {
             Form::Record { members, .. } => members,

@@ -1,5 +1,7 @@
 //! Classes of ROOT that are not streamed as their streamer infos say, or of which files carry none.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::number::Number;
 use crate::objects::model::form::Form;
@@ -90,12 +92,13 @@ impl Compiler<'_> {
             steps.extend(numbers.steps);
             members.push((name, numbers.form));
         }
-        let Step::Object(mut object) = self.any_version("TTreeIndex", steps) else {
+        let Step::Object(mut shared) = self.any_version("TTreeIndex", steps) else {
             return Err(unsupported("the index of a tree"));
         };
+        let object = Arc::make_mut(&mut shared);
         object.takes_any = false;
         object.versions.iter_mut().for_each(|version| version.version = TREE_INDEX_VERSION);
-        Ok(Piece { steps: vec![Step::Object(object)], form: record("TTreeIndex", members) })
+        Ok(Piece { steps: vec![Step::Object(shared)], form: record("TTreeIndex", members) })
     }
 
     /// The header and members of TMatrixTBase, and behind them one half of the matrix.

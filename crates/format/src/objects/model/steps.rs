@@ -36,7 +36,7 @@ pub(crate) enum Step {
     /// A fixed array of something.
     Repeat { count: usize, steps: Vec<Step> },
     /// An object behind its version header.
-    Object(Box<Object>),
+    Object(Arc<Object>),
     /// One version header in front of each object's `count` things; of a collection it says if it is memberwise.
     Headed { count: usize, steps: Vec<Step> },
     /// A count and so many elements.
