@@ -26,7 +26,9 @@ MUCH_OF_IT = 0.2
 def advice(layout: FileLayout) -> list[str]:
     """Advice on a file, the most useful first; one sentence that all is well if there is none."""
     sentences = [*_small_baskets(layout), *_travel(layout), *_codecs(layout), *_clusters(layout), *_small(layout)]
-    return sentences or ["It lies well: baskets are large, and follow each other as a reader wants them."]
+    return sentences or [
+        "The layout is good: baskets are large and follow each other in the order in which a reader needs them."
+    ]
 
 
 def _small_baskets(layout: FileLayout) -> Iterator[str]:

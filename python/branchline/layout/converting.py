@@ -34,7 +34,7 @@ from branchline.layout.targets import (
 from branchline.limits import parse_bytes
 from branchline.tree import File, Tree
 
-# Values that are converted at a time take about so much; the memory limit of the reading holds several of them.
+# The approximate size of the values that are converted at a time; several of these fit into the memory limit.
 STEP_BYTES_MAX = 32 * 2**20
 STEPS_IN_MEMORY = 16
 

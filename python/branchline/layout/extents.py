@@ -47,7 +47,7 @@ class Travel:
 
 @dataclass(frozen=True)
 class Gaps:
-    """What lies between the wanted baskets, in the order of the file."""
+    """The gaps between the wanted baskets, in the order of the file."""
 
     count: int
     total_bytes: int
@@ -115,7 +115,7 @@ class Extents:
         return self.rows(np.argsort(self.offset, kind="stable"))
 
     def by_entry(self) -> Extents:
-        """In the order in which a reader of entry after entry wants them."""
+        """In the order in which a reader of entry after entry needs them."""
         return self.rows(np.lexsort((self.branch, self.entry_start)))
 
     def travel(self) -> Travel:
@@ -133,7 +133,7 @@ class Extents:
         )
 
     def gaps(self) -> Gaps:
-        """What lies between the extents."""
+        """The gaps between the extents."""
         laid = self.by_offset()
         jumps = laid.offset[1:] - np.maximum.accumulate(laid.end)[:-1] if len(laid) else laid.offset
         gaps = jumps[jumps > 0]

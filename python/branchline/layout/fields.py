@@ -80,7 +80,7 @@ Field = Leaf | Members
 
 @dataclass(frozen=True)
 class ShownField:
-    """A field that shows a ``member`` of the elements of a collection, or with None how many there are."""
+    """A field that shows a ``member`` of the elements of a collection, or their number if it is None."""
 
     name: str
     collection: str

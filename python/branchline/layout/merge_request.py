@@ -1,4 +1,4 @@
-"""What is asked of a merge: one value, made once, which travels to the engine."""
+"""The request for a merge: one value, made once and passed to the engine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MergeLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeRequest:
-    """What is to be merged, checked by whoever makes it. The engine reads its fields by their names.
+    """The request for a merge, with checked values. The engine reads its fields by their names.
 
     ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `Kept`; without a
     ``layout`` baskets are copied, or compressed in another way with a ``codec``.

@@ -18,7 +18,7 @@ from branchline.limits import MERGE_JOURNAL_BYTES, parse_bytes
 from branchline.locations import shown
 from branchline.report.quantities import size
 
-#: What ROOT reads of a basket at most, with its key.
+#: The largest basket that ROOT reads, with its key.
 BASKET_BYTES_MAX = 2**30
 #: How often progress is reported, in seconds.
 REPORT_PAUSE_S = 0.1
@@ -135,7 +135,7 @@ def merge(
 
 
 def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] | None) -> MergeResult:
-    """Merges what is requested. Raises what `merge` raises."""
+    """Merges as requested. Raises what `merge` raises."""
     try:
         job = _core.Merge(request)
     except ValueError as error:
@@ -183,7 +183,7 @@ def _basket_layout(
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
-    """What opens the files of a dataset, and the name of the one tree that they are to have."""
+    """The paths of the files of a dataset, and the name of the one tree to merge, if one is named."""
     files = tuple(Dataset.of(inputs))
     if not files:
         raise DatasetError("there is nothing to merge")
@@ -214,7 +214,7 @@ def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress],
         is_running = True
         while is_running:
             thread.join(REPORT_PAUSE_S)
-            # Before the last report, so that it says how all ended.
+            # Read before the last report, so that this report is about the end.
             is_running = thread.is_alive()
             if progress is not None:
                 progress(MergeProgress(job.files_done, files_count, job.bytes_done))

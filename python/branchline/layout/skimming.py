@@ -139,7 +139,7 @@ class Others:
         }
 
     def described(self, made: MergeResult, note: str, *, only_tree: bool) -> MergeResult:
-        """The result with notes on the tree and on what became of all else."""
+        """The result with notes on the tree, and on the other trees and objects."""
         names = ["trees " if len(self.trees) > 1 else "tree ", ", ".join(self.trees)] if self.trees else []
         parts = ["".join(names)] if names else []
         if self.objects:

@@ -14,7 +14,7 @@ from branchline.tracing.trace import Trace
 
 Shown = Callable[[float], str]
 
-#: What is compared of the whole: the name in the summary, how it is called, how a value is shown.
+#: Totals that are compared: the name in the summary, the label, and the function that formats a value.
 TOTALS: tuple[tuple[str, str, Shown], ...] = (
     ("read_calls", "read calls", count),
     ("read_bytes", "bytes read", size),
@@ -29,7 +29,7 @@ TOTALS: tuple[tuple[str, str, Shown], ...] = (
     ("in_flight_mean", "requests at a time", significant),
     ("wall_s", "time of the whole", duration),
 )
-#: From this change on a number is worth a sentence; times have to differ by more, as they are never twice the same.
+#: The least relative change that gets a sentence; times vary from run to run and have to differ by more.
 CHANGED, CHANGED_TIME = 0.005, 0.1
 #: Numbers of the totals that have a sentence.
 _WITH_SENTENCE = (
@@ -42,13 +42,13 @@ _WITH_SENTENCE = (
     "reading_s",
     "wall_s",
 )
-#: Rows are in the order of what changed of these.
+#: Rows are sorted by the change of these.
 _ORDERED = ("read_bytes", "read_calls")
 _TIMES = ("reading_s", "wall_s", "in_flight_mean")
 
 
 def compare(first: Trace, second: Trace) -> dict[str, Any]:
-    """What two traces have in common and where they differ, as plain numbers and texts.
+    """The comparison of two traces, as plain numbers and texts.
 
     Files are taken for the same where their names are, wherever they lie; branches by their tree and name.
     """
@@ -94,7 +94,7 @@ def _rows(
 
 
 def sentences(found: dict[str, Any]) -> list[str]:
-    """What changed, in words; what stayed the same is named in one sentence."""
+    """The changes as sentences; one sentence names what stayed the same."""
     shown = {name: show for name, _, show in TOTALS}
     changed, same = [], []
     for row in found["totals"]:

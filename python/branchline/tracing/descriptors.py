@@ -1,4 +1,4 @@
-"""Which file, and which offset in it, each call of a program read: descriptors, their positions, forks and threads.
+"""The file and the offset of each read of a program: follows descriptors, their positions, forks and threads.
 
 A descriptor leads to an open file, which has a position of its own; `dup` and `fork` make more descriptors of the
 same open file, a second `open` of the same path makes another one. Threads share their table of descriptors, a forked
@@ -25,7 +25,7 @@ _SOCKET = re.compile(r"<(socket:\[\d+\])>")
 
 #: The port and the address that a connection goes to.
 _SERVER = re.compile(r'sin6?_port=htons\((\d+)\).*?"([0-9a-fA-F.:]+)"')
-#: Ports of names and clocks, and none: a socket that asks for its own address.
+#: Ports of DNS and NTP, and 0: a socket that looks up its own address.
 _NO_FILES = (0, 53, 123)
 
 
@@ -50,7 +50,7 @@ class _Table:
 
 @dataclass
 class Followed:
-    """What was found: the reads, the programs that processes ran, and what could not be followed."""
+    """The reads, the programs that processes ran, and counts of what could not be followed."""
 
     reads: Reads = field(default_factory=Reads)
     programs: dict[int, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Followed:
 
 
 class Follower:
-    """Goes through the calls of all threads in the order of time."""
+    """Follows the calls of all threads in the order of time."""
 
     def __init__(self, wanted: Callable[[str], bool] = lambda _: True) -> None:
         """Reads of files that are not ``wanted`` are not kept."""
@@ -85,7 +85,7 @@ class Follower:
         table = self._tables.setdefault(call.thread, _Table())
         name = call.name
         if name == "connect":
-            # Most begin without waiting, which counts as an error.
+            # Most connections are non-blocking, and return the error EINPROGRESS.
             self._connect(call)
         elif name in _FORKS:
             self._fork(call, table)
@@ -176,7 +176,7 @@ class Follower:
             file.position = call.value
 
     def _write(self, call: Call, table: _Table) -> None:
-        """A write moves the position, too."""
+        """Moves the position, as a write does too."""
         _, file = self._file(table, call.arguments[0])
         if file is not None and file.position is not None:
             file.position += max(call.value, 0)
@@ -189,7 +189,7 @@ class Follower:
         got = max(call.value, 0)
         at = {"pread64": 3, "preadv": 3, "preadv2": 3}.get(call.name)
         offset = int(call.arguments[at]) if at is not None and len(call.arguments) > at else file.position
-        # preadv2 at -1 reads where the file stands.
+        # preadv2 with the offset -1 reads at the current position.
         if offset == -1:
             offset = file.position
             at = None
@@ -219,7 +219,7 @@ class Follower:
             self._add(call, number, file.path, int(call.arguments[5], 0), int(call.arguments[1]), 0)
 
     def _connect(self, call: Call) -> None:
-        """Notes the server, if it is one of a network that may have files."""
+        """Records the server of a connection, if it may serve files."""
         found = _SERVER.search(" ".join(call.arguments[1:]))
         if found is not None and int(found[1]) not in _NO_FILES:
             host = found[2] if ":" not in found[2] else f"[{found[2]}]"
@@ -230,7 +230,7 @@ class Follower:
                 self._sockets[socket[1]] = server
 
     def _receive(self, call: Call) -> None:
-        """Counts what came from a server. The number of a socket is its own as long as it is open, in any process."""
+        """Counts the bytes from a server. An open socket has a number of its own in all processes."""
         socket = _SOCKET.search(call.arguments[0]) if call.arguments else None
         server = self._sockets.get(socket[1]) if socket is not None else None
         if server is not None:
@@ -274,7 +274,7 @@ def _mark(table: _Table, number: int, *, closes: bool) -> None:
 
 
 def _asked(call: Call, got: int) -> int:
-    """Bytes that a read asked for."""
+    """Bytes that a read requested."""
     if call.name in ("read", "pread64"):
         return int(call.arguments[2])
     lengths = re.findall(r"iov_len=(\d+)", call.arguments[1])

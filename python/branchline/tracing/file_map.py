@@ -1,4 +1,4 @@
-"""What lies where in a ROOT file: header, directories, trees' records, every basket and page, and what is free."""
+"""The map of a ROOT file: header, directories, records of trees, every basket and page, and free space."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from branchline.tracing.trace import Numbers
 from branchline.tree import File, Tree
 
 MAGIC = b"root"
-#: What the header takes that ROOT writes.
+#: Size of the header that ROOT writes.
 HEADER_BYTES = 100
 #: Where the first record begins at the latest: ROOT writes 100.
 BEGIN_MAX = 1 << 16
 HEADER, DIRECTORY, KEYS, STREAMER_INFOS, FREE_LIST = "header", "directory", "keys", "streamer infos", "free list"
 TREE, BASKET, PAGE, OBJECT, FREE, GAP = "tree", "basket", "page", "object", "free", "gap"
 METADATA = "RNTuple metadata"
-#: Entries of the walk through a file's records; one with more of them is named by its trees alone.
+#: Most records of a file that are walked; of a file with more only the trees are mapped.
 RECORDS_MAX = 5_000_000
 #: Bytes of the shortest record, and of the numbers of the longest key.
 MINIMUM, KEY_SIZE = 18, 38
@@ -48,7 +48,7 @@ class Record:
 
 @dataclass
 class FileMap:
-    """Pieces of a file in its order, none over another. ``tree`` and ``branch`` are numbers into ``names``; -1 is none.
+    """Pieces of a file in its order, without overlaps. ``tree`` and ``branch`` are numbers into ``names``; -1 is none.
 
     ``what`` is one of the words above. Of an object, ``tree`` is its name and class.
     """
@@ -81,13 +81,13 @@ def is_root_file(path: str) -> bool:
             head = file.read(12)
     except OSError:
         return False
-    # Much else begins with these letters, such as a list of users.
+    # Other files begin with these letters too, such as a list of users.
     begin = struct.unpack(">i", head[8:])[0] if len(head) == 12 else 0
     return head[:4] == MAGIC and head[4] == 0 and 0 < begin <= BEGIN_MAX
 
 
 def map_file(path: str) -> FileMap:
-    """What lies where in a file. What cannot be read of it is left out: its bytes are gaps then.
+    """The map of a file. The bytes of what cannot be read are gaps.
 
     A local file is walked from record to record; of one elsewhere only the baskets and pages of its trees are named.
     """
@@ -102,7 +102,7 @@ def map_file(path: str) -> FileMap:
 
 @dataclass(frozen=True)
 class Named:
-    """A basket of which its place is known from elsewhere."""
+    """A basket whose extent is known from a trace."""
 
     tree: str
     branch: str
@@ -115,7 +115,7 @@ class Named:
 
 
 def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
-    """What is known of a file that is not looked at: its header, and these baskets; all else are gaps."""
+    """The map of a file that is not opened: its header and these baskets; the rest are gaps."""
     pieces = [
         _Piece(one.offset, one.size, one.what, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
         for one in {one.offset: one for one in baskets}.values()
@@ -253,7 +253,7 @@ def _special(path: Path) -> dict[int, str]:
 
 
 def _with_records(pieces: list[_Piece], found: list[Record], path: str) -> list[_Piece]:
-    """The pieces of trees, and what else there is around them."""
+    """The pieces of trees, and all other records."""
     special = _special(Path(path))
     by_offset = {piece.offset: piece for piece in pieces}
     starts = np.array(sorted(by_offset), "i8")
@@ -278,7 +278,7 @@ def _part(piece: _Piece, start: int, stop: int) -> _Piece:
 
 
 def _folders(found: list[Record]) -> dict[int, str]:
-    """The paths of directories by the places of their records."""
+    """The paths of directories by the offsets of their records."""
     paths: dict[int, str] = {}
     for record in found:
         if record.class_name in _DIRECTORIES and record.offset not in paths:
@@ -288,7 +288,7 @@ def _folders(found: list[Record]) -> dict[int, str]:
 
 
 def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, is_first: bool) -> _Piece:
-    """What a record is, when it is no basket that a tree knows."""
+    """The piece of a record that is no basket of a known tree."""
     at, size = record.offset, record.size
     path = folders.get(record.directory, "") + record.name
     if at == 0:
@@ -314,7 +314,7 @@ def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, 
 
 
 def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
-    """The pieces in the order of the file, with what lies between them as gaps; of two at one place the first stays."""
+    """The pieces in the order of the file, with gaps between them; of two at one offset the first is kept."""
     laid: list[_Piece] = []
     at = 0
     for piece in sorted(pieces, key=lambda piece: piece.offset):

@@ -110,7 +110,7 @@ def _read_one(path: Path, read: _Read) -> None:
 
 
 def _blocks(content: bytes, path: Path) -> Iterator[tuple[str, int, memoryview]]:
-    """Letter, thread and records of each block, as far as they are there."""
+    """Letter, thread and records of each complete block."""
     at, whole = _HEAD.size, memoryview(content)
     while at + _BLOCK.size <= len(content):
         number, thread, length = _BLOCK.unpack_from(content, at)
@@ -135,7 +135,7 @@ def _texts(block: memoryview) -> Iterator[tuple[int, str]]:
 
 
 def _rows(letter: str, block: memoryview, thread: int, process: int) -> Numbers:
-    """The records of a block that are whole."""
+    """The complete records of a block."""
     small, large = _RECORDS[letter]
     form = np.dtype([("small", "<u4", (small,)), ("large", "<u8", (large,))])
     records = np.frombuffer(block, form, len(block) // form.itemsize)
@@ -146,11 +146,11 @@ def _rows(letter: str, block: memoryview, thread: int, process: int) -> Numbers:
 
 
 def _number(tables: dict[str, Numbers], base: int) -> None:
-    """Gives the requests of a journal the numbers from ``base`` on, in the order of their own."""
+    """Renumbers the requests of a journal from ``base`` on, in their order."""
     if "R" in tables:
         requests = tables["R"] = tables["R"][np.argsort(tables["R"][:, 0], kind="stable")]
         if "P" in tables:
-            # Ranges are written before the request that they are of: of the last one it may be missing.
+            # Ranges are written before their request, which may be missing for the last ones.
             place = np.searchsorted(requests[:, 0], tables["P"][:, 0])
             known = requests[np.minimum(place, len(requests) - 1), 0] == tables["P"][:, 0]
             tables["P"] = tables["P"][known]
@@ -192,7 +192,7 @@ def _requests(read: _Read, start: int, about: dict[str, Any]) -> list[dict[str, 
 
 
 def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
-    """The baskets that were used, and the time that it took."""
+    """The baskets that were used, and the time for decompressing and decoding them."""
     table = read.table("U")
     if not len(table):
         return []
@@ -263,7 +263,7 @@ def _waits(read: _Read, start: int) -> list[dict[str, Any]]:
 
 
 def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
-    """What lies where in the files that were read: local ones are walked, of others what was used is known."""
+    """The maps of the files that were read: local files are walked, of others the used baskets are known."""
     uses = trace.rows_of(EXTENT)
     named: dict[str, list[Named]] = {}
     columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes", "what")

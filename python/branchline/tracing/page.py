@@ -49,7 +49,7 @@ def write_page(trace: Trace, path: Path) -> None:
 
 
 def facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
-    """The numbers at the top of the page, each with what it is."""
+    """The numbers at the top of the page, each with its label."""
     return [
         (count(totals["read_calls"]), "read calls"),
         (size(totals["read_bytes"]), "read"),
@@ -63,7 +63,7 @@ def facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def tables(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Files, what was hit, branches, as rows of cells."""
+    """The tables of files, of kinds of pieces, and of branches."""
     read = ("calls", "bytes", "read again", "not used")
     files = [
         [Cell(row["file"]), _bytes(row["size_bytes"]), *_read(row), _part(row), _count(row["basket_read_calls"]),
@@ -115,7 +115,7 @@ def _seconds(value: float) -> Cell:
 
 
 def data_text(trace: Trace, found: dict[str, Any]) -> Markup:
-    """What the pictures are drawn from, as JSON that a page may hold."""
+    """The data of the pictures, as JSON that is safe in a page."""
     text = json.dumps(picture_data(trace, found), separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element
 

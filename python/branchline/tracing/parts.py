@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from branchline.tracing.file_map import FileMap
 from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Numbers, Trace, codes, numbers
 
-#: Parts of a request behind the end of what is known of a file, or at a place that is not known.
+#: Parts of a request behind the mapped end of a file, or at an unknown offset.
 UNKNOWN = "unknown"
 
 
@@ -95,6 +95,6 @@ def _same(text: str, count: int) -> Codes:
 
 
 def files_read(trace: Trace) -> list[str]:
-    """The files that requests were for, in the order of their first one."""
+    """The files of requests, in the order of their first requests."""
     column = trace.rows_of(REQUEST)["file"]
     return [path for path in pc.unique(column.cast(pa.string())).to_pylist() if path is not None]

@@ -32,13 +32,13 @@ _SHOWN = {
 _NAMES_MAX = 3
 #: Between the numbers of a thread and of its further lanes; numbers of threads of Linux are below it.
 _LANE = 1 << 23
-#: Slices that are made to text at a time.
+#: Slices that are formatted at a time.
 _BLOCK = 100_000
 _THOUSANDTHS = pa.array([f".{number:03d}" for number in range(1000)])
 
 
 def write_perfetto(trace: Trace, path: Path) -> None:
-    """Writes the trace, which appears when it is whole. Raises StorageError."""
+    """Writes the file, which gets its name when it is complete. Raises StorageError."""
     with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","otherData":')
         json.dump({key: str(value) for key, value in trace.about.items()}, file)
@@ -50,7 +50,7 @@ def write_perfetto(trace: Trace, path: Path) -> None:
 
 @dataclass(frozen=True)
 class _Kind:
-    """The slices of one kind, and what makes the texts of some of them."""
+    """The slices of one kind, and the function that formats some of them."""
 
     rows: pa.Table
     texts: Callable[[pa.Table], pa.Array]
@@ -159,12 +159,12 @@ def _microseconds(nanoseconds: Numbers) -> pa.Array:
 
 
 def _behind(mark: str, *parts: Any) -> pa.Array:
-    """A mark and the parts behind it; nothing where one of these is null."""
+    """A mark followed by the parts; empty where a part is null."""
     return pc.fill_null(_joined(mark, *parts), "")
 
 
 def _shown(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """What is shown of each row, as members of an object of JSON behind a comma each; those that are known."""
+    """The shown columns of each row as members of a JSON object, each behind a comma, without nulls."""
     members = []
     for name in names:
         if pa.types.is_dictionary(table.schema.field(name).type):
@@ -175,7 +175,7 @@ def _shown(table: pa.Table, names: Sequence[str]) -> pa.Array:
 
 
 def _texts_of(kind: str) -> Callable[[pa.Table], pa.Array]:
-    """What makes the ends of the events of a kind that has no parts."""
+    """The function that formats the ends of the events of a kind without parts."""
 
     def texts(table: pa.Table) -> pa.Array:
         what, branch = _escaped(table, "what"), _escaped(table, "branch")
@@ -187,7 +187,7 @@ def _texts_of(kind: str) -> Callable[[pa.Table], pa.Array]:
 
 
 def _part_names(parts: pa.Table) -> pa.Array:
-    """Branch and basket of each part, or what else lies there."""
+    """Branch and basket of each part, or the kind of the piece."""
     what, branch = _escaped(parts, "what"), _escaped(parts, "branch")
     basket = _behind(" ", what, " ", parts["basket"].combine_chunks().cast(pa.string()))
     others = _joined(what, _behind(" ", _escaped(parts, "tree")))
@@ -195,7 +195,7 @@ def _part_names(parts: pa.Table) -> pa.Array:
 
 
 class _Hits:
-    """What each request hit, as `branch basket 3`, in the order of the file."""
+    """The pieces that each request hit, as `branch basket 3`, in the order of the file."""
 
     def __init__(self, trace: Trace) -> None:
         parts = trace.rows_of(PART)

@@ -1,4 +1,4 @@
-"""What the pictures of a page are drawn from: a trace as columns, small enough for millions of rows in one page.
+"""The data of the pictures of a page: a trace as columns, small enough for millions of rows in one page.
 
 A column is whole numbers: the differences between neighbours, as bytes of equal weight together, deflated, in base64.
 Most differences are small or the same again, which leaves a byte or two of each. Of very many spans and requests the
@@ -18,13 +18,13 @@ from branchline.report.texts import printable
 from branchline.tracing.summary import Parts, Requests
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 
-#: Parts that are drawn; of more, those of the most bytes.
+#: Most parts that are drawn: those with most bytes.
 PARTS_MAX = 2_000_000
 #: Branches with a colour of their own.
 COLOURED = 8
-#: Of more spans or requests than this the strips get what was done in so many moments.
+#: With more spans or requests than this, the strips show sums for this many intervals of time.
 ROWS_MAX, MOMENTS = 100_000, 20_000
-#: Events of which there are bars; of more, some are joined.
+#: Most bars of events; of more events, neighbours are joined.
 BARS_MAX = 400
 #: Times are multiples of a power of ten of nanoseconds, so many of which are the whole time at most.
 TICKS_MAX = 1_000_000_000

@@ -1,4 +1,4 @@
-"""The reads of programs that were followed, as columns: of a long job they are too many to be objects in memory."""
+"""The reads of followed programs, as columns: a long job has too many of them for objects in memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reads:
             yield Read(offset=None if offset < 0 else offset, **numbers, **words)  # type: ignore[arg-type]
 
     def add(self, read: Read) -> None:
-        """Adds one behind the others."""
+        """Adds a read at the end."""
         for name, column in self._numbers.items():
             value = getattr(read, name)
             column.append(-1 if value is None else value)

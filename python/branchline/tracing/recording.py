@@ -1,4 +1,4 @@
-"""`--trace`: every request of a job of ours, of all its processes, as a trace."""
+"""`--trace`: records every request of all processes of a job as a trace."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _is_free(file: FileIO) -> bool:
 
 
 def _is_at(file: FileIO, folder: Path) -> bool:
-    """Whether a file is still the one that says of what job the folder is."""
+    """Whether a file is still the one that describes the job of the folder."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), (folder / ABOUT).stat())
     except OSError:
@@ -145,7 +145,7 @@ def _remove(folder: Path) -> None:
 
 
 def recover(path: Path) -> Trace:
-    """Writes the trace of a job that was killed, from what it left. Raises MissingFileError if it left nothing."""
+    """Writes the trace of a killed job from its journals. Raises MissingFileError if there are none."""
     folder = path.with_name(path.name + UNFINISHED)
     if not folder.is_dir():
         raise MissingFileError(f"nothing was left of a trace {path}", path=str(path))

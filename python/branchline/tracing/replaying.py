@@ -84,7 +84,7 @@ def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
         raise OptionError("the trace has no baskets that can be read again")
     calls = read = 0
     begin = time.perf_counter()
-    # Files of which the same is wanted are read as one dataset: the next one is opened ahead.
+    # Files with the same branches are read as one dataset, so that the next one is opened ahead.
     for (tree, branches), group in groupby(wanted, key=lambda one: (one[1], one[2])):
         sources = [Source(moved(path, on), tree, start, stop) for path, _, _, start, stop in group]
         with ChunkStream(sources, list(branches), access=access) as stream:
@@ -99,13 +99,13 @@ def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
 
 
 def moved(path: str, on: str | None) -> str:
-    """Where a file is now: where it was; its name in a directory or at a URL; or, for ``OLD=NEW``, the path with a new
-    beginning. Raises OptionError for a path that does not begin with OLD.
+    """The present location of a file: the old one; its name in a directory or at a URL; or, for ``OLD=NEW``, the path
+    with a new beginning. Raises OptionError for a path that does not begin with OLD.
     """
     if on is None:
         return path
     old, is_pair, new = on.partition("=")
-    # What has an equals sign behind a question mark is a URL with a query.
+    # An equals sign behind a question mark belongs to the query of a URL.
     if not is_pair or "?" in old:
         place, mark, query = on.partition("?")
         return f"{place.rstrip('/')}/{path.rpartition('/')[2]}{mark}{query}"

@@ -6,14 +6,14 @@ from typing import Any
 
 from branchline.report.quantities import count, counted, duration, percent, significant, size
 
-#: From these shares on a thing is worth a sentence.
+#: The least shares that get a sentence.
 AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
-#: Branches that are named as those with most of the calls.
+#: Branches with most calls that a sentence names.
 NAMED_BRANCHES = 3
 
 
 def headline(found: dict[str, Any]) -> list[str]:
-    """How much was read, and how much of it was baskets: the sentences for every reader."""
+    """How much was read, and how much of it was baskets."""
     totals = found["totals"]
     if not totals["read_calls"]:
         if totals["mapped_calls"]:
@@ -34,7 +34,7 @@ def headline(found: dict[str, Any]) -> list[str]:
 
 
 def remarks(found: dict[str, Any]) -> list[str]:
-    """What stands out: seeks, bytes read again or not used, small requests, the branches that make the calls."""
+    """Remarks on seeks, bytes read again or not used, small requests, the branches that make the calls."""
     totals = found["totals"]
     calls, read = totals["read_calls"], totals["read_bytes"]
     if not calls:

@@ -26,9 +26,9 @@ from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_
 from branchline.tracing.trace import REQUEST, Codes, Numbers, Trace
 
 _PREFIX = "calls"
-#: Servers that a note names.
+#: Most servers that a note names.
 SERVERS_NAMED = 3
-#: The least strace that writes times in nanoseconds.
+#: The first version of strace that writes times in nanoseconds.
 STRACE_MIN = (5, 6)
 
 
@@ -73,7 +73,7 @@ def _strace() -> str:
 
 def _run(line: list[str]) -> int:
     """Runs strace with our own input and output; gives its exit code, 128 + the signal for a command that one ended."""
-    # A handler, and not to ignore the signal: that would be handed on to the command, which shall have it.
+    # A handler, since the command would inherit an ignored signal; it has to receive Ctrl-C.
     before = signal.signal(signal.SIGINT, _leave_to_the_command)
     try:
         code = subprocess.Popen(line).wait()  # noqa: S603 - the command is the user's own
@@ -83,7 +83,7 @@ def _run(line: list[str]) -> int:
 
 
 def _leave_to_the_command(*_: object) -> None:
-    """Ctrl-C goes to all processes of the terminal; strace ends when the command does."""
+    """Does nothing: Ctrl-C goes to all processes of the terminal, and strace ends when the command does."""
 
 
 def _is_followed(path: str) -> bool:
@@ -116,13 +116,13 @@ def _as_trace(
     store = f"local:{socket.gethostname()}"
     groups = [_requests(reads, followed, started, store)] if len(reads) else []
     trace = Trace.of(groups, about)
-    # We ourselves open no files with names that are no UTF-8.
+    # Branchline opens no files whose names are not UTF-8.
     maps = [map_file(path) for path in sorted(kept) if _readable(path) == path and os.path.exists(path)]
     return with_parts(trace, maps)
 
 
 def _requests(reads: Reads, followed: Followed, started: int, store: str) -> dict[str, Any]:
-    """The reads as rows: the program alone says when it asked, and the kernel when it was done."""
+    """The reads as rows of requests."""
     begin = np.maximum(reads.column("begin_ns") - started, 0)
     paths = reads.codes("path")
     return {
@@ -147,7 +147,7 @@ def _requests(reads: Reads, followed: Followed, started: int, store: str) -> dic
 
 
 def _programs(process: Numbers, programs: dict[int, str]) -> Codes:
-    """What each process ran."""
+    """The program of each process."""
     processes, number = np.unique(process, return_inverse=True)
     texts = [_readable(programs.get(one, "")) for one in processes.tolist()]
     known = np.array([bool(text) for text in texts])
@@ -165,7 +165,7 @@ def _outcomes(reads: Reads) -> Codes:
 
 
 def _notes(followed: Followed, reads: Reads) -> list[str]:
-    """What strace could not see."""
+    """Notes on reads that strace does not see."""
     if not len(reads) and not followed.rings:
         return []
     notes = ["What a program does with the bytes that it read is not seen: a basket counts as used when it was read."]
@@ -193,7 +193,7 @@ def _notes(followed: Followed, reads: Reads) -> list[str]:
 
 
 def _cut(threads: int, folder: Path) -> list[str]:
-    """What strace saw and could not write down."""
+    """Notes on calls that strace could not write."""
     if not threads:
         return []
     return [
@@ -203,7 +203,7 @@ def _cut(threads: int, folder: Path) -> list[str]:
 
 
 def _changed(paths: Sequence[str], started: int) -> list[str]:
-    """Files that were not the whole time what they are now."""
+    """Notes on files that changed during the run."""
     notes = []
     for path in paths:
         if _readable(path) != path:
@@ -220,7 +220,7 @@ def _changed(paths: Sequence[str], started: int) -> list[str]:
 
 
 def _elsewhere(followed: Followed) -> list[str]:
-    """Servers that the program may have read files from."""
+    """A note on servers from which the program may have read files."""
     if not followed.servers:
         return []
     most = sorted(followed.servers.items(), key=lambda item: -item[1])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from branchline.errors import BadFileError
 
-#: The calls that are followed; a question mark is for those that not every machine has.
+#: The calls that are followed; a question mark is for calls that some machines lack.
 CALLS = (
     "?open", "openat", "?openat2", "?creat", "read", "pread64", "readv", "preadv", "preadv2", "lseek", "mmap",
     "close", "?close_range", "dup", "?dup2", "dup3", "fcntl", "clone", "?clone3", "?fork", "?vfork", "execve",
@@ -39,7 +39,7 @@ _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the system by a thread. ``result`` is None where it has none, as when the thread was killed in it."""
+    """A system call by a thread. ``result`` is None where it has none, as when the thread was killed in it."""
 
     thread: int
     name: str
@@ -51,7 +51,7 @@ class Call:
 
     @property
     def value(self) -> int:
-        """The number that the call gave; -1 for an error."""
+        """The number that the call returned; -1 for an error."""
         number = _DESCRIPTOR.match(self.result or "")
         return int(number[1]) if number else -1
 
@@ -70,7 +70,7 @@ def read_calls(folder: Path, prefix: str) -> Iterator[Call]:
 
 
 def threads_cut(folder: Path, prefix: str) -> int:
-    """Threads of which not all calls are there: strace ends the file of each with a line on how the thread ended."""
+    """The number of threads with missing calls: strace ends the file of a complete thread with a line on its exit."""
     cut = 0
     for path in folder.glob(f"{prefix}.*"):
         with path.open("rb") as lines:
@@ -80,7 +80,7 @@ def threads_cut(folder: Path, prefix: str) -> int:
 
 
 def moment(call: Call) -> tuple[int, int]:
-    """When a call counts: those that change what a descriptor means do when they end, others when they begin."""
+    """The time at which a call takes effect: its end if it changes descriptors, else its beginning."""
     return (call.end_ns if call.name in COUNT_AT_END else call.begin_ns, call.begin_ns)
 
 
@@ -95,12 +95,12 @@ def _calls_of(path: Path) -> Iterator[Call]:
 
 
 def parse(thread: int, line: str) -> Call | None:
-    """One line as a call; None for what is none, or did not end. Raises BadFileError."""
+    """The call of a line; None for other lines and unfinished calls. Raises BadFileError."""
     found = _CALL.match(line)
     if found is None:
         if line.endswith(("+++", "---")) or "<unfinished" in line or not line.strip() or not line[:1].isdigit():
             return None
-        # strace itself was stopped in the middle of its last line.
+        # strace was stopped in the middle of its last line.
         if ") = " not in line:
             return None
         raise BadFileError(f"strace wrote a line that is not understood: {line[:200]!r}")
@@ -117,7 +117,7 @@ def parse(thread: int, line: str) -> Call | None:
 
 
 def split_arguments(text: str) -> list[str]:
-    """The arguments of a call; commas inside of texts, paths, lists and structures part nothing."""
+    """The arguments of a call; commas within texts, paths, lists and structures do not separate them."""
     if not any(mark in text for mark in '"<[{'):
         return text.split(", ") if text else []
     parts, start, depth, index = [], 0, 0, 0

@@ -103,7 +103,7 @@ class Parts:
     size: Numbers
     extent: Numbers
     fresh: Numbers
-    #: What was found out of them once: for each request its first part, and a number for each piece of a file.
+    #: Results that are computed once: the first part of each request, and a number for each piece of a file.
     kept: dict[str, Numbers] = field(default_factory=dict)
     extents: list[tuple[Numbers, int]] = field(default_factory=list)
 
@@ -276,7 +276,7 @@ def _used(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
     what, whats = codes(used, "what")
     if PAGE in whats and (what == whats.index(PAGE)).any():
         return is_used
-    # A basket that came with the tree has no place; what else lies of its branch was used with it.
+    # A basket within the record of the tree has no offset; the other baskets of its branch count as used with it.
     return is_used | _is_among((file[0], branch[0]), (file[1][~placed], branch[1][~placed]))
 
 

@@ -1,4 +1,4 @@
-"""The one form of a trace: its rows, their columns, and the Parquet file that holds them.
+"""A trace: its rows, their columns, and the Parquet file that holds them.
 
 A trace is one table. What a row is, its ``kind`` says: a *file* that was read, a *request* for bytes of it, a *part* of
 a request (what of the file it hit), an *extent* that was used (decompressed or decoded), or a *span* of time in which a
@@ -23,9 +23,9 @@ from branchline.errors import BadFileError, MissingFileError, OptionError
 from branchline.report.whole_files import whole_file
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
-#: The version of the form; a reader refuses a newer one.
+#: The version of the format; a reader refuses a newer one.
 VERSION = 1
-#: What the name of a folder ends with in which a trace is collected, behind the name of the trace.
+#: The ending of the folder in which requests are collected, behind the name of the trace.
 UNFINISHED = ".unfinished"
 #: Rows of a kind that lie in more pieces than this are gathered one by one.
 RUNS_MAX = 1000
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace: its rows, and what is known of the whole of it.
+    """A trace: its rows, and facts about all of it.
 
     ``about`` holds plain data: ``command``, ``program``, ``started_unix_ns``, ``wall_ns``, ``host``, ``exit_code``, and
     ``notes``, sentences on what this trace does not hold.
@@ -77,7 +77,7 @@ class Trace:
 
     rows: pa.Table
     about: dict[str, Any]
-    #: What was made of the rows once, by its name: tables and pages ask for the same things again and again.
+    #: Results that are computed from the rows once, by name: tables and pages need the same ones.
     kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -124,7 +124,7 @@ class Trace:
         about = json.dumps({"version": VERSION, **self.about}).encode()
         table = self.rows.replace_schema_metadata({_ABOUT: about})
         with whole_file(path) as unfinished, pq.ParquetWriter(unfinished, table.schema, compression="zstd") as writer:
-            # Who reads it passes over the columns of a group of rows that mean nothing for their kind.
+            # Row groups of one kind let readers skip the columns that this kind does not have.
             for run in self._runs(table):
                 writer.write_table(run)
 
