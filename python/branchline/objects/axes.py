@@ -11,7 +11,7 @@ import numpy as np
 from branchline.objects.hist_axes import Regular, Variable, category_axis
 from branchline.objects.record import Record
 
-# What hist takes for other arguments of `fill`.
+# Names that axes cannot have: hist's `fill` has arguments of these names.
 NOT_NAMES = frozenset({"weight", "sample", "threads"})
 
 

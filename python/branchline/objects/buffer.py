@@ -17,9 +17,9 @@ from branchline.objects.record import Record
 # Bits of TH1 and TAxis.
 IS_NOT_WEIGHTED, AUTO_BIN_POWER_TWO = 1 << 19, 1 << 20
 CAN_EXTEND = 1 << 1
-# Widths of bins that ROOT takes: these, times a power of ten.
+# ROOT chooses widths of bins that are one of these times a power of ten.
 ROUND_WIDTHS = (1, 2, 5)
-# A limit is on a multiple of the width if it is nearer to it than this part of the width.
+# A limit counts as a multiple of the width if it differs by less than this part of the width.
 NEAR = 1e-4
 
 
@@ -63,7 +63,7 @@ class Buffered:
 
 
 def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) -> Buffered | None:
-    """What is in the buffer of a histogram that was not filled from it yet; None if there is nothing.
+    """The entries in the buffer of a histogram, which its bins do not have yet; None if there are none.
 
     Raises UnsupportedBranchError for axes that ROOT would extend.
     """

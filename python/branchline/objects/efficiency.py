@@ -13,7 +13,7 @@ from branchline.objects.counts import refused
 from branchline.objects.histogram import Histogram
 from branchline.objects.record import Record
 
-# TEfficiency's ways to an interval by their numbers (EStatOption).
+# TEfficiency's kinds of intervals by their numbers (EStatOption).
 STATISTICS = (
     "Clopper-Pearson",
     "normal",

@@ -12,7 +12,7 @@ import numpy as np
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
 from branchline.objects.columns import Values, values_of
 
-# The member that stands for all others if they cannot be read: why not.
+# In place of members that cannot be read, a member of this name says why.
 UNREAD = "@unread"
 LONGEST_SHOWN = 60
 
@@ -51,7 +51,7 @@ class Record(Mapping[str, Any]):
 
     @property
     def lineage(self) -> list[str]:
-        """Its class, and behind it those that this inherits from."""
+        """Its class, followed by the classes that it inherits from."""
         if self._lineage is None:
             self._lineage = self.origin.lineage(self.classname)
         return self._lineage
@@ -88,7 +88,7 @@ class Record(Mapping[str, Any]):
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self._members]
 
-    # Members may be arrays, whose comparison is no truth.
+    # Members may be arrays, which cannot be compared to a single True or False.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -128,7 +128,7 @@ def _short(value: Any) -> str:
 
 
 def _with_values(classname: str, values: dict[str, Any], file_path: str, place: str, lineage: list[str]) -> Record:
-    """A record that holds its values, as another process gets it."""
+    """A record with its values, as it is unpickled."""
     origin = Origin(file_path, place, lambda name: lineage if name == classname else [name])
     return Record(classname, {name: partial(_same, value) for name, value in values.items()}, origin)
 

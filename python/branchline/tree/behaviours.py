@@ -25,7 +25,7 @@ _TEMPLATES = tuple(
         "PositionVector3D",
     )
 )
-# What ROOT's coordinate systems call their members, and `vector` its coordinates.
+# For each of ROOT's coordinate systems, its members and the coordinates of `vector` that they are.
 _SYSTEMS: dict[frozenset[str], dict[str, str]] = {
     frozenset(members): members
     for members in (
@@ -41,7 +41,7 @@ _SYSTEMS: dict[frozenset[str], dict[str, str]] = {
         {"fPt": "pt", "fPhi": "phi", "fEta": "eta", "fM": "mass"},
     )
 }
-# What `vector` defines for one vector, for two, for a vector and a number, and for all vectors of a list.
+# Operations that `vector` defines for one vector, for two, for a vector and a number, and for lists of vectors.
 _OF_ONE: tuple[Any, ...] = (np.absolute, np.square, np.sqrt, np.cbrt, np.positive, np.negative)
 _OF_TWO: tuple[Any, ...] = (np.add, np.subtract, np.matmul, np.equal, np.not_equal)
 _WITH_NUMBER: tuple[Any, ...] = (np.multiply, np.true_divide, np.power)

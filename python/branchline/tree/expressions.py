@@ -327,4 +327,5 @@ def _folded(apply: Callable[[Any, Any], Any], values: list[Any]) -> Any:
 
 
 def short(text: str) -> str:
+    """A text cut to the length that a message has room for."""
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 3] + "..."

@@ -16,13 +16,13 @@ import numpy as np
 
 from branchline.tree.functions import FUNCTIONS as OF_PYTHON
 
-# The largest argument of exp, beyond which ROOT computes the exponential of this one.
+# ROOT computes exp of larger arguments as exp of this one.
 EXPONENT_MAX = 700.0
 TWO_63 = 2.0**63
 
 
 class Function(NamedTuple):
-    """A function and how many arguments it takes."""
+    """A function with the numbers of arguments that it takes."""
 
     compute: Callable[..., Any]
     arguments_count: int
@@ -39,7 +39,7 @@ def _double(value: Any) -> Any:
 
 
 def _doubles(values: tuple[Any, ...]) -> list[Any]:
-    """Operands as they meet in ROOT: lists with lists of the same lengths, or with one value for each entry."""
+    """Operands broadcast as in ROOT: lists with lists of the same lengths, or with one value for each entry."""
     made = [_double(value) for value in values]
     lists = [value for value in made if isinstance(value, ak.Array) and value.ndim > 1]
     if len(lists) < 2:
@@ -71,7 +71,7 @@ def _unsigned(value: Any) -> Any:
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """Of whole parts, with the sign of the first; ROOT itself dies of a remainder of 0."""
+    """The remainder of the integer parts, with the sign of the first. ROOT crashes for a divisor of 0."""
     divisor = _cast(right, "i8")
     remainder = np.fmod(_cast(left, "i8"), _where(divisor == 0, np.int64(1), divisor))
     return _cast(remainder, "f8") + _where(divisor == 0, math.nan, 0.0)
@@ -88,7 +88,7 @@ def _where(test: Any, value: Any, other: Any) -> Any:
 
 
 def _equal(left: Any, right: Any) -> Any:
-    """Of numbers, or of texts."""
+    """A comparison of numbers, or of texts."""
     if isinstance(left, str) or isinstance(right, str):
         return left == right
     return _of_doubles(np.equal)(left, right)
@@ -108,7 +108,7 @@ def _logarithm(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Halves away from zero."""
+    """Rounds to the nearest integer, and halves away from zero."""
     return np.copysign(np.trunc(np.abs(value) + 0.5), value)
 
 
@@ -164,7 +164,7 @@ _OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "min": np.minimum,
     "pow": np.power,
 }
-# Functions of TMath, which are NumPy's outside their domains too.
+# Functions of TMath that behave as NumPy's outside their domains too.
 _TMATH_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
     "Abs": np.abs,
     "ACos": np.arccos,

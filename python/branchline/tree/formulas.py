@@ -29,9 +29,9 @@ TOKEN = re.compile(
 )
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")
-# Operators of two operands, from those that bind least.
+# Binary operators by precedence, the lowest first.
 LEVELS = (("||",), ("&&",), ("|",), ("&",), COMPARISONS, ("+", "-"), ("%",), ("*", "/"), SHIFTS)
-# Which shows where a result is beyond the 64 bits that it is taken for.
+# ROOT groups these from the right, which matters where a value does not fit the 64 bits that it is converted to.
 FROM_THE_RIGHT = ("|", "&")
 POWERS = ("^", "**")
 NOT_TRANSLATED = re.compile(r"[$@]|->|::")
@@ -39,14 +39,14 @@ HINT = "compute it from the branches that it names, in NumPy or in an expression
 
 
 class _Parser:
-    """Reads a formula from left to right. ``_bare`` are results of operators that no parentheses enclose."""
+    """Parses a formula from left to right. ``_bare`` are the results of operators outside of parentheses."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
         self._kind, self._token = "", ""
         self._bare: dict[int, str] = {}
-        self._kept: list[ast.expr] = []  # so that no other node has the number of one in _bare
+        self._kept: list[ast.expr] = []  # keeps the nodes alive whose ids are in _bare
         self._advance()
 
     def parse(self) -> ast.expr:
@@ -59,7 +59,7 @@ class _Parser:
         raise ExpressionError(f"the formula {short(self._text)!r}: {what} is not translated from ROOT", hint=hint)
 
     def _advance(self) -> str:
-        """The present token; the next one takes its place."""
+        """Returns the current token and goes on to the next one."""
         before = self._token
         found = TOKEN.match(self._text, self._position)
         if found is None:
@@ -159,7 +159,7 @@ class _Parser:
         return node
 
     def _element(self, node: ast.expr) -> ast.expr:
-        """The element of a number in each entry; ``[]`` are all of them."""
+        """An index: the element with this number in each entry; ``[]`` means all elements."""
         if self._kind == "number" and self._token.isdecimal():
             every: ast.expr = ast.Slice()
             node = ast.Subscript(node, ast.Tuple([every, ast.Constant(int(self._advance()))]))

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    """A function of one number as one of arrays of any shape."""
+    """Applies a function of one number to every number of an array of any shape."""
 
     def of_number(number: float) -> float:
         try:
@@ -38,7 +38,7 @@ def _factorial(array: Any) -> Any:
 
 
 def _or_of_two(of_lists: Callable[[Any], Any], of_two: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """A reduction of lists, which of two arguments is one of each pair, as in ROOT."""
+    """With one argument a reduction of lists; with two the function of each pair, as in ROOT."""
 
     def of_one_or_two(array: Any, other: Any = None) -> Any:
         return of_lists(array) if other is None else of_two(array, other)
@@ -47,7 +47,7 @@ def _or_of_two(of_lists: Callable[[Any], Any], of_two: Callable[[Any, Any], Any]
 
 
 def _over_lists(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A reduction as one of the innermost lists: of the particles of each event, never of the entries."""
+    """A reduction of the innermost lists: over the particles of each event, never over the entries."""
 
     def of_lists(array: Any) -> Any:
         if not isinstance(array, ak.Array) or array.ndim < 2:
@@ -64,7 +64,7 @@ UFUNCS = """
     fabs floor fmax fmin hypot isfinite isinf isnan log log10 log1p log2 logical_and logical_not logical_or maximum
     minimum nextafter rint signbit sin sinh sqrt tan tanh trunc
 """
-# Names of C's mathematics for the same.
+# Other names for the same, as in C.
 SYNONYMS = {
     "abs": "absolute",
     "acos": "arccos",

@@ -1,4 +1,4 @@
-"""Awkward arrays whose columns are read when something looks into them."""
+"""Awkward arrays whose columns are read at the first use of a value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lazy_array(
 
 
 class LazyRecord:
-    """The form of a record array of branches and groups, worked out once for all chunks of trees of one kind.
+    """The form of a record array of branches and groups, computed once for all chunks of trees with the same branches.
 
     ``record_name`` is awkward's name for what has these fields.
     """
@@ -121,7 +121,7 @@ class _Buffers:
 
 
 def without_blocks(layout: ak.contents.Content) -> ak.contents.Content:
-    """The same with regular lists for blocks of several dimensions, whose length awkward would look up at once."""
+    """The same with regular lists in place of blocks of several dimensions, whose data awkward reads at once."""
     if layout.is_numpy:
         return layout.to_RegularArray() if layout.inner_shape else layout
     if layout.is_record or layout.is_union:

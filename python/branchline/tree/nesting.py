@@ -27,10 +27,10 @@ from branchline.tree.arrays import BACKEND
 from branchline.tree.libraries import common_prefix
 from branchline.tree.outline import Outline
 
-# Sets of branches whose groups are remembered: the files of a dataset have the same.
+# Sets of branches whose groups are cached: the files of a dataset have the same branches.
 PLANS_KEPT = 16
 SEPARATORS = "_."
-# What the names of collections begin with that ROOT's importer of TTrees makes in RNTuples.
+# Prefix of the collections that ROOT's importer of TTrees (RNTupleImporter) makes in RNTuples.
 IMPORTED = "_collection"
 
 

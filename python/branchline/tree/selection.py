@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from branchline.tree.handles import BranchesHandle, FriendHandle
     from branchline.tree.request import ReadRequest
 
-# What is in expressions and hardly in names.
+# Characters that expressions have and names of branches hardly ever.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
-# Names of branches that were left out are listed up to this number in a warning.
+# Branches that a warning names at most.
 NAMES_LISTED = 10
 
 
@@ -58,9 +58,11 @@ class BranchField:
     path: str
 
     def paths(self) -> Iterator[str]:
+        """The branches to read."""
         yield self.path
 
     def layout(self, columns: Columns) -> ak.contents.Content:
+        """The column."""
         return columns.layout(self.path)
 
 
@@ -72,26 +74,30 @@ class GroupField:
     members: dict[str, Field]
 
     def paths(self) -> Iterator[str]:
+        """The branches to read."""
         for member in self.members.values():
             yield from member.paths()
 
     def layout(self, columns: Columns) -> ak.contents.Content:
+        """The records."""
         contents = [member.layout(columns) for member in self.members.values()]
         return ak.contents.RecordArray(contents, list(self.members), length=columns.entries_count, backend=BACKEND)
 
 
 @dataclass(frozen=True)
 class ExpressionField:
-    """What an expression makes of the fields that it names."""
+    """The value of an expression over the fields that it names."""
 
     expression: Expression
     operands: dict[str, Field]
 
     def paths(self) -> Iterator[str]:
+        """The branches to read."""
         for operand in self.operands.values():
             yield from operand.paths()
 
     def layout(self, columns: Columns) -> ak.contents.Content:
+        """The values. Raises ExpressionError."""
         return self.value(columns).layout
 
     def value(self, columns: Columns) -> ak.Array:
@@ -113,9 +119,11 @@ class FriendField:
     path: str
 
     def paths(self) -> Iterator[str]:
+        """No branches of the main tree."""
         return iter(())
 
     def layout(self, columns: Columns) -> ak.contents.Content:
+        """The column of the friend, for the entries of the main tree."""
         return self.friend.layout(self.path, columns.entry_start, columns.entries_count)
 
 
@@ -132,7 +140,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class Selection:
-    """Fields by their names, and what entries or values are kept of them."""
+    """Fields by their names, and the cut on them."""
 
     fields: dict[str, Field]
     cut: ExpressionField | None = None
@@ -167,7 +175,7 @@ class Selection:
 
 
 class Selector:
-    """Finds what is meant by names, expressions, patterns and filters under a tree or branch."""
+    """Resolves names, expressions, patterns and filters below a tree or branch."""
 
     def __init__(self, under: BranchesHandle, aliases: Mapping[str, str] | None = None) -> None:
         self._under = under
@@ -253,7 +261,7 @@ class Selector:
 
     def _formula(self, text: str) -> Field:
         """What a formula of ROOT gives: a branch as it is, numbers computed in double precision."""
-        is_name = "[" not in text  # with which it is an element, whatever the dimensions of the branch are
+        is_name = "[" not in text  # brackets choose an element, even if the name of a branch has the same
         return (self._known(text.strip()) if is_name else None) or self._expression(text, FORMULA)
 
     def formula(self, text: str) -> Selection:
@@ -311,7 +319,7 @@ class Selector:
             raise self._error_for_name(text, error) from None
 
     def _error_for_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
-        """The error for what may well be meant as the name of a branch."""
+        """The error; for what looks like a name it says that there is no such branch."""
         if OPERATORS.search(text):
             return error
         what = f"tree {self._tree.path} has no branch {text!r}"
