@@ -131,7 +131,8 @@ def test_a_bad_file_is_skipped_when_asked_for_and_never_silently(
     assert job["events"] == EVENTS - lost_in(skipped)
     if fault is flipped_byte:
         assert skipped["entries_lost"] > 0
-        assert f"{skipped['entries_lost']} events lost" in message
+        lost = f"{skipped['entries_lost']:,}".replace(",", " ")
+        assert f"{lost} events lost" in message
     assert "f3.root" in (tmp_path / "out" / "report.html").read_text()
 
 

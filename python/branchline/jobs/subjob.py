@@ -89,7 +89,7 @@ Draw = Callable[[], SubJob | Wait | None]
 
 @dataclass
 class Context:
-    """What a callable at work gets: its number, where to draw sub-jobs, and how it is told to stop."""
+    """What a callable at work gets: its number, where to draw sub-jobs, and the interruption that asks it to stop."""
 
     worker: int
     _draw: Callable[[bool], SubJob | Wait | None]

@@ -91,7 +91,7 @@ def _own_label(histogram: Any) -> str:
 
 
 def _content(histogram: Any) -> str:
-    """Tell what was added up: entries of weight one, weights, or - without squared weights - nobody can tell."""
+    """Return what was added up: entries of weight one, weights, or - without squared weights - some content."""
     values, variances = histogram.values(flow=True), histogram.variances(flow=True)
     if histogram.storage_type is boost_histogram.storage.Weight:
         return "Entries" if numpy.array_equal(values, variances) else "Sum of weights"

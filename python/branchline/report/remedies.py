@@ -1,6 +1,6 @@
 """What would make a job faster, and by how much: estimates from the record of the job alone.
 
-Each says nothing where it would not help by a part that is worth the trouble, or where the record cannot tell.
+Each says nothing where it would not help by a part that is worth the trouble, or where the record does not show it.
 """
 
 from __future__ import annotations

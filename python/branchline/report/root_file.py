@@ -2,7 +2,7 @@
 
 A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a one-dimensional mean a TProfile. Category
 axes beside numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
-ROOT has no class for is told by a note, and stands with every other histogram in an open format.
+ROOT has no class for has a note that says so, and stands with every other histogram in an open format.
 """
 
 from __future__ import annotations

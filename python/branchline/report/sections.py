@@ -446,7 +446,7 @@ def _access(job: JobRecord) -> str:
 def _chosen(link: LinkRecord) -> str:
     """What reading chose for a storage element, and by what."""
     rate = link.bytes_per_second
-    way = f"{size(rate)}/s" if rate else "of a bandwidth that too few bytes came to tell"
+    way = f"{size(rate)}/s" if rate else "of a bandwidth that too few bytes came to measure"
     found = f"{link.name}: a round trip of {duration(link.round_trip_s)}, {way}"
     requests = link.requests_in_flight
     if not requests:

@@ -1,6 +1,6 @@
 """The report's tables: what each wagon, branch, file and storage element cost, the dearest first.
 
-Lists that may be long are cut, and one row tells what the rest adds up to, so that the page of 100 000 files is as
+Lists that may be long are cut, and one row has the sums of the rest, so that the page of 100 000 files is as
 small as that of ten.
 """
 

@@ -51,8 +51,8 @@ def write_out(
 
     Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.record``. What an earlier
     job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
-    are written: they, the page and the terminal tell one time. Each file appears only when it is whole. When one cannot
-    be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
+    are written: they, the page and the terminal give the same time. Each file appears only when it is whole. When one
+    cannot be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
     Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
     ``was_asked_to_stop`` says whether there was one that a library swallowed. ``pictures`` says which are drawn.
     """

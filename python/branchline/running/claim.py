@@ -43,7 +43,7 @@ class Claim:
         record = JobRecord(branchline=branchline_version(), status=RUNNING, host=host(), process=os.getpid())
         write_job(self.out, replace(record, started=started, command=command))
         self._has_begun = True
-        self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} tells how it ended."])
+        self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} says how it ended."])
 
     def mark(self, sentences: Sequence[str]) -> None:
         """Writes down why the results are not whole; without sentences the note is removed. Raises StorageError."""

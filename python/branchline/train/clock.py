@@ -67,7 +67,7 @@ class PhaseClock:
 
 
 def split_reading(seconds: dict[str, float], consumer: dict[str, float]) -> dict[str, float]:
-    """Replaces the phase "reading" by wait, decompress and decode, as the engine's consumer records tell.
+    """Replaces the phase "reading" by wait, decompress and decode, by the records of the engine.
 
     What of the reading is not waiting is the making of arrays from what was decoded, and counts as decode.
     """

@@ -9,6 +9,8 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError
 from branchline.limits import MISSING_NAMED
+from branchline.sensors.plain import from_plain
+from branchline.sensors.record import FileRecord, MissingCompanion
 from branchline.train.views import array_view
 from branchline.tree import Chunk, CompanionFile, CompanionRange
 
@@ -26,8 +28,8 @@ class OpenCompanions:
         self._wanted: dict[str, list[str]] = {}
         self._ranges: dict[str, CompanionRange] = {}
         self._limits = (0, 0)
-        self._records: list[dict[str, Any]] = []
-        self._missing: dict[str, dict[str, Any]] = {}
+        self._records: list[FileRecord] = []
+        self._missing: dict[str, MissingCompanion] = {}
 
     def begin(self, file: DataFile, chunk: Chunk) -> None:
         """Goes on to a chunk. The companions of another file are closed."""
@@ -69,16 +71,16 @@ class OpenCompanions:
     def _count_missing(self, name: str, of_chunk: CompanionRange) -> None:
         missing = of_chunk.missing
         if missing:
-            known = self._missing.setdefault(name, {"name": name, "events_missing": 0, "first": []})
-            known["events_missing"] += len(missing)
-            known["first"] += [f"{of_chunk.companion.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
-            del known["first"][MISSING_NAMED:]
+            known = self._missing.setdefault(name, MissingCompanion(name))
+            known.events_missing += len(missing)
+            known.first += [f"{of_chunk.companion.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
+            del known.first[MISSING_NAMED:]
 
     def _close(self) -> None:
         for beside in self._open.values():
             record = beside.record()
             if record is not None:
-                self._records.append(record | {"entries": None})
+                self._records.append(from_plain(FileRecord, record | {"entries": None}))
         self._open, self._ranges = {}, {}
 
     @property
@@ -86,13 +88,13 @@ class OpenCompanions:
         """Bytes of what was read for the chunk in hand."""
         return sum(one.size_bytes for one in self._ranges.values())
 
-    def take_records(self) -> list[dict[str, Any]]:
+    def take_records(self) -> list[FileRecord]:
         """Closes the files and gives what was read of them, a record for each file."""
         self._close()
         records, self._records, self._file = self._records, [], None
         return records
 
-    def take_missing(self) -> list[dict[str, Any]]:
+    def take_missing(self) -> list[MissingCompanion]:
         """For each companion how many events had nothing in it, and the first of them."""
         missing, self._missing = list(self._missing.values()), {}
         return missing

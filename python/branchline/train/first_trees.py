@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
-from branchline.sensors.record import WagonFault
+from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.faults import because_of
 from branchline.train.share_records import opening_of
 from branchline.train.shares import open_tree, step_entries
@@ -56,7 +55,7 @@ class FirstTrees:
                     raise
         return step_size if isinstance(step_size, int) else STEP_MAX_ENTRIES
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[FileRecord]:
         """What the look took, by file."""
         return [record for tree in self._opened or () for record in opening_of(tree)]
 

@@ -27,11 +27,15 @@ from branchline.sensors.record import (
     PARTIAL,
     STOPPED,
     DatasetFile,
+    FileRecord,
     JobFault,
     JobRecord,
+    LinkRecord,
     LostWorker,
     RecoveredFile,
     SkippedFile,
+    TimePoint,
+    TroubleRecord,
     WagonRecord,
     WorkerPhases,
 )
@@ -41,7 +45,7 @@ from branchline.train.faults import fault_of, reason
 from branchline.train.merging import Merged
 from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.plan import TrainPlan
-from branchline.train.records import TOTALS, companions_missing, skipped_files, storage_elements, storage_remarks
+from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
 from branchline.train.share_result import JobError, WagonShare, WorkerTimes
 from branchline.train.wagons import Wagon
 
@@ -82,7 +86,7 @@ class RecordMaker:
     plan: TrainPlan
     start: JobStart
     times: dict[int, WorkerTimes]
-    timeline: list[dict[str, Any]]
+    timeline: list[TimePoint]
     step_entries: int
     interrupted: bool
     lost: list[Lost]
@@ -91,7 +95,7 @@ class RecordMaker:
     def record(self, merged: Merged, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
         """The record of the whole job."""
         plan, files = self.plan, merged.files.as_list()
-        missing = [{"path": one.path, "entries_lost": None, "error": "there is no such file"} for one in plan.missing]
+        missing = [SkippedFile(one.path, None, "there is no such file") for one in plan.missing]
         skipped = skipped_files([*missing, *merged.skipped])
         wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
         record = JobRecord(
@@ -115,7 +119,7 @@ class RecordMaker:
             events=merged.events,
             events_expected=_events_expected(plan.dataset, files, skipped),
             wagons=wagons,
-            skipped=_typed(list[SkippedFile], skipped),
+            skipped=skipped,
             workers_lost=[_lost(one) for one in self.lost],
             recovered=[RecoveredFile(path, count) for path, count in merged.recovered.items()],
             misses=_misses(merged),
@@ -130,20 +134,15 @@ class RecordMaker:
     def _add_reading(self, record: JobRecord, merged: Merged) -> None:
         """Adds what the reading took."""
         files = merged.files.as_list()
-        measured = {
-            "files": files,
-            "branches": merged.branches.as_list(),
-            "storage_elements": storage_elements(files),
-            "storage_remarks": storage_remarks(files),
-            "links": joined_links(merged.links),
-            "troubles": added_troubles([*merged.troubles, *take_troubles()]),
-            "companions_missing": companions_missing(merged.companions_missing),
-            "timeline": self.timeline,
-            "totals": {field: merged.files.total(field) for field in TOTALS},
-        }
-        read = JobRecord.from_dict(measured)
-        for name in measured:
-            setattr(record, name, getattr(read, name))
+        record.files = files
+        record.branches = merged.branches.as_list()
+        record.storage_elements = storage_elements(files)
+        record.storage_remarks = storage_remarks(files)
+        record.links = from_plain(list[LinkRecord], joined_links(merged.links))
+        record.troubles = from_plain(list[TroubleRecord], added_troubles([*merged.troubles, *take_troubles()]))
+        record.companions_missing = companions_missing(merged.companions_missing)
+        record.timeline = self.timeline
+        record.totals = totals_of(files)
 
     def close_clock(self, record: JobRecord) -> None:
         """Sets the wall time, the CPU time and the phases to what they are now."""
@@ -179,8 +178,8 @@ class RecordMaker:
         processes = [] if self.plan.is_in_this_process else [one.memory_peak_bytes for one in self.times.values()]
         return memory_peak_bytes() + sum(processes)
 
-    def _dataset(self, files: Sequence[Mapping[str, Any]]) -> list[DatasetFile]:
-        entries = {one["path"]: one.get("entries") for one in files}
+    def _dataset(self, files: Sequence[FileRecord]) -> list[DatasetFile]:
+        entries = {one.path: one.entries for one in files}
         return [
             DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes)
             for one in self.plan.dataset
@@ -201,10 +200,6 @@ class RecordMaker:
             code_sha256=code_sha256(wagon.thing),
             error=share.error,
         )
-
-
-def _typed(wanted: Any, plain: Any) -> Any:
-    return from_plain(wanted, plain)
 
 
 def _lost(lost: Lost) -> LostWorker:
@@ -250,17 +245,15 @@ def _misses(merged: Merged) -> dict[str, int]:
     return misses
 
 
-def _events_expected(
-    dataset: Dataset, files: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]
-) -> int | None:
+def _events_expected(dataset: Dataset, files: Sequence[FileRecord], skipped: Sequence[SkippedFile]) -> int | None:
     """The events of the dataset, those of skipped files among them as far as they are known; None if another file was
-    not opened, or if trees of one file cannot be told apart.
+    not opened, or if trees of one file cannot be distinguished.
     """
-    entries = {record["path"]: record.get("entries") for record in files}
-    lost = {record["path"]: record["entries_lost"] for record in skipped}
+    entries = {record.path: record.entries for record in files}
+    lost = {record.path: record.entries_lost for record in skipped}
     if len({(one.path, one.tree) for one in dataset}) > len({one.path for one in dataset}):
         return None
-    events = {record["path"]: record["events"] for record in files}
+    events = {record.path: record.events for record in files}
     total = sum(
         (entries.get(path) or 0) if entries_lost is None else events.get(path, 0) + entries_lost
         for path, entries_lost in lost.items()

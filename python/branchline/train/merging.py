@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from branchline.sensors.record import WagonFault
+from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile, WagonFault
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
 from branchline.train.records import RecordTable
@@ -20,10 +20,10 @@ class Merged:
     """The job so far. A wagon that failed keeps its sum from before its first failing chunk in the dataset."""
 
     wagons: dict[str, WagonShare]
-    files: RecordTable = field(default_factory=lambda: RecordTable("path"))
-    branches: RecordTable = field(default_factory=lambda: RecordTable("name"))
-    skipped: list[dict[str, Any]] = field(default_factory=list)
-    companions_missing: list[dict[str, Any]] = field(default_factory=list)
+    files: RecordTable[FileRecord] = field(default_factory=lambda: RecordTable("path"))
+    branches: RecordTable[BranchRecord] = field(default_factory=lambda: RecordTable("name"))
+    skipped: list[SkippedFile] = field(default_factory=list)
+    companions_missing: list[MissingCompanion] = field(default_factory=list)
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)

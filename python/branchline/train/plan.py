@@ -11,7 +11,7 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError
 from branchline.limits import memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
-from branchline.sensors.record import WagonFault
+from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.first_trees import FirstTrees
 from branchline.train.shares import Share, cut
 from branchline.train.wagons import Wagon, wagons_of
@@ -91,7 +91,7 @@ class TrainPlan:
     faults: dict[str, WagonFault]
     named_branches: tuple[str, ...]
     step: int | None
-    looked_at: list[dict[str, Any]]
+    looked_at: list[FileRecord]
 
     @classmethod
     def of(cls, settings: TrainSettings, loaded: LoadedWagons, dataset: Dataset) -> TrainPlan:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from branchline.limits import TIMELINE_MAX_POINTS
+from branchline.sensors.record import TimePoint
 from branchline.train.share_result import Progress
 
 
@@ -28,14 +28,14 @@ class ProgressLog:
         self._begin_s = begin_s
         self._size_bytes = size_bytes
         self._workers: dict[int, Progress] = {}
-        self._points: list[dict[str, Any]] = []
+        self._points: list[TimePoint] = []
         self._interval_s = 1.0
 
     def take(self, worker: int, progress: Progress) -> TrainProgress:
         """Records what a worker has done so far."""
         self._workers[worker] = progress
         now = self.now()
-        if not self._points or now.seconds - self._points[-1]["t_s"] >= self._interval_s:
+        if not self._points or now.seconds - self._points[-1].t_s >= self._interval_s:
             self._add_point(now)
         return now
 
@@ -51,14 +51,13 @@ class ProgressLog:
             fraction_done=min(1.0, done / self._size_bytes) if self._size_bytes else None,
         )
 
-    def timeline(self) -> list[dict[str, Any]]:
+    def timeline(self) -> list[TimePoint]:
         """All points, the last one of now."""
         self._add_point(self.now())
         return self._points
 
     def _add_point(self, now: TrainProgress) -> None:
-        counts = {"events": now.events, "bytes_read": now.bytes_read, "plain_bytes": now.plain_bytes}
-        self._points.append({"t_s": now.seconds, **counts})
+        self._points.append(TimePoint(now.seconds, now.events, now.bytes_read, now.plain_bytes))
         if len(self._points) > TIMELINE_MAX_POINTS:
             self._points = self._points[::2]
             self._interval_s *= 2

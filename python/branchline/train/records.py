@@ -1,56 +1,49 @@
-"""Adding up the records of streams: one entry per file and per branch, however many sub-jobs read of it."""
+"""Adding up the records of sub-jobs: one record per file and per branch, however many sub-jobs read of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any, Generic, TypeVar
 
 from branchline.limits import MISSING_NAMED
-
-# Of what is counted per file, these add up to the totals of the job.
-TOTALS = (
-    "bytes_asked",
-    "bytes_read",
-    "cached_bytes",
-    "read_calls",
-    "baskets",
-    "compressed_bytes",
-    "plain_bytes",
-    "fetch_s",
-    "decompress_s",
-    "decode_s",
+from branchline.sensors.record import (
+    BranchRecord,
+    FileRecord,
+    MissingCompanion,
+    SkippedFile,
+    StorageRecord,
+    StorageRemark,
+    Totals,
 )
-# ... and to those of a storage element.
-_OF_AN_ELEMENT = {"bytes_read": 0, "cached_bytes": 0, "read_calls": 0, "fetch_s": 0.0}
+
 # Numbers that describe a file and must not be added when it was read in several parts.
 _OF_THE_FILE = ("entries", "size_bytes")
 
+Record = TypeVar("Record", FileRecord, BranchRecord)
 
-class RecordTable:
-    """Records by name; adding one that is there already adds its numbers."""
+
+class RecordTable(Generic[Record]):
+    """Records by name; adding one that is there already adds its numbers. ``key`` is the field with the name."""
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._records: dict[str, dict[str, Any]] = {}
+        self._records: dict[str, Record] = {}
 
-    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Takes up records, in their order."""
+    def add(self, records: Iterable[Record]) -> None:
+        """Adds records, in their order."""
         for record in records:
-            name = record[self._key]
-            if name not in self._records:
-                self._records[name] = dict(record)
+            name = getattr(record, self._key)
+            known = self._records.get(name)
+            if known is None:
+                self._records[name] = replace(record)
                 continue
-            total = self._records[name]
-            for field, value in record.items():
-                total[field] = _added(field, total.get(field), value)
+            for one in fields(record):
+                setattr(known, one.name, _added(one.name, getattr(known, one.name), getattr(record, one.name)))
 
-    def as_list(self) -> list[dict[str, Any]]:
+    def as_list(self) -> list[Record]:
         """All records, in the order in which their names came first."""
         return list(self._records.values())
-
-    def total(self, field: str) -> Any:
-        """The sum of a number over all records."""
-        return sum(record.get(field) or 0 for record in self._records.values())
 
 
 def _added(field: str, first: Any, second: Any) -> Any:
@@ -63,50 +56,60 @@ def _added(field: str, first: Any, second: Any) -> Any:
     if isinstance(first, list):
         return [*first, *(one for one in second if one not in first)]
     if isinstance(first, str) and isinstance(second, str) and first != second:
-        return first if second in first.split(", ") else f"{first}, {second}"
+        return first if not second or second in first.split(", ") else f"{first}, {second}" if first else second
     return first
 
 
-def storage_elements(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What was read from each storage element, from the records of the files."""
-    elements: dict[str, dict[str, Any]] = {}
+def totals_of(files: Iterable[FileRecord]) -> Totals:
+    """The sums over all files."""
+    totals = Totals()
     for record in files:
-        name = record["storage_element"]
-        element = elements.setdefault(name, {"name": name, "files": 0, **_OF_AN_ELEMENT})
-        element["files"] += 1
-        for field in _OF_AN_ELEMENT:
-            element[field] += record.get(field) or 0
+        for one in fields(Totals):
+            setattr(totals, one.name, getattr(totals, one.name) + getattr(record, one.name))
+    return totals
+
+
+def storage_elements(files: Iterable[FileRecord]) -> list[StorageRecord]:
+    """What was read from each storage element, from the records of the files."""
+    elements: dict[str, StorageRecord] = {}
+    for record in files:
+        element = elements.setdefault(record.storage_element, StorageRecord(record.storage_element))
+        element.files += 1
+        element.bytes_read += record.bytes_read
+        element.cached_bytes += record.cached_bytes
+        element.read_calls += record.read_calls
+        element.fetch_s += record.fetch_s
     return list(elements.values())
 
 
-def storage_remarks(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What storage had to remark: each sentence once, with the number of the files that it is about."""
-    remarks: dict[str, dict[str, Any]] = {}
+def storage_remarks(files: Iterable[FileRecord]) -> list[StorageRemark]:
+    """The remarks of storage: each sentence once, with the number of the files that it is about."""
+    remarks: dict[str, StorageRemark] = {}
     for record in files:
-        for text in record.get("remarks") or []:
-            remarks.setdefault(text, {"text": text, "files": 0})["files"] += 1
+        for text in record.remarks:
+            remarks.setdefault(text, StorageRemark(text)).files += 1
     return list(remarks.values())
 
 
-def companions_missing(missing: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each companion that had nothing for some events: their number, and the first of them."""
-    companions: dict[str, dict[str, Any]] = {}
+def companions_missing(missing: Iterable[MissingCompanion]) -> list[MissingCompanion]:
+    """One record for each companion that had nothing for some events: their number, and the first of them."""
+    companions: dict[str, MissingCompanion] = {}
     for record in missing:
-        known = companions.setdefault(record["name"], {"name": record["name"], "events_missing": 0, "first": []})
-        known["events_missing"] += record["events_missing"]
-        known["first"] = [*known["first"], *record["first"]][:MISSING_NAMED]
+        known = companions.setdefault(record.name, MissingCompanion(record.name))
+        known.events_missing += record.events_missing
+        known.first = [*known.first, *record.first][:MISSING_NAMED]
     return list(companions.values())
 
 
-def skipped_files(skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per skipped file; the events lost in its parts are added, None as soon as one of them is unknown."""
-    files: dict[str, dict[str, Any]] = {}
+def skipped_files(skipped: Iterable[SkippedFile]) -> list[SkippedFile]:
+    """One record for each skipped file; the events lost in its parts are added, None as soon as one is unknown."""
+    files: dict[str, SkippedFile] = {}
     for record in skipped:
-        known = files.get(record["path"])
+        known = files.get(record.path)
         if known is None:
-            files[record["path"]] = dict(record)
-        elif known["entries_lost"] is None or record["entries_lost"] is None:
-            known["entries_lost"] = None
+            files[record.path] = replace(record)
+        elif known.entries_lost is None or record.entries_lost is None:
+            known.entries_lost = None
         else:
-            known["entries_lost"] += record["entries_lost"]
+            known.entries_lost += record.entries_lost
     return list(files.values())

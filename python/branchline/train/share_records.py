@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from branchline.dataset import storage_element
 from branchline.sensors import host, take_troubles
+from branchline.sensors.plain import from_plain
+from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile
 from branchline.train.records import RecordTable
 from branchline.train.share_result import ShareResult
 from branchline.tree import Chunk, ChunkStream, Tree
 
 
-def opening_of(tree: Tree) -> list[dict[str, Any]]:
+def opening_of(tree: Tree) -> list[FileRecord]:
     """The record of a tree that was only looked at: what its opening read."""
     with ChunkStream([tree.source(0, 0)], []) as stream:
         for _ in stream:
             pass
         read = stream.records()
-    about = {"entries": None, "events": 0, "wall_s": 0.0, "host": host(), "subjobs": 0}
-    return [one | about | {"storage_element": storage_element(one["path"])} for one in read["files"]]
+    opened: list[FileRecord] = from_plain(list[FileRecord], read["files"])
+    return [replace(one, entries=None, host=host(), storage_element=storage_element(one.path)) for one in opened]
 
 
 class ShareRecords:
@@ -28,10 +31,10 @@ class ShareRecords:
 
     def __init__(self, worker: int) -> None:
         self._worker = worker
-        self._files = RecordTable("path")
-        self._branches = RecordTable("name")
-        self._skipped: list[dict[str, Any]] = []
-        self._missing: list[dict[str, Any]] = []
+        self._files = RecordTable[FileRecord]("path")
+        self._branches = RecordTable[BranchRecord]("name")
+        self._skipped: list[SkippedFile] = []
+        self._missing: list[MissingCompanion] = []
         self._recovered: dict[str, int] = {}
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
@@ -48,33 +51,33 @@ class ShareRecords:
 
     def stream_done(self, read: dict[str, Any], skipped: Iterable[Any]) -> None:
         """A stream has come to its end; ``read`` is what it recorded."""
-        self._files.add(read["files"])
-        self._branches.add(read["branches"])
+        self._files.add(from_plain(list[FileRecord], read["files"]))
+        self._branches.add(from_plain(list[BranchRecord], read["branches"]))
         for one in skipped:
             self.skip(one.path, one.entries_lost, one.error)
 
-    def companions_done(self, read: Iterable[dict[str, Any]], missing: Iterable[dict[str, Any]]) -> None:
+    def companions_done(self, read: Iterable[FileRecord], missing: Iterable[MissingCompanion]) -> None:
         """Files beside those of the sub-job were read, and had nothing for some events."""
         self._files.add(read)
         self._missing += missing
 
     def skip(self, path: str, entries_lost: int | None, error: str) -> None:
         """Events of a file are left out."""
-        self._skipped.append({"path": path, "entries_lost": entries_lost, "error": error})
+        self._skipped.append(SkippedFile(path, entries_lost, error))
 
     def write_into(self, result: ShareResult) -> None:
         """Puts everything into the result of the sub-job."""
         result.files = self._files.as_list()
         for record in result.files:
-            path = record["path"]
+            path = record.path
             # A stream knows the entries that it was to read, the chunks those of the tree.
-            record["entries"] = self._entries.get(path, record["entries"])
-            record["events"] = self._events.get(path, 0)
-            record["wall_s"] = self._wall_s.get(path, 0.0)
-            record["host"] = host()
-            record["worker"] = str(self._worker)
-            record["storage_element"] = storage_element(path)
-            record["subjobs"] = 1
+            record.entries = self._entries.get(path, record.entries)
+            record.events = self._events.get(path, 0)
+            record.wall_s = self._wall_s.get(path, 0.0)
+            record.host = host()
+            record.worker = str(self._worker)
+            record.storage_element = storage_element(path)
+            record.subjobs = 1
         result.branches = self._branches.as_list()
         result.skipped = self._skipped
         result.companions_missing = self._missing

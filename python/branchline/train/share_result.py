@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from branchline.errors import BranchlineError
-from branchline.sensors.record import JobFault, WagonFault
+from branchline.sensors.record import (
+    BranchRecord,
+    FileRecord,
+    JobFault,
+    MissingCompanion,
+    SkippedFile,
+    WagonFault,
+)
 
 
 @dataclass
@@ -67,10 +74,10 @@ class ShareResult:
     wagons: dict[str, WagonShare]
     # The wagons that did not run, for they had stopped before.
     not_run: frozenset[str] = frozenset()
-    files: list[dict[str, Any]] = field(default_factory=list)
-    branches: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[dict[str, Any]] = field(default_factory=list)
-    companions_missing: list[dict[str, Any]] = field(default_factory=list)
+    files: list[FileRecord] = field(default_factory=list)
+    branches: list[BranchRecord] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
+    companions_missing: list[MissingCompanion] = field(default_factory=list)
     # Files that were never closed, with how many keys were found again.
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[dict[str, Any]] = field(default_factory=list)

@@ -155,8 +155,8 @@ class _Trying:
         self._trial.bytes_read += sum(one["bytes_read"] for one in read)
         self._trial.read_calls += sum(one["read_calls"] for one in read)
         for one in self._coupling.companions.take_records():
-            self._trial.bytes_read += one["bytes_read"]
-            self._trial.read_calls += one["read_calls"]
+            self._trial.bytes_read += one.bytes_read
+            self._trial.read_calls += one.read_calls
 
     def _try(self, chunk: Chunk, file: DataFile) -> None:
         trial = self._trial

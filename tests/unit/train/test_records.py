@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from branchline.train.records import RecordTable, storage_elements, storage_remarks
+from branchline.sensors.record import FileRecord, StorageRecord, StorageRemark
+from branchline.train.records import RecordTable, storage_elements, storage_remarks, totals_of
 
 
 def test_a_remark_is_told_once_with_the_number_of_its_files() -> None:
-    table = RecordTable("path")
-    table.add([{"path": "a", "remarks": ["full"]}, {"path": "b", "remarks": []}])
+    table = RecordTable[FileRecord]("path")
+    table.add([FileRecord("a", remarks=["full"]), FileRecord("b")])
     # Another part of the same file.
-    table.add([{"path": "a", "remarks": ["full", "slow"]}, {"path": "c", "remarks": ["full"]}])
-    assert storage_remarks(table.as_list()) == [{"text": "full", "files": 2}, {"text": "slow", "files": 1}]
+    table.add([FileRecord("a", remarks=["full", "slow"]), FileRecord("c", remarks=["full"])])
+    assert storage_remarks(table.as_list()) == [StorageRemark("full", 2), StorageRemark("slow", 1)]
 
 
 def test_what_copies_had_is_added_up_for_each_storage_element() -> None:
     files = [
-        {"storage_element": "root://one", "bytes_read": 5, "cached_bytes": 7, "read_calls": 1, "fetch_s": 0.5},
-        {"storage_element": "root://one", "bytes_read": 1, "cached_bytes": 2, "read_calls": 1, "fetch_s": 0.5},
+        FileRecord("a", "root://one", bytes_read=5, cached_bytes=7, read_calls=1, fetch_s=0.5),
+        FileRecord("b", "root://one", bytes_read=1, cached_bytes=2, read_calls=1, fetch_s=0.5),
     ]
     [element] = storage_elements(files)
-    assert (element["bytes_read"], element["cached_bytes"], element["files"]) == (6, 9, 2)
+    assert element == StorageRecord("root://one", 2, 6, 9, 2, 1.0)
+
+
+def test_parts_of_a_file_are_added_and_what_describes_it_is_not() -> None:
+    table = RecordTable[FileRecord]("path")
+    first = FileRecord("a", entries=10, size_bytes=100, events=4, host="one", bytes_read=5, open_s=None)
+    table.add([first])
+    table.add([FileRecord("a", entries=10, size_bytes=100, events=6, host="two", bytes_read=7, open_s=0.5)])
+    [added] = table.as_list()
+    assert (added.entries, added.size_bytes, added.events, added.bytes_read) == (10, 100, 10, 12)
+    assert (added.host, added.open_s) == ("one, two", 0.5)
+    assert first.events == 4
+    assert totals_of([added]).bytes_read == 12
