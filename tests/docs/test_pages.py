@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,14 +12,20 @@ from pathlib import Path
 import pytest
 from tests.conftest import REPOSITORY
 from tests.docs.snippets import snippets_of
-from tests.peers.peers import imported
 
-HADD = Path(imported("ROOT").__file__).parent / "bin" / "hadd"
 #: These change the sources: `make docs-recipes` follows them in a copy of the repository.
 RECIPES = REPOSITORY / "docs" / "extending"
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if not page.is_relative_to(RECIPES) and "generated" not in page.parts]
 RUN = [page for page in PAGES if any(one.kind in ("python", "shell") for one in snippets_of(page))]
+
+
+def programs_of_root() -> Path:
+    """The folder with `hadd`; ROOT itself is not imported here, as it takes long."""
+    found = importlib.util.find_spec("ROOT")
+    assert found is not None, "install ROOT: make peer-packages"
+    assert found.origin is not None
+    return Path(found.origin).parent / "bin"
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +44,7 @@ def demo_data(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 def test_the_page_can_be_followed(page: Path, demo_data: Path, tmp_path: Path) -> None:
     shutil.copytree(demo_data, tmp_path / "demo-data")
     environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{HADD.parent}:{os.environ['PATH']}",
+        "PATH": f"{Path(sys.executable).parent}:{programs_of_root()}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
         "COLUMNS": "120",
         "MPLBACKEND": "agg",
