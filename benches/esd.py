@@ -156,7 +156,7 @@ def draw(way: Way, trace: Trace, path: Path) -> None:
 
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
-    events = {one["file"].rpartition("/")[2]: one for one in summarise(trace)["events"]}
+    events = {one["file"].rpartition("/")[2]: one for one in summarise(trace).as_json()["events"]}
     at = {one: place for place, one in enumerate(requests.number.tolist())}
     call = np.array([at.get(one, -1) for one in parts.request.tolist()])
     figure = Figure(figsize=(10, 5.6), layout="constrained")
@@ -195,8 +195,8 @@ def esd_page(cache: Path, folder: Path, chain: int, progress: Callable[[str], No
         progress(f"{way.name}: a set with its truth, and {chain} files")
         trace = traced(way, [one_set / NAMES[0]], truth=True, folder=cache)
         draw(way, trace, folder / f"reads-of-esd-{way.slug}.png")
-        whole[way.name] = summarise(trace)
-        chained[way.name] = summarise(traced(way, files, truth=False, folder=cache))
+        whole[way.name] = summarise(trace).as_json()
+        chained[way.name] = summarise(traced(way, files, truth=False, folder=cache)).as_json()
     lines = ["# Reads of ESD-like files", "", *INTRODUCTION, ""]
     lines += [f"Written by `python -m benches esd`, with ROOT {root_version()}.", ""]
     lines += ["## A hundred events with their truth", "", files_table(whole), "", *READING, ""]
@@ -219,7 +219,7 @@ def real_file(cache: Path, progress: Callable[[str], None]) -> list[str]:
         found[way.name] = traced(way, [path], truth=False, folder=cache)
     rows = []
     for name, trace in found.items():
-        totals = summarise(trace)["totals"]
+        totals = summarise(trace).as_json()["totals"]
         rows.append([name, *(number(totals[key]) for key in ("read_calls", "read_bytes", "basket_read_calls",
                                                              "basket_read_bytes", "again_bytes"))])  # fmt: skip
     head = ["", "read calls", "bytes", "of these for baskets", "their bytes", "bytes read again"]

@@ -103,7 +103,7 @@ def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tm
     assert len(told(trace)) > len(files) + 2
     assert "branchline trace show" in ended.stderr
     assert not (tmp_path / "t.parquet.unfinished").exists()
-    found = summarise(trace)
+    found = summarise(trace).as_json()
     job = json.loads((tmp_path / "out" / "job.json").read_text())
     assert found["totals"]["failed_calls"] == 0
     assert len({row["process"] for row in trace.rows_of(REQUEST).to_pylist()}) >= 2

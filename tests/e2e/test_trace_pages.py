@@ -66,7 +66,7 @@ def test_pages_that_were_used_are_those_of_the_field(path: Path, tmp_path: Path,
     assert {row["offset"] for row in used} == pages_of(path, "field_2")
     assert {(row["branch"], row["column"]) for row in used} == {("field_2", used[0]["column"])}
     assert {row["basket"] for row in used} == {0, 1, 2}
-    rows = {row["branch"]: row for row in summarise(trace)["branches"]}
+    rows = {row["branch"]: row for row in summarise(trace).as_json()["branches"]}
     assert rows["field_2"]["unwanted_bytes"] == 0
     assert all(row["unwanted_bytes"] == row["distinct_bytes"] for name, row in rows.items() if name != "field_2")
 
@@ -76,7 +76,7 @@ def test_pages_that_were_read_and_not_used_are_told_apart(path: Path, tmp_path: 
     used = {row["offset"] for row in trace.rows_of(EXTENT).to_pylist() if row["what"] == PAGE}
     assert len(used) == 1
     assert used < pages_of(path, "field_2")
-    (row,) = [row for row in summarise(trace)["branches"] if row["branch"] == "field_2"]
+    (row,) = [row for row in summarise(trace).as_json()["branches"] if row["branch"] == "field_2"]
     sizes = {
         row["offset"]: row["extent_bytes"] for row in trace.rows_of(PART).to_pylist() if row["branch"] == "field_2"
     }
@@ -90,7 +90,7 @@ def test_reads_of_others_hit_the_pages_of_their_field(path: Path, program: str, 
         missing("ROOT")
     trace = follow([sys.executable, "-c", program, str(path)])
     assert trace.about["exit_code"] == 0
-    found, wanted = summarise(trace), map_file(str(path))
+    found, wanted = summarise(trace).as_json(), map_file(str(path))
     (row,) = [row for row in found["branches"] if row["branch"] == "field_2"]
     whole = int(wanted.size[np.isin(wanted.offset, list(pages_of(path, "field_2")))].sum())
     assert (row["distinct_bytes"], row["unwanted_bytes"]) == (whole, 0)

@@ -35,7 +35,7 @@ def test_plain_reads_are_those_of_the_study(tmp_path: Path) -> None:
     assert sum(rows[0]["size_bytes"] for rows in found) == 1_377_525
     # No basket is read again, not those with counts of elements either, for each basket that they count for.
     assert {rows[0]["branch"]: len(rows) for rows in found if len(rows) > 1} == {}
-    assert summarise(trace)["totals"]["basket_read_calls"] == 483
+    assert summarise(trace).as_json()["totals"]["basket_read_calls"] == 483
 
 
 def test_a_cache_reads_the_baskets_of_the_first_entries_once(tmp_path: Path) -> None:

@@ -45,13 +45,13 @@ def trace(file: Path) -> Trace:
 
 def test_the_same_requests_make_the_same_calls_and_bytes_elsewhere(file: Path, trace: Trace, tmp_path: Path) -> None:
     shutil.copy(file, tmp_path)
-    totals = summarise(trace)["totals"]
+    totals = summarise(trace).as_json()["totals"]
     with recording(tmp_path / "again.parquet", "a test"):
         again = replay_requests(trace, str(tmp_path), Access())
     assert (again.read_calls, again.read_bytes) == (totals["read_calls"], totals["read_bytes"])
     assert (again.original_calls, again.original_bytes) == (totals["read_calls"], totals["read_bytes"])
     assert again.left_out == 0
-    told = summarise(read_trace(tmp_path / "again.parquet"))
+    told = summarise(read_trace(tmp_path / "again.parquet")).as_json()
     assert {row["file"] for row in told["files"]} == {str(tmp_path / "events.root")}
     assert told["totals"]["read_calls"] == totals["read_calls"]
     rows = read_trace(tmp_path / "again.parquet").rows_of(REQUEST).to_pylist()
@@ -95,4 +95,4 @@ def test_the_command_compares_with_the_original(file: Path, trace: Trace) -> Non
     assert "the same baskets with --access planned" in shown.output
     as_json = run_command(["trace", "replay", path, "--requests", "--json"])
     found = json.loads(as_json.output)
-    assert found["read_calls"] == found["original_calls"] == summarise(trace)["totals"]["read_calls"]
+    assert found["read_calls"] == found["original_calls"] == summarise(trace).as_json()["totals"]["read_calls"]

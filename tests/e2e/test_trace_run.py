@@ -120,7 +120,7 @@ def counted_by_strace(path: Path, folder: Path, *command: str) -> tuple[int, int
 
 
 def totals_of(trace: Path) -> dict[str, Any]:
-    found = summarise(read_trace(trace))
+    found = summarise(read_trace(trace)).as_json()
     parts = read_trace(trace).rows_of("part")["size_bytes"].to_pylist()
     assert sum(parts) == found["totals"]["read_bytes"]
     return found
@@ -252,7 +252,7 @@ def test_names_that_are_no_text_are_shown_with_escapes(esd: Path, tmp_path: Path
     path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.root")
     shutil.copy(esd, path)
     found = followed(tmp_path / "t.parquet", "dd", "status=none", f"if={path}", "of=/dev/null", "bs=1M")
-    (file,) = summarise(read_trace(tmp_path / "t.parquet"))["files"]
+    (file,) = summarise(read_trace(tmp_path / "t.parquet")).as_json()["files"]
     assert file["file"] == f"{tmp_path}/a\\udcff.root"
     assert file["read_bytes"] == esd.stat().st_size
     assert f"The name of {file['file']} is no UTF-8" in " ".join(found.notes)

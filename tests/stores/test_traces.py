@@ -138,7 +138,7 @@ def test_every_read_is_in_the_log_of_the_xrootd_server(
 
 def check_branches(trace: Trace, branches: list[str] | None) -> None:
     """What was read and used is what was asked for."""
-    found = summarise(trace)
+    found = summarise(trace).as_json()
     used = {row["branch"] for row in found["branches"] if row["unwanted_bytes"] == 0}
     assert used == set(branches or BRANCHES)
     assert {row["what"] for row in found["spans"]} == {"wait", "decompress", "decode"}

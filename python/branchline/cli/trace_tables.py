@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from branchline.report.quantities import count, counted, duration, percent, significant, size
-from branchline.tracing.comparing import TOTALS, sentences
+from branchline.tracing.comparing import TOTALS, Change, Comparison, RowChange, sentences
 from branchline.tracing.replaying import Replayed
 from branchline.tracing.sentences import headline, remarks
+from branchline.tracing.summary_rows import FileRow, KindRow, Summary
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 25
@@ -28,73 +28,77 @@ def print_replayed(found: Replayed, console: Console) -> None:
         console.print(f"{counted(found.left_out, 'request')} failed or have no known place, and were left out")
 
 
-def print_summary(found: dict[str, Any], console: Console) -> None:
+def print_summary(found: Summary, console: Console) -> None:
     """The tables of a trace."""
     _print(console, "files", ("file", "size", *_READ_HEAD, "of the file", "seeks"), [
-        (row["file"], "-" if row["size_bytes"] is None else size(row["size_bytes"]), *_read(row),
-         percent(row["distinct_bytes"], row["size_bytes"] or 0), count(row["seeks"]))
-        for row in found["files"]
+        (row.file, "-" if row.size_bytes is None else size(row.size_bytes), *_read(row),
+         percent(row.distinct_bytes, row.size_bytes or 0), count(row.seeks))
+        for row in found.files
     ])  # fmt: skip
-    _print(console, "pieces of files", ("what", *_READ_HEAD), [(row["what"], *_read(row)) for row in found["kinds"]])
+    _print(console, "pieces of files", ("what", *_READ_HEAD), [(row.what, *_read(row)) for row in found.kinds])
     _print(
         console,
         "branches, those with most bytes first",
         ("branch", "tree", "calls", "bytes", "baskets", "read again", "not used", "reading"),
         [
-            (row["branch"], row["tree"], count(row["read_calls"]), size(row["read_bytes"]), count(row["baskets"]),
-             size(row["read_bytes"] - row["distinct_bytes"]), size(row["unwanted_bytes"]), duration(row["reading_s"]))
-            for row in found["branches"]
+            (row.branch, row.tree, count(row.read_calls), size(row.read_bytes), count(row.baskets),
+             size(row.read_bytes - row.distinct_bytes), size(row.unwanted_bytes), duration(row.reading_s))
+            for row in found.branches
         ],
     )  # fmt: skip
     _print(console, "sizes of requests", ("up to", "calls", "bytes"), [
-        (size(row["up_to_bytes"]), count(row["read_calls"]), size(row["read_bytes"])) for row in found["sizes"]
+        (size(row.up_to_bytes), count(row.read_calls), size(row.read_bytes)) for row in found.sizes
     ])  # fmt: skip
     _print(console, "events", ("file", "events", "calls of the first", "most of a later one", "median", "before"), [
-        (row["file"], count(len(row["read_calls"])), *_events(row["read_calls"]), count(row["opening_calls"]))
-        for row in found["events"]
-        if row["read_calls"]
+        (row.file, count(len(row.read_calls)), *_events(row.read_calls), count(row.opening_calls))
+        for row in found.events
+        if row.read_calls
     ])  # fmt: skip
     _print(console, "time of threads", ("doing", "times", "time"), [
-        (row["what"], count(row["count"]), duration(row["seconds"])) for row in found["spans"]
+        (row.what, count(row.count), duration(row.seconds)) for row in found.spans
     ])  # fmt: skip
-    for line in (*headline(found), *remarks(found), *found["about"].get("notes", ())):
+    for line in (*headline(found), *remarks(found), *found.about.get("notes", ())):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_comparison(found: dict[str, Any], console: Console) -> None:
+def print_comparison(found: Comparison, console: Console) -> None:
     """The tables of two traces, and what changed."""
-    for name, about in zip(("first", "second"), found["about"], strict=True):
+    for name, about in zip(("first", "second"), found.about, strict=True):
         console.print(f"{name}: {about.get('command', 'a job')}", markup=False, highlight=False, soft_wrap=True)
     shown = {name: show for name, _, show in TOTALS}
     _print(console, "the whole", ("", "first", "second", "second / first"), [
-        (row["label"], shown[row["name"]](row["first"]), shown[row["name"]](row["second"]), _factor(row))
-        for row in found["totals"]
+        (row.label, shown[row.name](row.change.first), shown[row.name](row.change.second), _factor(row.change))
+        for row in found.totals
     ])  # fmt: skip
     heads = ("calls", "bytes", "second / first")
-    for name, key in (("files", "name"), ("kinds", "what"), ("branches", "branch")):
-        _print(console, name, (key, *heads), [(row[key], *_pair(row)) for row in found[name]])
+    for name, key, rows in (
+        ("files", "name", found.files),
+        ("kinds", "what", found.kinds),
+        ("branches", "branch", found.branches),
+    ):
+        _print(console, name, (key, *heads), [(row.name, *_pair(row)) for row in rows])
     for line in sentences(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _pair(row: dict[str, Any]) -> tuple[str, ...]:
-    calls, read = row["read_calls"], row["read_bytes"]
+def _pair(row: RowChange) -> tuple[str, ...]:
+    calls, read = row.read_calls, row.read_bytes
     return (
-        f"{count(calls['first'])} -> {count(calls['second'])}",
-        f"{size(read['first'])} -> {size(read['second'])}",
+        f"{count(calls.first)} -> {count(calls.second)}",
+        f"{size(read.first)} -> {size(read.second)}",
         _factor(read),
     )
 
 
-def _factor(row: dict[str, Any]) -> str:
-    return "-" if row["factor"] is None else significant(row["factor"], 3)
+def _factor(change: Change) -> str:
+    return "-" if change.factor is None else significant(change.factor, 3)
 
 
 _READ_HEAD = ("calls", "bytes")
 
 
-def _read(row: dict[str, Any]) -> tuple[str, str]:
-    return count(row["read_calls"]), size(row["read_bytes"])
+def _read(row: FileRow | KindRow) -> tuple[str, str]:
+    return count(row.read_calls), size(row.read_bytes)
 
 
 def _events(calls: list[int]) -> tuple[str, str, str]:

@@ -76,7 +76,7 @@ def show(
     if html is not None:
         write_page(found, html)
     if as_json:
-        print_out(json.dumps(summarise(found), indent=1))
+        print_out(json.dumps(summarise(found).as_json(), indent=1))
         return
     print_summary(summarise(found), console())
     if html is not None:
@@ -100,7 +100,7 @@ def diff(
     """
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_comparison
-    from branchline.tracing.comparing import compare, sentences, write_comparison
+    from branchline.tracing.comparing import compare, write_comparison
     from branchline.tracing.trace import read_trace
 
     _use_system_memory()
@@ -109,7 +109,7 @@ def diff(
     if html is not None:
         write_comparison(*traces, html)
     if as_json:
-        print_out(json.dumps({**found, "sentences": sentences(found)}, indent=1))
+        print_out(json.dumps(found.as_json(), indent=1))
         return
     print_comparison(found, console())
     if html is not None:

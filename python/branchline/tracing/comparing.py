@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from branchline.report.quantities import count, duration, significant, size
 from branchline.report.whole_files import write_whole
 from branchline.tracing.page import ROWS_MAX, Cell, data_text, environment
 from branchline.tracing.summary import summarise
+from branchline.tracing.summary_rows import BranchRow, FileRow, KindRow
 from branchline.tracing.trace import Trace
 
 Shown = Callable[[float], str]
@@ -42,80 +44,117 @@ _WITH_SENTENCE = (
     "reading_s",
     "wall_s",
 )
-#: Rows are sorted by the change of these.
-_ORDERED = ("read_bytes", "read_calls")
 _TIMES = ("reading_s", "wall_s", "in_flight_mean")
 
 
-def compare(first: Trace, second: Trace) -> dict[str, Any]:
-    """The comparison of two traces, as plain numbers and texts.
+@dataclass(frozen=True)
+class Change:
+    """A number of two traces; ``factor`` is second / first, None if the first is 0."""
 
-    Files are taken for the same where their names are, wherever they lie; branches by their tree and name.
+    first: float
+    second: float
+    factor: float | None
+
+    @classmethod
+    def of(cls, first: float, second: float) -> Change:
+        """The change between two numbers."""
+        return cls(first, second, second / first if first else None)
+
+
+@dataclass(frozen=True)
+class TotalChange:
+    """The change of one of the totals; ``name`` is its name in the summary."""
+
+    name: str
+    label: str
+    change: Change
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """The change of the reads of a kind of piece, of a file or of a branch; ``tree`` is that of a branch."""
+
+    name: str
+    tree: str
+    read_calls: Change
+    read_bytes: Change
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two traces compared. ``about`` are the descriptions of their jobs."""
+
+    about: tuple[dict[str, Any], dict[str, Any]]
+    totals: list[TotalChange]
+    kinds: list[RowChange]
+    files: list[RowChange]
+    branches: list[RowChange]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain numbers, texts and lists, with the sentences."""
+        return {**asdict(self), "sentences": sentences(self)}
+
+
+def compare(first: Trace, second: Trace) -> Comparison:
+    """Compares two traces.
+
+    Files are taken for the same if their names are, wherever they lie; branches by their tree and name.
     """
     one, two = summarise(first), summarise(second)
-    return {
-        "about": [one["about"], two["about"]],
-        "totals": [
-            {"name": name, "label": label, **_change(one["totals"][name], two["totals"][name])}
-            for name, label, _ in TOTALS
-        ],
-        "kinds": _rows(one["kinds"], two["kinds"], ("what",)),
-        "files": _rows(map(_named, one["files"]), map(_named, two["files"]), ("name",)),
-        "branches": _rows(one["branches"], two["branches"], ("tree", "branch")),
-    }
+    totals = ((name, label, getattr(one.totals, name), getattr(two.totals, name)) for name, label, _ in TOTALS)
+    return Comparison(
+        about=(one.about, two.about),
+        totals=[TotalChange(name, label, Change.of(*values)) for name, label, *values in totals],
+        kinds=_changes(one.kinds, two.kinds, lambda row: (row.what, "")),
+        files=_changes(one.files, two.files, lambda row: (row.file.rpartition("/")[2], "")),
+        branches=_changes(one.branches, two.branches, lambda row: (row.branch, row.tree)),
+    )
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "name": row["file"].rpartition("/")[2]}
+Row = TypeVar("Row", KindRow, FileRow, BranchRow)
 
 
-def _change(one: float, two: float) -> dict[str, float | None]:
-    return {"first": one, "second": two, "factor": two / one if one else None}
-
-
-def _rows(
-    first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]], keys: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """Rows of both by their names, those first that changed most in bytes and calls."""
-    sides: list[dict[tuple[str, ...], dict[str, int]]] = [{}, {}]
+def _changes(first: Sequence[Row], second: Sequence[Row], name_of: Callable[[Row], tuple[str, str]]) -> list[RowChange]:
+    """Rows of both by their names and trees, those first that changed most in bytes and calls."""
+    sides: list[dict[tuple[str, str], tuple[int, int]]] = [{}, {}]
     for side, rows in zip(sides, (first, second), strict=True):
         for row in rows:
-            sums = side.setdefault(tuple(row[key] for key in keys), {"read_calls": 0, "read_bytes": 0})
-            for name in sums:
-                sums[name] += row[name]
+            calls, read = side.get(name_of(row), (0, 0))
+            side[name_of(row)] = (calls + row.read_calls, read + row.read_bytes)
     joined = []
     for key in dict.fromkeys((*sides[0], *sides[1])):
-        nothing = {"read_calls": 0, "read_bytes": 0}
-        one, two = sides[0].get(key, nothing), sides[1].get(key, nothing)
-        joined.append(
-            {**dict(zip(keys, key, strict=True)), **{name: _change(one[name], two[name]) for name in nothing}}
-        )
-    return sorted(joined, key=lambda row: [-abs(row[name]["second"] - row[name]["first"]) for name in _ORDERED])
+        one, two = sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))
+        joined.append(RowChange(*key, Change.of(one[0], two[0]), Change.of(one[1], two[1])))
+    return sorted(joined, key=lambda row: (-_distance(row.read_bytes), -_distance(row.read_calls)))
 
 
-def sentences(found: dict[str, Any]) -> list[str]:
+def _distance(change: Change) -> float:
+    return abs(change.second - change.first)
+
+
+def sentences(found: Comparison) -> list[str]:
     """The changes as sentences; one sentence names what stayed the same."""
     shown = {name: show for name, _, show in TOTALS}
     changed, same = [], []
-    for row in found["totals"]:
-        if row["name"] not in _WITH_SENTENCE:
+    for row in found.totals:
+        if row.name not in _WITH_SENTENCE:
             continue
-        if not _differs(row, CHANGED_TIME if row["name"] in _TIMES else CHANGED):
-            same.append(row["label"])
+        if not _differs(row.change, CHANGED_TIME if row.name in _TIMES else CHANGED):
+            same.append(row.label)
             continue
-        changed.append(f"{_capital(row['label'])}: {_in_words(row, shown[row['name']])}.")
+        changed.append(f"{_capital(row.label)}: {_in_words(row.change, shown[row.name])}.")
     if same:
         changed.append(f"The same in both: {', '.join(same)}.")
-    return changed + _about_branches(found["branches"])
+    return changed + _about_branches(found.branches)
 
 
-def _differs(row: Mapping[str, Any], least: float) -> bool:
-    one, two = row["first"], row["second"]
+def _differs(change: Change, least: float) -> bool:
+    one, two = change.first, change.second
     return bool(abs(two - one) > least * max(abs(one), abs(two)))
 
 
-def _in_words(row: Mapping[str, Any], show: Shown) -> str:
-    one, two = row["first"], row["second"]
+def _in_words(change: Change, show: Shown) -> str:
+    one, two = change.first, change.second
     values = f"{show(two)} instead of {show(one)}"
     if not one or not two:
         return values
@@ -138,21 +177,24 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _about_branches(rows: list[dict[str, Any]]) -> list[str]:
+def _about_branches(rows: list[RowChange]) -> list[str]:
     """Branches that only one of the two read."""
-    found = []
-    for mine, other, which in (("first", "second", "first"), ("second", "first", "second")):
-        only = [row["branch"] for row in rows if row["read_bytes"][mine] and not row["read_bytes"][other]]
-        if only:
-            names = ", ".join(only[:3]) + (f" and {count(len(only) - 3)} more" if only[3:] else "")
-            found.append(f"Branches that only the {which} read: {names}.")
-    return found
+    only = {
+        "first": [row.name for row in rows if row.read_bytes.first and not row.read_bytes.second],
+        "second": [row.name for row in rows if row.read_bytes.second and not row.read_bytes.first],
+    }
+    return [
+        f"Branches that only the {which} read: {', '.join(names[:3])}"
+        f"{f' and {count(len(names) - 3)} more' if names[3:] else ''}."
+        for which, names in only.items()
+        if names
+    ]
 
 
 def write_comparison(first: Trace, second: Trace, path: Path) -> None:
     """Writes a page with both, their pictures linked: what is zoomed in one is zoomed in the other."""
     found = compare(first, second)
-    commands = [about.get("command", "a job") for about in found["about"]]
+    commands = [about.get("command", "a job") for about in found.about]
     content = {
         "title": f"{commands[0]} and {commands[1]}",
         "commands": commands,
@@ -164,25 +206,26 @@ def write_comparison(first: Trace, second: Trace, path: Path) -> None:
     write_whole(path, environment().get_template("diff.html").render(content).encode("utf-8"))
 
 
-def _tables(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _tables(found: Comparison) -> list[dict[str, Any]]:
     shown = {name: show for name, _, show in TOTALS}
     totals = [
         [
-            Cell(row["label"]),
-            *(Cell(shown[row["name"]](row[side]), row[side]) for side in ("first", "second")),
-            _factor(row),
+            Cell(row.label),
+            Cell(shown[row.name](row.change.first), row.change.first),
+            Cell(shown[row.name](row.change.second), row.change.second),
+            _factor(row.change),
         ]
-        for row in found["totals"]
+        for row in found.totals
     ]
     tables = [_table("totals", "The whole", ("", "first", "second", "second / first"), totals)]
-    for name, title, keys in (
-        ("files", "Files", ("name",)),
-        ("kinds", "What was hit", ("what",)),
-        ("branches", "Branches, the most changed first", ("branch", "tree")),
+    for name, title, keys, rows in (
+        ("files", "Files", ("name",), found.files),
+        ("kinds", "What was hit", ("what",), found.kinds),
+        ("branches", "Branches, the most changed first", ("branch", "tree"), found.branches),
     ):
         heads = (*keys, "calls, first", "second", "bytes, first", "second", "second / first")
-        rows = [[*(Cell(row[key]) for key in keys), *_pair(row)] for row in found[name]]
-        tables.append(_table(name, title, heads, rows))
+        cells = [[*(Cell(text) for text in (row.name, row.tree)[: len(keys)]), *_pair(row)] for row in rows]
+        tables.append(_table(name, title, heads, cells))
     return tables
 
 
@@ -196,16 +239,16 @@ def _table(name: str, title: str, heads: tuple[str, ...], rows: list[list[Cell]]
     }
 
 
-def _pair(row: Mapping[str, Any]) -> list[Cell]:
-    calls, read = row["read_calls"], row["read_bytes"]
+def _pair(row: RowChange) -> list[Cell]:
+    calls, read = row.read_calls, row.read_bytes
     return [
-        Cell(count(calls["first"]), calls["first"]),
-        Cell(count(calls["second"]), calls["second"]),
-        Cell(size(read["first"]), read["first"]),
-        Cell(size(read["second"]), read["second"]),
+        Cell(count(calls.first), calls.first),
+        Cell(count(calls.second), calls.second),
+        Cell(size(read.first), read.first),
+        Cell(size(read.second), read.second),
         _factor(read),
     ]
 
 
-def _factor(row: Mapping[str, Any]) -> Cell:
-    return Cell("-", 0) if row["factor"] is None else Cell(significant(row["factor"], 3), row["factor"])
+def _factor(change: Change) -> Cell:
+    return Cell("-", 0) if change.factor is None else Cell(significant(change.factor, 3), change.factor)

@@ -18,6 +18,7 @@ from branchline.report.whole_files import write_whole
 from branchline.tracing.picture_data import picture_data
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary import summarise
+from branchline.tracing.summary_rows import BranchRow, FileRow, Summary, Totals
 from branchline.tracing.trace import Trace
 
 #: Rows of a table.
@@ -41,43 +42,43 @@ def write_page(trace: Trace, path: Path) -> None:
         "headline": headline(found),
         "remarks": remarks(found),
         "notes": trace.notes,
-        "facts": facts(found["totals"]),
+        "facts": facts(found.totals),
         "tables": tables(found),
         "data": [data_text(trace, found)],
     }
     write_whole(path, environment().get_template("trace.html").render(content).encode("utf-8"))
 
 
-def facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
+def facts(totals: Totals) -> list[tuple[str, str]]:
     """The numbers at the top of the page, each with its label."""
     return [
-        (count(totals["read_calls"]), "read calls"),
-        (size(totals["read_bytes"]), "read"),
-        (count(totals["basket_read_calls"]), f"calls for baskets and pages, {size(totals['basket_read_bytes'])}"),
-        (size(totals["again_bytes"]), "read again"),
-        (size(totals["unwanted_bytes"]), "read and not used"),
-        (count(totals["seeks"]), f"seeks, {count(totals['seeks_back'])} of them back"),
-        (duration(totals["reading_s"]), f"with a request on its way, of {duration(totals['wall_s'])}"),
-        (significant(totals["in_flight_mean"], 2), "requests at a time while any"),
+        (count(totals.read_calls), "read calls"),
+        (size(totals.read_bytes), "read"),
+        (count(totals.basket_read_calls), f"calls for baskets and pages, {size(totals.basket_read_bytes)}"),
+        (size(totals.again_bytes), "read again"),
+        (size(totals.unwanted_bytes), "read and not used"),
+        (count(totals.seeks), f"seeks, {count(totals.seeks_back)} of them back"),
+        (duration(totals.reading_s), f"with a request on its way, of {duration(totals.wall_s)}"),
+        (significant(totals.in_flight_mean, 2), "requests at a time while any"),
     ]
 
 
-def tables(found: dict[str, Any]) -> list[dict[str, Any]]:
+def tables(found: Summary) -> list[dict[str, Any]]:
     """The tables of files, of kinds of pieces, and of branches."""
     read = ("calls", "bytes", "read again", "not used")
     files = [
-        [Cell(row["file"]), _bytes(row["size_bytes"]), *_read(row), _part(row), _count(row["basket_read_calls"]),
-         _bytes(row["basket_read_bytes"]), _count(row["seeks"]), _seconds(row["reading_s"])]
-        for row in found["files"]
+        [Cell(row.file), _bytes(row.size_bytes), *_read(row), _part(row), _count(row.basket_read_calls),
+         _bytes(row.basket_read_bytes), _count(row.seeks), _seconds(row.reading_s)]
+        for row in found.files
     ]  # fmt: skip
     kinds = [
-        [Cell(row["what"]), _count(row["read_calls"]), _bytes(row["read_bytes"]),
-         _bytes(row["read_bytes"] - row["distinct_bytes"])]
-        for row in found["kinds"]
+        [Cell(row.what), _count(row.read_calls), _bytes(row.read_bytes),
+         _bytes(row.read_bytes - row.distinct_bytes)]
+        for row in found.kinds
     ]  # fmt: skip
     branches = [
-        [Cell(row["branch"]), Cell(row["tree"]), *_read(row), _count(row["baskets"]), _seconds(row["reading_s"])]
-        for row in found["branches"]
+        [Cell(row.branch), Cell(row.tree), *_read(row), _count(row.baskets), _seconds(row.reading_s)]
+        for row in found.branches
     ]
     return [
         _table("files", "Files",
@@ -92,14 +93,14 @@ def _table(name: str, title: str, heads: Sequence[str], rows: list[list[Cell]]) 
     return {"name": name, "title": title, "heads": heads, "rows": rows[:ROWS_MAX], "left_out": left_out}
 
 
-def _read(row: dict[str, Any]) -> list[Cell]:
-    again = row["read_bytes"] - row["distinct_bytes"]
-    return [_count(row["read_calls"]), _bytes(row["read_bytes"]), _bytes(again), _bytes(row["unwanted_bytes"])]
+def _read(row: FileRow | BranchRow) -> list[Cell]:
+    again = row.read_bytes - row.distinct_bytes
+    return [_count(row.read_calls), _bytes(row.read_bytes), _bytes(again), _bytes(row.unwanted_bytes)]
 
 
-def _part(row: dict[str, Any]) -> Cell:
-    whole = row["size_bytes"] or 0
-    return Cell(percent(row["distinct_bytes"], whole), row["distinct_bytes"] / whole if whole else 0)
+def _part(row: FileRow) -> Cell:
+    whole = row.size_bytes or 0
+    return Cell(percent(row.distinct_bytes, whole), row.distinct_bytes / whole if whole else 0)
 
 
 def _count(value: int) -> Cell:
@@ -114,7 +115,7 @@ def _seconds(value: float) -> Cell:
     return Cell(duration(value), value)
 
 
-def data_text(trace: Trace, found: dict[str, Any]) -> Markup:
+def data_text(trace: Trace, found: Summary) -> Markup:
     """The data of the pictures, as JSON that is safe in a page."""
     text = json.dumps(picture_data(trace, found), separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element

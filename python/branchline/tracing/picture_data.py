@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from branchline.report.texts import printable
 from branchline.tracing.summary import Parts, Requests
+from branchline.tracing.summary_rows import Summary
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 
 #: Most parts that are drawn: those with most bytes.
@@ -30,7 +32,7 @@ BARS_MAX = 400
 TICKS_MAX = 1_000_000_000
 
 
-def picture_data(trace: Trace, found: dict[str, Any]) -> dict[str, Any]:
+def picture_data(trace: Trace, found: Summary) -> dict[str, Any]:
     """The parts of all requests with their times, the requests with their jumps, the spans, sizes and events."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
@@ -45,7 +47,7 @@ def picture_data(trace: Trace, found: dict[str, Any]) -> dict[str, Any]:
     # Time begins with the first read: what a program does before, such as loading libraries, would fill the picture.
     start = int(requests.sent.min(initial=np.iinfo("i8").max)) if len(requests) else 0
     clock = _Clock(start, int(requests.last.max(initial=start)))
-    ranked = [one["branch"] for one in found["branches"][:COLOURED] if one["branch"]]
+    ranked = [one.branch for one in found.branches[:COLOURED] if one.branch]
     rank = {name: number for number, name in enumerate(ranked)}
     ranks = np.array([rank.get(name, -1) for name in parts.branches] + [-1], "i8")[parts.branch[chosen]]
     columns = {
@@ -70,7 +72,7 @@ def picture_data(trace: Trace, found: dict[str, Any]) -> dict[str, Any]:
         "parts": {name: packed(column) for name, column in columns.items()},
         "requests": _lanes(clock, requests.sent, requests.last, requests.file, requests.jumps() != 0),
         "spans": spans,
-        "sizes": found["sizes"],
+        "sizes": [asdict(one) for one in found.sizes],
         "events": _events(found, requests.files),
     }
 
@@ -136,17 +138,17 @@ def _filled(begin: Numbers, end: Numbers, at: Numbers) -> Numbers:
     return before(begin) - before(end)
 
 
-def _events(found: dict[str, Any], files: list[str]) -> list[dict[str, Any]]:
+def _events(found: Summary, files: list[str]) -> list[dict[str, Any]]:
     """Calls and bytes of the events of each file; many events are taken together."""
     number = {path: place for place, path in enumerate(files)}
     rows = []
-    for one in found["events"]:
-        joined = max(1, -(-len(one["read_calls"]) // BARS_MAX))
+    for one in found.events:
+        joined = max(1, -(-len(one.read_calls) // BARS_MAX))
         sums = {
-            name: np.add.reduceat(one[name], np.arange(0, len(one[name]), joined)).tolist() if one[name] else []
-            for name in ("read_calls", "read_bytes")
+            name: np.add.reduceat(column, np.arange(0, len(column), joined)).tolist() if column else []
+            for name, column in (("read_calls", one.read_calls), ("read_bytes", one.read_bytes))
         }
-        rows.append({"file": number[one["file"]], "joined": joined, **sums})
+        rows.append({"file": number[one.file], "joined": joined, **sums})
     return rows
 
 

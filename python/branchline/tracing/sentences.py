@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from branchline.report.quantities import count, counted, duration, percent, significant, size
+from branchline.tracing.summary_rows import Summary
 
 #: The least shares that get a sentence.
 AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
@@ -12,47 +11,47 @@ AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
 NAMED_BRANCHES = 3
 
 
-def headline(found: dict[str, Any]) -> list[str]:
+def headline(found: Summary) -> list[str]:
     """How much was read, and how much of it was baskets."""
-    totals = found["totals"]
-    if not totals["read_calls"]:
-        if totals["mapped_calls"]:
+    totals = found.totals
+    if not totals.read_calls:
+        if totals.mapped_calls:
             return ["No ROOT file was read by calls; files were mapped into memory."]
         return ["No ROOT file was read."]
     first = (
-        f"{counted(totals['read_calls'], 'read call')} for {size(totals['read_bytes'])} "
-        f"({count(totals['read_bytes'])} bytes) of {counted(totals['files'], 'file')}, "
-        f"{duration(totals['reading_s'])} of {duration(totals['wall_s'])} in them"
+        f"{counted(totals.read_calls, 'read call')} for {size(totals.read_bytes)} "
+        f"({count(totals.read_bytes)} bytes) of {counted(totals.files, 'file')}, "
+        f"{duration(totals.reading_s)} of {duration(totals.wall_s)} in them"
     )
-    if not totals["basket_read_calls"]:
+    if not totals.basket_read_calls:
         return [f"{first}."]
     data = (
-        f"{counted(totals['basket_read_calls'], 'call')} of these for baskets and pages, which got "
-        f"{count(totals['basket_read_bytes'])} bytes; the others opened files and read trees"
+        f"{counted(totals.basket_read_calls, 'call')} of these for baskets and pages, which got "
+        f"{count(totals.basket_read_bytes)} bytes; the others opened files and read trees"
     )
     return [f"{first}.", f"{data}."]
 
 
-def remarks(found: dict[str, Any]) -> list[str]:
+def remarks(found: Summary) -> list[str]:
     """Remarks on seeks, bytes read again or not used, small requests, the branches that make the calls."""
-    totals = found["totals"]
-    calls, read = totals["read_calls"], totals["read_bytes"]
+    totals = found.totals
+    calls, read = totals.read_calls, totals.read_bytes
     if not calls:
         return []
     found_remarks = [
-        f"{counted(totals['seeks'], 'seek')} ({count(totals['seeks_back'])} of them back) over "
-        f"{size(totals['seek_bytes'])}, {significant(totals['seek_bytes'] / max(read, 1), 2)} times what was read."
+        f"{counted(totals.seeks, 'seek')} ({count(totals.seeks_back)} of them back) over "
+        f"{size(totals.seek_bytes)}, {significant(totals.seek_bytes / max(read, 1), 2)} times what was read."
     ]
-    if totals["again_bytes"] > AGAIN_SHARE * read:
+    if totals.again_bytes > AGAIN_SHARE * read:
         found_remarks.append(
-            f"{size(totals['again_bytes'])}, {percent(totals['again_bytes'], read)} of what came, had been read before."
+            f"{size(totals.again_bytes)}, {percent(totals.again_bytes, read)} of what came, had been read before."
         )
-    if totals["unwanted_bytes"] > UNWANTED_SHARE * read:
+    if totals.unwanted_bytes > UNWANTED_SHARE * read:
         found_remarks.append(
-            f"{size(totals['unwanted_bytes'])}, {percent(totals['unwanted_bytes'], read)} of what came, was not used: "
+            f"{size(totals.unwanted_bytes)}, {percent(totals.unwanted_bytes, read)} of what came, was not used: "
             f"bytes between wanted ranges, or baskets that were not used or not read completely."
         )
-    small = sum(row["read_calls"] for row in found["sizes"] if row["up_to_bytes"] <= SMALL_BYTES)
+    small = sum(row.read_calls for row in found.sizes if row.up_to_bytes <= SMALL_BYTES)
     if small > SMALL_SHARE * calls:
         found_remarks.append(
             f"{percent(small, calls)} of the calls got no more than {size(SMALL_BYTES)}: joining them would help."
@@ -60,18 +59,18 @@ def remarks(found: dict[str, Any]) -> list[str]:
     return found_remarks + _busiest(found)
 
 
-def _busiest(found: dict[str, Any]) -> list[str]:
+def _busiest(found: Summary) -> list[str]:
     """The branches that make most of the calls, if few of them do."""
-    ordered = sorted(found["branches"], key=lambda row: -row["read_calls"])
-    total = sum(row["read_calls"] for row in ordered)
+    ordered = sorted(found.branches, key=lambda row: -row.read_calls)
+    total = sum(row.read_calls for row in ordered)
     gathered = 0
     number = 0
     while 2 * gathered < total:
-        gathered += ordered[number]["read_calls"]
+        gathered += ordered[number].read_calls
         number += 1
     if len(ordered) < 2 * number + 1:
         return []
-    names = ", ".join(f"{row['branch']} ({count(row['read_calls'])})" for row in ordered[:NAMED_BRANCHES])
+    names = ", ".join(f"{row.branch} ({count(row.read_calls)})" for row in ordered[:NAMED_BRANCHES])
     return [
         f"{number} of the {len(ordered)} branches that were read make half of the calls for baskets: {names}"
         f"{' and others' if number > NAMED_BRANCHES else ''}."

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
+from branchline.tracing.summary_rows import (
+    BranchRow,
+    EventRow,
+    FileRow,
+    KindRow,
+    SizeRow,
+    SpanRow,
+    Summary,
+    Totals,
+)
 from branchline.tracing.trace import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
 
 #: Directories with a tree for each event, as ALICE's simulation writes them.
@@ -155,51 +164,49 @@ def _covered(begin: Numbers, length: Numbers) -> int:
     return int(np.maximum(ends - np.maximum(before, begin[order]), 0).sum())
 
 
-def summarise(trace: Trace) -> dict[str, Any]:
+def summarise(trace: Trace) -> Summary:
     """Everything that tables and pages show of a trace, as plain numbers and texts."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     wasted = unwanted(trace, parts)
     jumps = requests.jumps()
-    return {
-        "about": trace.about,
-        "totals": _totals(trace, requests, parts, wasted, jumps),
-        "kinds": by_kind(requests, parts),
-        "files": by_file(trace, requests, parts, wasted, jumps),
-        "branches": by_branch(requests, parts, wasted),
-        "events": by_event(requests, parts),
-        "sizes": by_size(requests),
-        "spans": spans(trace),
-    }
+    return Summary(
+        about=trace.about,
+        totals=_totals(trace, requests, parts, wasted, jumps),
+        kinds=by_kind(requests, parts),
+        files=by_file(trace, requests, parts, wasted, jumps),
+        branches=by_branch(requests, parts, wasted),
+        events=by_event(requests, parts),
+        sizes=by_size(requests),
+        spans=spans(trace),
+    )
 
 
-def _totals(
-    trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers
-) -> dict[str, Any]:
+def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers) -> Totals:
     busy = requests.busy_ns()
     took = int((requests.last - requests.sent).sum())
     calls, bytes_read = basket_reads(requests, parts)
     outcome, outcomes = codes(trace.rows_of(REQUEST), "outcome")
     ended = dict(zip(outcomes, np.bincount(outcome[outcome >= 0], minlength=len(outcomes)).tolist(), strict=True))
-    return {
-        "read_calls": len(requests),
-        "asked_bytes": int(requests.asked.sum()),
-        "read_bytes": int(requests.got.sum()),
-        "distinct_bytes": int(parts.fresh.sum()),
-        "again_bytes": int(requests.got.sum() - parts.fresh.sum()),
-        "unwanted_bytes": int(parts.fresh[wasted].sum()),
-        "basket_read_calls": calls,
-        "basket_read_bytes": bytes_read,
-        "files": len({int(one) for one in requests.file}),
-        "seeks": int(np.count_nonzero(jumps)),
-        "seeks_back": int(np.count_nonzero(jumps < 0)),
-        "seek_bytes": int(np.abs(jumps).sum()),
-        "wall_s": trace.about.get("wall_ns", 0) / 1e9,
-        "reading_s": busy / 1e9,
-        "in_flight_mean": took / busy if busy else 0.0,
-        "mapped_calls": ended.get("mapped", 0),
-        "failed_calls": sum(count for one, count in ended.items() if one not in ("ok", "end of file", "mapped")),
-    }
+    return Totals(
+        read_calls=len(requests),
+        asked_bytes=int(requests.asked.sum()),
+        read_bytes=int(requests.got.sum()),
+        distinct_bytes=int(parts.fresh.sum()),
+        again_bytes=int(requests.got.sum() - parts.fresh.sum()),
+        unwanted_bytes=int(parts.fresh[wasted].sum()),
+        basket_read_calls=calls,
+        basket_read_bytes=bytes_read,
+        files=len({int(one) for one in requests.file}),
+        seeks=int(np.count_nonzero(jumps)),
+        seeks_back=int(np.count_nonzero(jumps < 0)),
+        seek_bytes=int(np.abs(jumps).sum()),
+        wall_s=trace.about.get("wall_ns", 0) / 1e9,
+        reading_s=busy / 1e9,
+        in_flight_mean=took / busy if busy else 0.0,
+        mapped_calls=ended.get("mapped", 0),
+        failed_calls=sum(count for one, count in ended.items() if one not in ("ok", "end of file", "mapped")),
+    )
 
 
 def first_parts(requests: Requests, parts: Parts) -> Numbers:
@@ -228,22 +235,22 @@ def basket_reads(requests: Requests, parts: Parts) -> tuple[int, int]:
     return int(is_data.sum()), int(requests.got[is_data].sum())
 
 
-def by_kind(requests: Requests, parts: Parts) -> list[dict[str, Any]]:
+def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
     """Calls, by what their first byte hit, and bytes of everything that was hit."""
     first = first_parts(requests, parts)
     what = np.append(parts.what, -1)[first]
     return sorted(
         (
-            {
-                "what": word,
-                "read_calls": int((what == number).sum()),
-                "read_bytes": int(parts.size[parts.what == number].sum()),
-                "distinct_bytes": int(parts.fresh[parts.what == number].sum()),
-            }
+            KindRow(
+                what=word,
+                read_calls=int((what == number).sum()),
+                read_bytes=int(parts.size[parts.what == number].sum()),
+                distinct_bytes=int(parts.fresh[parts.what == number].sum()),
+            )
             for number, word in enumerate(parts.whats)
             if (parts.what == number).any()
         ),
-        key=lambda row: -row["read_bytes"],
+        key=lambda row: -row.read_bytes,
     )
 
 
@@ -344,7 +351,7 @@ def _distinct(key: Numbers, other: Numbers, count: int) -> Numbers:
 
 def by_file(
     trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers
-) -> list[dict[str, Any]]:
+) -> list[FileRow]:
     """A row for each file, in the order of their first reads."""
     rows_of_files = trace.rows_of(FILE)
     sizes = dict(zip(rows_of_files["file"].to_pylist(), rows_of_files["size_bytes"].to_pylist(), strict=True))
@@ -355,24 +362,24 @@ def by_file(
     for number in requests.file[np.sort(order)]:
         mine, hit = requests.file == number, parts.file == number
         rows.append(
-            {
-                "file": requests.files[number],
-                "size_bytes": sizes.get(requests.files[number]),
-                "read_calls": int(mine.sum()),
-                "read_bytes": int(requests.got[mine].sum()),
-                "distinct_bytes": int(parts.fresh[hit].sum()),
-                "unwanted_bytes": int(parts.fresh[hit & wasted].sum()),
-                "basket_read_calls": int((mine & is_data).sum()),
-                "basket_read_bytes": int(requests.got[mine & is_data].sum()),
-                "seeks": int(np.count_nonzero(jumps[mine])),
-                "seeks_back": int(np.count_nonzero(jumps[mine] < 0)),
-                "reading_s": float((requests.last - requests.sent)[mine].sum()) / 1e9,
-            }
+            FileRow(
+                file=requests.files[number],
+                size_bytes=sizes.get(requests.files[number]),
+                read_calls=int(mine.sum()),
+                read_bytes=int(requests.got[mine].sum()),
+                distinct_bytes=int(parts.fresh[hit].sum()),
+                unwanted_bytes=int(parts.fresh[hit & wasted].sum()),
+                basket_read_calls=int((mine & is_data).sum()),
+                basket_read_bytes=int(requests.got[mine & is_data].sum()),
+                seeks=int(np.count_nonzero(jumps[mine])),
+                seeks_back=int(np.count_nonzero(jumps[mine] < 0)),
+                reading_s=float((requests.last - requests.sent)[mine].sum()) / 1e9,
+            )
         )
     return rows
 
 
-def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
+def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -> list[BranchRow]:
     """A row for each branch that was hit, the one with most bytes first; files are taken together.
 
     A request that hit several branches counts for each, with its time shared by their bytes.
@@ -396,15 +403,15 @@ def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -
     }
     spent = np.bincount(key, seconds, count)
     rows = [
-        {
-            "tree": parts.trees[tree] if tree >= 0 else "",
-            "branch": parts.branches[branch] if branch >= 0 else "",
+        BranchRow(
+            tree=parts.trees[tree] if tree >= 0 else "",
+            branch=parts.branches[branch] if branch >= 0 else "",
             **{name: int(column[row]) for name, column in columns.items()},
-            "reading_s": float(spent[row]),
-        }
+            reading_s=float(spent[row]),
+        )
         for row, (tree, branch) in enumerate(pairs.T)
     ]
-    return sorted(rows, key=lambda row: (-row["read_bytes"], row["branch"]))
+    return sorted(rows, key=lambda row: (-row.read_bytes, row.branch))
 
 
 def events_of(requests: Requests, parts: Parts) -> Numbers:
@@ -425,7 +432,7 @@ def events_of(requests: Requests, parts: Parts) -> Numbers:
     return np.where(begins & (first < np.iinfo("i8").max), first, -1)
 
 
-def by_event(requests: Requests, parts: Parts) -> list[dict[str, Any]]:
+def by_event(requests: Requests, parts: Parts) -> list[EventRow]:
     """For each file the calls and bytes of each event, and those before the first."""
     event = events_of(requests, parts)
     rows = []
@@ -434,31 +441,31 @@ def by_event(requests: Requests, parts: Parts) -> list[dict[str, Any]]:
         known = mine & (event >= 0)
         count = int(event[known].max(initial=-1)) + 1
         rows.append(
-            {
-                "file": requests.files[number],
-                "opening_calls": int((mine & (event < 0)).sum()),
-                "opening_bytes": int(requests.got[mine & (event < 0)].sum()),
-                "read_calls": np.bincount(event[known], minlength=count).tolist(),
-                "read_bytes": np.bincount(event[known], requests.got[known], count).astype("i8").tolist(),
-            }
+            EventRow(
+                file=requests.files[number],
+                opening_calls=int((mine & (event < 0)).sum()),
+                opening_bytes=int(requests.got[mine & (event < 0)].sum()),
+                read_calls=np.bincount(event[known], minlength=count).tolist(),
+                read_bytes=np.bincount(event[known], requests.got[known], count).astype("i8").tolist(),
+            )
         )
     return rows
 
 
-def by_size(requests: Requests) -> list[dict[str, int]]:
+def by_size(requests: Requests) -> list[SizeRow]:
     """Requests by the power of two that is not less than the bytes they got."""
     power = np.ceil(np.log2(np.maximum(requests.got, 1))).astype("i8")
     return [
-        {
-            "up_to_bytes": 1 << int(one),
-            "read_calls": int((power == one).sum()),
-            "read_bytes": int(requests.got[power == one].sum()),
-        }
+        SizeRow(
+            up_to_bytes=1 << int(one),
+            read_calls=int((power == one).sum()),
+            read_bytes=int(requests.got[power == one].sum()),
+        )
         for one in np.unique(power)
     ]
 
 
-def spans(trace: Trace) -> list[dict[str, Any]]:
+def spans(trace: Trace) -> list[SpanRow]:
     """Seconds of each thing that threads did, where the trace says so."""
     rows = trace.rows_of(SPAN)
     if not rows.num_rows:
@@ -466,7 +473,7 @@ def spans(trace: Trace) -> list[dict[str, Any]]:
     what, whats = codes(rows, "what")
     took = numbers(rows, "last_byte_ns", 0) - numbers(rows, "sent_ns", 0)
     return [
-        {"what": word, "count": int((what == number).sum()), "seconds": float(took[what == number].sum()) / 1e9}
+        SpanRow(what=word, count=int((what == number).sum()), seconds=float(took[what == number].sum()) / 1e9)
         for number, word in enumerate(whats)
         if (what == number).any()
     ]

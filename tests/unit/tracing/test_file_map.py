@@ -121,7 +121,7 @@ def test_each_byte_of_a_request_is_a_part_once(collisions: Path) -> None:
     trace = with_parts(Trace.of([request], {}), [found])
     parts = trace.rows_of(PART).to_pandas()
     assert np.array_equal(parts.groupby("request").size_bytes.sum().to_numpy(), size)
-    totals = summarise(trace)["totals"]
+    totals = summarise(trace).as_json()["totals"]
     read = np.zeros(found.size_bytes, bool)
     for begin, length in zip(offset, size, strict=True):
         read[begin : begin + length] = True

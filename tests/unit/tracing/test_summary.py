@@ -50,7 +50,7 @@ def made(*reads: tuple[int, int]) -> Trace:
 
 
 def test_seeks_repeats_and_bytes_in_vain_are_counted() -> None:
-    totals = summarise(made((0, 100), (100, 100), (200, 150), (100, 50), (200, 20)))["totals"]
+    totals = summarise(made((0, 100), (100, 100), (200, 150), (100, 50), (200, 20))).as_json()["totals"]
     assert totals["read_calls"] == 5
     assert totals["read_bytes"] == 420
     assert totals["distinct_bytes"] == 350
@@ -63,7 +63,7 @@ def test_seeks_repeats_and_bytes_in_vain_are_counted() -> None:
 
 
 def test_a_basket_that_is_never_read_whole_is_in_vain_and_one_read_in_pieces_is_not() -> None:
-    found = summarise(made((100, 30), (130, 20), (150, 49)))
+    found = summarise(made((100, 30), (130, 20), (150, 49))).as_json()
     rows = {row["branch"]: row for row in found["branches"]}
     assert rows["x"]["unwanted_bytes"] == 0
     assert rows["y"]["unwanted_bytes"] == 49
@@ -71,14 +71,14 @@ def test_a_basket_that_is_never_read_whole_is_in_vain_and_one_read_in_pieces_is_
 
 
 def test_a_request_belongs_to_the_first_entry_that_it_holds() -> None:
-    (events,) = summarise(made((0, 120), (100, 100), (200, 50), (200, 50)))["events"]
+    (events,) = summarise(made((0, 120), (100, 100), (200, 50), (200, 50))).as_json()["events"]
     assert events["opening_calls"] == 1
     assert events["read_calls"] == [1, 0, 0, 0, 0, 2]
     assert events["read_bytes"] == [100, 0, 0, 0, 0, 100]
 
 
 def test_a_trace_without_reads_has_a_summary() -> None:
-    found = summarise(Trace.of([], {}))
+    found = summarise(Trace.of([], {})).as_json()
     assert found["totals"]["read_calls"] == 0
     assert found["files"] == found["branches"] == found["events"] == []
 
@@ -90,7 +90,7 @@ def test_the_commands_show_and_export_what_is_there(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "2 read calls for 200 B" in shown.output
     as_json = run_command(["trace", "show", "--json", str(tmp_path / "t.parquet")])
-    assert json.loads(as_json.output) == json.loads(json.dumps(summarise(trace)))
+    assert json.loads(as_json.output) == json.loads(json.dumps(summarise(trace).as_json()))
     run_command(["trace", "export", str(tmp_path / "t.parquet"), str(tmp_path / "t.json")])
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     slices = [one for one in events if one["ph"] == "X"]
