@@ -27,7 +27,7 @@ def test_a_histogram_of_results_comes_back(tmp_path: Path, storage: str) -> None
     got = branchline.open(tmp_path / "results.root")["Momenta/pt"]
     assert isinstance(got, Histogram)
     assert got.title == "momenta"
-    assert got.axes[0].label == "$p_T$"
+    assert got.axes[0].label == "p_{T}"  # as ROOT draws it
     assert np.allclose(got.values(flow=True), filled.values(flow=True))
     if "Mean" not in storage:
         assert np.allclose(got.variances(flow=True), filled.variances(flow=True))
