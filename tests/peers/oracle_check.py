@@ -68,6 +68,9 @@ def as_the_oracle_shows_it(name: str, form: str, array: Any) -> Any:
         return array | np.uint32(_ON_HEAP) | cleaned_up
     if form in ("u4", "var*u4") and str(ak.type(array)).endswith(" int32"):
         return ak.values_astype(array, np.uint32)
+    counters = [member for member in ak.fields(array) if f"{member}:u4" in form.strip("{}").split(",")]
+    for member in counters:
+        array = ak.with_field(array, as_the_oracle_shows_it(member, "u4", array[member]), member)
     return array
 
 
