@@ -1,31 +1,38 @@
 //! The reading wing: branches x entry range -> arrays, in bounded memory, by threads that fetch and decode ahead.
 
 mod assemble;
+mod basket_decode;
+mod basket_fetch;
 mod basket_source;
 pub(crate) mod budget;
 pub mod chunk;
 mod chunk_ranges;
 mod clock;
-mod counts;
 pub mod decompress_limit;
+mod effort;
 mod fetch;
 mod fetcher;
 mod file_order;
 mod memory_plan;
+mod needed;
 mod opening;
 mod page_decode;
 mod page_fetch;
 mod prefetch;
-mod prepare;
+mod range_fetch;
 pub mod read_now;
 pub mod records;
+mod room;
 #[cfg(test)]
 mod samples;
 mod scheduler;
 mod scratch;
 pub mod slab;
 pub mod source;
+mod stages;
 pub mod stream;
 mod tail_size;
+mod task;
+mod tools;
 pub(crate) mod watch;
 mod worker;

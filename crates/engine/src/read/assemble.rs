@@ -10,11 +10,10 @@ use branchline_trace::journal;
 use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::read::basket_source::BasketSource;
-use crate::read::chunk::{Chunk, Making, Reporter, Target};
-use crate::read::counts::Counters;
-use crate::read::fetch::{Needed, Room};
+use crate::read::chunk::{Chunk, Making, Reporter};
+use crate::read::needed::Needed;
 use crate::read::slab::OpenSlab;
-use crate::read::worker::Task;
+use crate::read::task::{Countings, Target, Task};
 use crate::tree::{Content, Shape};
 
 /// A basket with its bytes, and which of its entries the chunk wants.
@@ -56,9 +55,8 @@ pub(crate) fn assemble(
     columns: Range<usize>,
     needed: &[Needed],
     sources: Vec<BasketSource>,
-    room: Room<'_>,
+    countings: &Countings,
 ) -> Result<Vec<Task>> {
-    let mut counters = Counters::new(room, chunk, columns.clone(), needed, &sources);
     let mut by_column: Vec<Vec<Fetched>> = columns.clone().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
         let branch = chunk.columns[one.column];
@@ -76,7 +74,7 @@ pub(crate) fn assemble(
     }
     let mut tasks = Vec::with_capacity(needed.len());
     for (column, fetched) in columns.zip(by_column) {
-        match assemble_column(chunk, column, fetched, &mut counters, &mut tasks) {
+        match assemble_column(chunk, column, fetched, countings, &mut tasks) {
             Ok(making) => chunk.set_making(column, making),
             Err(error) => {
                 tasks.into_iter().for_each(Task::cancel);
@@ -91,26 +89,26 @@ fn assemble_column(
     chunk: &Arc<Chunk>,
     column: usize,
     fetched: Vec<Fetched>,
-    counters: &mut Counters<'_>,
+    countings: &Countings,
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
     let shape = chunk.tree.shape(chunk.columns[column])?;
     let element_size = shape.numbers().and_then(|(_, size, dimensions)| {
         dimensions.iter().try_fold(size, |product, extent| product.checked_mul(*extent))
     });
-    let Some(element_size) = element_size else { return pieces(chunk, column, fetched, counters, tasks) };
+    let Some(element_size) = element_size else { return pieces(chunk, column, fetched, countings, tasks) };
     if !shape.is_run() {
         return if fetched.iter().all(|one| is_plausible(shape, one, element_size)) {
             place_fixed(chunk, column, fetched, element_size, tasks)
         } else {
-            pieces(chunk, column, fetched, counters, tasks)
+            pieces(chunk, column, fetched, countings, tasks)
         };
     }
     let counts: Option<Vec<usize>> =
         fetched.iter().map(|one| elements_count(chunk, shape, element_size, one)).collect();
     match counts {
         Some(counts) => place_runs(chunk, column, element_size, fetched, &counts, tasks),
-        None => pieces(chunk, column, fetched, counters, tasks),
+        None => pieces(chunk, column, fetched, countings, tasks),
     }
 }
 
@@ -141,8 +139,7 @@ fn place_fixed(
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
     let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
-    let mut slab = OpenSlab::new(entries * entry_size, &chunk.pool);
-    let mut parts = slab.parts();
+    let (slab, mut parts) = OpenSlab::new(entries * entry_size, &chunk.pool).share();
     let sizes: Vec<usize> = fetched.iter().map(|one| one.entries.len() * entry_size).collect();
     for (one, size) in fetched.into_iter().zip(sizes) {
         let values = parts.cut(size).ok_or_else(|| no_room(chunk))?;
@@ -182,9 +179,10 @@ fn place_runs(
 ) -> Result<Making> {
     let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
     let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &chunk.pool);
-    let mut values_slab = OpenSlab::new(counts.iter().sum::<usize>() * element_size, &chunk.pool);
     offsets_slab.bytes_mut()[..8].fill(0);
-    let (mut offsets_parts, mut values_parts) = (offsets_slab.parts(), values_slab.parts());
+    let (offsets_slab, mut offsets_parts) = offsets_slab.share();
+    let values_size = counts.iter().sum::<usize>() * element_size;
+    let (values_slab, mut values_parts) = OpenSlab::new(values_size, &chunk.pool).share();
     let _first_offset = offsets_parts.cut(8);
     let mut first_element = 0;
     for (one, count) in fetched.into_iter().zip(counts) {
@@ -201,47 +199,14 @@ fn pieces(
     chunk: &Arc<Chunk>,
     column: usize,
     fetched: Vec<Fetched>,
-    counters: &mut Counters<'_>,
+    countings: &Countings,
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
-    let shape = chunk.tree.shape(chunk.columns[column])?;
     let mut pieces = Vec::with_capacity(fetched.len());
     for (index, one) in fetched.into_iter().enumerate() {
-        let uncounted = is_uncounted(shape, &one).map_err(|error| basket_named(chunk, column, one.basket, error))?;
-        let counted_by = if uncounted {
-            let of_basket = one.basket_start..one.basket_start + one.entries_count;
-            Some(counters.counting(&chunk.tree, chunk.columns[column], of_basket)?)
-        } else {
-            None
-        };
+        let counting = countings.get(&(chunk.columns[column], one.basket)).cloned();
         pieces.push(None);
-        tasks.push(one.task(chunk, column, Target::Piece { index, counted_by }));
+        tasks.push(one.task(chunk, column, Target::Piece { index, counting }));
     }
     Ok(Making::Pieces(pieces))
-}
-
-fn basket_named(
-    chunk: &Chunk,
-    column: usize,
-    basket: usize,
-    error: branchline_format::error::FormatError,
-) -> ReadError {
-    let branch = chunk.tree.branch_path(chunk.columns[column]);
-    let basket = chunk.tree.basket_name(chunk.columns[column], basket);
-    let object = format!("tree {}, branch {branch}: {basket}", chunk.tree.path());
-    ReadError::from_format(chunk.tree.file().path(), &error.in_object(object))
-}
-
-/// Whether a basket can only be understood with the branch that counts its elements.
-fn is_uncounted(shape: Shape<'_>, fetched: &Fetched) -> branchline_format::error::Result<bool> {
-    match shape {
-        Shape::Baskets(Layout::Arrays { .. }) => return Ok(true),
-        Shape::Baskets(Layout::Run { count: Some(_), .. }) => {}
-        Shape::Baskets(Layout::Objects(program)) if program.count().is_some() => {}
-        _ => return Ok(false),
-    }
-    match &fetched.source {
-        BasketSource::Embedded(basket) => Ok(basket.offsets.is_none()),
-        source => Ok(!BasketRecord::parse(source.stored(), fetched.entries_count)?.stores_bounds()),
-    }
 }

@@ -6,101 +6,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use branchline_format::column::Column;
-use branchline_format::compress::Codec;
 use branchline_trace::Counter;
 
 use crate::error::{guarded, ReadError, Result};
-use crate::read::counts::Counting;
-use crate::read::slab::{Buffer, OpenSlab, Part, Pool};
+use crate::read::effort::ColumnCost;
+use crate::read::slab::{Buffer, Pool, SharedSlab, Slab};
 use crate::tree::{Shape, Tree};
 
 /// A finished column.
 pub type Values = Column<Buffer, Buffer>;
 
-/// What one basket took.
-pub(crate) struct Effort {
-    /// 1, or 0 for a basket that was decompressed for the chunk before.
-    pub(crate) baskets: u64,
-    pub(crate) compressed: usize,
-    pub(crate) plain: usize,
-    pub(crate) codec: Codec,
-    pub(crate) decompress_ns: u64,
-    pub(crate) decode_ns: u64,
-}
-
-impl Effort {
-    /// All that a column has cost.
-    pub(crate) fn of_column(cost: &ColumnCost) -> Self {
-        Self {
-            baskets: cost.baskets.load(Ordering::Relaxed),
-            compressed: cost.compressed_bytes.load(Ordering::Relaxed) as usize,
-            plain: cost.plain_bytes.load(Ordering::Relaxed) as usize,
-            codec: cost.codec().unwrap_or(Codec::None),
-            decompress_ns: cost.decompress_ns.load(Ordering::Relaxed),
-            decode_ns: cost.decode_ns.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Adds what was needed to understand the basket.
-    pub(crate) fn include(&mut self, other: &Self) {
-        self.baskets += other.baskets;
-        self.compressed += other.compressed;
-        self.plain += other.plain;
-        self.decompress_ns += other.decompress_ns;
-        self.decode_ns += other.decode_ns;
-    }
-}
-
-/// What a column of a chunk has cost.
-#[derive(Debug, Default)]
-pub struct ColumnCost {
-    /// Baskets decoded.
-    pub baskets: AtomicU64,
-    /// Their bytes in the file.
-    pub compressed_bytes: AtomicU64,
-    /// Their bytes after decompression.
-    pub plain_bytes: AtomicU64,
-    /// Time in the codec.
-    pub decompress_ns: AtomicU64,
-    /// Time of decoding.
-    pub decode_ns: AtomicU64,
-    codec: Mutex<Option<Codec>>,
-}
-
-impl ColumnCost {
-    pub(crate) fn add(&self, effort: &Effort) {
-        self.baskets.fetch_add(effort.baskets, Ordering::Relaxed);
-        self.compressed_bytes.fetch_add(effort.compressed as u64, Ordering::Relaxed);
-        self.plain_bytes.fetch_add(effort.plain as u64, Ordering::Relaxed);
-        self.decompress_ns.fetch_add(effort.decompress_ns, Ordering::Relaxed);
-        self.decode_ns.fetch_add(effort.decode_ns, Ordering::Relaxed);
-        *lock(&self.codec) = Some(effort.codec);
-    }
-
-    /// The codec of its last basket.
-    pub fn codec(&self) -> Option<Codec> {
-        *lock(&self.codec)
-    }
-}
-
 /// How a column is put together.
 #[derive(Debug)]
 pub(crate) enum Making {
     /// Every basket has its place in the buffers.
-    Direct { values: OpenSlab, offsets: Option<OpenSlab> },
+    Direct { values: SharedSlab, offsets: Option<SharedSlab> },
     /// Every basket gives a piece.
     Pieces(Vec<Option<Column>>),
-}
-
-/// Where a basket's values go.
-#[derive(Debug)]
-pub(crate) enum Target {
-    /// Values of fixed size.
-    Fixed { values: Part },
-    /// Runs: their offsets from `first_element` on, and their values.
-    Run { first_element: i64, offsets: Part, values: Part },
-    /// This piece; with what gives the numbers of elements where the basket can only be understood with them.
-    Piece { index: usize, counted_by: Option<Arc<Counting>> },
 }
 
 /// A chunk.
@@ -221,7 +143,12 @@ impl Chunk {
     fn put_together(&self, column: usize, making: Option<Making>) -> Result<Values> {
         let shape = self.tree.shape(self.columns[column])?;
         match making {
-            Some(Making::Direct { values, offsets }) => Ok(direct_values(shape, values, offsets)),
+            Some(Making::Direct { values, offsets }) => {
+                let unfinished = || self.internal("a basket is still being decoded");
+                let values = values.close().ok_or_else(unfinished)?;
+                let offsets = offsets.map(|offsets| offsets.close().ok_or_else(unfinished)).transpose()?;
+                Ok(direct_values(shape, values, offsets))
+            }
             Some(Making::Pieces(pieces)) => {
                 let whole = Column::joined(pieces.into_iter().flatten().collect()).unwrap_or_else(|| shape.empty());
                 Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
@@ -306,16 +233,16 @@ impl Drop for Reporter {
     }
 }
 
-fn direct_values(shape: Shape<'_>, values: OpenSlab, offsets: Option<OpenSlab>) -> Values {
+fn direct_values(shape: Shape<'_>, values: Slab, offsets: Option<Slab>) -> Values {
     let Some((dtype, _, dimensions)) = shape.numbers() else {
         // Only numbers are made in place.
         return shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers);
     };
-    let flat = Column::Flat { dtype, values: Buffer::Slab(values.close()) };
+    let flat = Column::Flat { dtype, values: Buffer::Slab(values) };
     let content =
         dimensions.iter().rev().fold(flat, |content, size| Column::Regular { size: *size, content: Box::new(content) });
     match offsets {
-        Some(offsets) => Column::List { offsets: Buffer::Slab(offsets.close()), content: Box::new(content) },
+        Some(offsets) => Column::List { offsets: Buffer::Slab(offsets), content: Box::new(content) },
         None => content,
     }
 }

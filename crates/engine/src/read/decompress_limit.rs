@@ -16,8 +16,10 @@ use crate::error::{guarded, ReadError, Result};
 use crate::file::File;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::Chunk;
-use crate::read::fetch::{fetch, needed_baskets, Room};
+use crate::read::fetch::fetch;
+use crate::read::needed::needed_baskets;
 use crate::read::page_decode::decompress_cluster;
+use crate::read::room::Room;
 use crate::read::slab::Pool;
 use crate::tree::Tree;
 

@@ -13,21 +13,22 @@ use branchline_storage::{link_expected, link_to, AccessMode, Choice};
 use crate::basket_ranges::BasketBytes;
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::read::assemble::assemble;
 use crate::read::basket_source::Carried;
 use crate::read::budget::{Budget, Lease, Refusal};
 use crate::read::chunk::{Chunk, Reporter};
-use crate::read::fetch::{fetch_carrying, groups, needed_baskets, Group, Room};
-use crate::read::file_order::Turn;
+use crate::read::fetch::fetch_carrying;
 use crate::read::memory_plan::{too_large, too_many_entries, MemoryPlan};
+use crate::read::needed::{groups, needed_baskets, Group};
 use crate::read::opening::{Claim, FileRoom, Opened, Opening, Prepared, Slot};
-use crate::read::prefetch::Ahead;
+use crate::read::prefetch::{Prefetcher, Turn};
 use crate::read::records::Records;
+use crate::read::room::Room;
 use crate::read::scheduler::{Asking, Upcoming};
 use crate::read::slab::Pool;
 use crate::read::source::{Options, Source, SourceTree};
+use crate::read::stages::tasks_of;
+use crate::read::task::Task;
 use crate::read::watch::{watched, Doing};
-use crate::read::worker::Task;
 use crate::read_buffers::buffer_bytes;
 use crate::tree::Tree;
 
@@ -45,7 +46,7 @@ pub(crate) struct Fetcher {
     /// The source of which the consumer wants nothing more.
     pub(crate) failed_source: Arc<AtomicUsize>,
     pub(crate) opening: Opening,
-    pub(crate) ahead: Arc<Ahead>,
+    pub(crate) ahead: Arc<Prefetcher>,
     /// Where the last file was, and the gap there.
     pub(crate) last_store: RefCell<Option<(String, u64)>>,
     /// The bytes of the last file that was opened, if it is in memory as a whole, or 0.
@@ -326,7 +327,7 @@ impl Fetcher {
         };
         let room = Room::Leased(&self.budget, &no_room, &self.ahead);
         let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
-        let mut tasks = assemble(chunk, group.columns.clone(), group.needed, sources, room)?;
+        let mut tasks = tasks_of(chunk, group.columns.clone(), group.needed, sources, room)?;
         // Until now only the average of its branch was known.
         let most = plan.scratch_bytes.max(self.opening.shares.own_scratch);
         let largest = tasks.iter().filter(|task| task.scratch.sum() > most).max_by_key(|task| task.scratch.sum());
@@ -386,7 +387,7 @@ fn asks_ahead(tree: &Tree) -> bool {
 }
 
 /// Asks for the first chunk of a tree that was opened ahead.
-fn ask_first(prepared: &mut Prepared, options: &Options, ahead: &Arc<Ahead>) {
+fn ask_first(prepared: &mut Prepared, options: &Options, ahead: &Arc<Prefetcher>) {
     let Prepared { tree, columns, plan, entries, asked, .. } = prepared;
     if asks_ahead(tree) {
         if let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next() {

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::read::budget::Verdict;
-use crate::read::prefetch::Ahead;
 
 #[derive(Debug, Default)]
 struct State {
@@ -70,26 +69,6 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.waiting_count = state.waiting_count.saturating_sub(1);
-    }
-}
-
-/// The place of a file among those that are opened, until it is known what it takes.
-pub(crate) struct Turn {
-    ahead: Arc<Ahead>,
-    index: usize,
-}
-
-impl Turn {
-    pub(crate) fn begin(ahead: &Arc<Ahead>, index: usize) -> Self {
-        ahead.order().begin(index);
-        Self { ahead: Arc::clone(ahead), index }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.ahead.order().end(self.index);
-        self.ahead.look_again();
     }
 }
 

@@ -12,9 +12,8 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
 use crate::limits::{self, TAIL_BYTES};
 use crate::read::budget::{Budget, Lease, Refusal};
-use crate::read::file_order::Turn;
 use crate::read::memory_plan::{MemoryLimit, MemoryPlan, Shares};
-use crate::read::prefetch::{Ahead, Piece};
+use crate::read::prefetch::{PendingRange, Prefetcher, Turn};
 use crate::read::source::{Options, Selection, Source, SourceTree};
 use crate::read::tail_size::Ends;
 use crate::tree::Tree;
@@ -28,7 +27,7 @@ pub(crate) struct Prepared {
     pub(crate) plan: MemoryPlan,
     pub(crate) entries: Range<u64>,
     /// What was asked for of its first chunk.
-    pub(crate) asked: Vec<Arc<Piece>>,
+    pub(crate) asked: Vec<Arc<PendingRange>>,
 }
 
 /// What became of a source: its file, if that was opened, and what there is to read.
@@ -43,7 +42,7 @@ pub(crate) enum FileRoom<'a> {
     Waiting(&'a Arc<Budget>),
     /// From what may be taken ahead, when it is this file's turn, or with what was kept for it. Such files are read in
     /// their order.
-    Ahead(&'a Arc<Ahead>, usize, Cell<Claim>),
+    Ahead(&'a Arc<Prefetcher>, usize, Cell<Claim>),
 }
 
 /// What a file that is opened ahead has before it is known what it takes.

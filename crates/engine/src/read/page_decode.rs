@@ -7,9 +7,10 @@ use branchline_format::ntuple::envelope::Locator;
 use branchline_trace::journal;
 
 use crate::read::basket_source::{BasketSource, ClusterPages};
-use crate::read::chunk::{Effort, Target};
 use crate::read::clock::Clock;
-use crate::read::worker::{Task, Tools};
+use crate::read::effort::Effort;
+use crate::read::task::{Target, Task};
+use crate::read::tools::Tools;
 use crate::tree::{Content, Tree};
 
 fn mistaken() -> FormatError {
@@ -40,12 +41,10 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
     let entries = task.entries.start as u64..task.entries.end as u64;
     match &mut task.target {
         Target::Fixed { values } => {
-            // SAFETY: the chunk keeps the buffer until its last task is done, and this one is not.
-            reader.decode_fixed(&entries, &mut unpacker, unsafe { values.bytes_mut() })?;
+            reader.decode_fixed(&entries, &mut unpacker, values.bytes_mut())?;
         }
         Target::Run { first_element, offsets, values } => {
-            // SAFETY: as above.
-            let (offsets, values) = unsafe { (offsets.bytes_mut(), values.bytes_mut()) };
+            let (offsets, values) = (offsets.bytes_mut(), values.bytes_mut());
             let offsets = bytemuck::try_cast_slice_mut(offsets).map_err(|_| mistaken())?;
             reader.decode_run(*first_element, &mut unpacker, offsets, values)?;
         }

@@ -18,7 +18,9 @@ use crate::error::{ReadError, Result};
 use crate::ntuple::Ntuple;
 use crate::read::basket_source::{BasketSource, Carried, ClusterPages};
 use crate::read::chunk::Chunk;
-use crate::read::fetch::{read_joined, Needed, Room};
+use crate::read::needed::Needed;
+use crate::read::range_fetch::read_joined;
+use crate::read::room::Room;
 
 /// A range of the file: offset and bytes.
 type Extent = (u64, u64);

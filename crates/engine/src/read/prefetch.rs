@@ -21,7 +21,7 @@ use crate::read::watch::{end_by, watched, Doing};
 use crate::read_buffers::{buffer_bytes, read_of, share};
 
 /// A range that was asked for.
-pub(crate) struct Piece {
+pub(crate) struct PendingRange {
     file: Arc<File>,
     range: ByteRange,
     /// None until the answer is there, and its bytes unless reading failed.
@@ -29,7 +29,7 @@ pub(crate) struct Piece {
     answered: Condvar,
 }
 
-impl Piece {
+impl PendingRange {
     fn answer(&self, bytes: Option<Bytes>) {
         *lock(&self.answer) = Some(bytes);
         self.answered.notify_all();
@@ -93,7 +93,7 @@ impl Lanes {
 
 /// Bytes that are due.
 pub(crate) struct DueBytes {
-    ahead: Arc<Ahead>,
+    ahead: Arc<Prefetcher>,
     bytes: u64,
 }
 
@@ -105,12 +105,12 @@ impl Drop for DueBytes {
 }
 
 /// Ranges of a file that are asked for together.
-pub(crate) struct Portion {
+pub(crate) struct Batch {
     file: Arc<File>,
     ranges: Vec<ByteRange>,
 }
 
-impl Portion {
+impl Batch {
     /// What they take in memory.
     pub(crate) fn leased_bytes(&self) -> u64 {
         self.ranges.iter().map(|range| buffer_bytes(range.length)).sum()
@@ -118,10 +118,10 @@ impl Portion {
 }
 
 /// By the place of its file in memory, which a piece keeps there, and its offset.
-type Pieces = HashMap<usize, BTreeMap<u64, Arc<Piece>>>;
+type Pieces = HashMap<usize, BTreeMap<u64, Arc<PendingRange>>>;
 
 /// What was asked for ahead, by one stream.
-pub(crate) struct Ahead {
+pub(crate) struct Prefetcher {
     budget: Arc<Budget>,
     lanes: Mutex<Lanes>,
     changed: Condvar,
@@ -137,7 +137,7 @@ fn key_of(file: &Arc<File>) -> usize {
     Arc::as_ptr(file) as usize
 }
 
-impl Ahead {
+impl Prefetcher {
     /// All of it may take so many bytes, which nobody else waits for.
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
         let (budget, order) = (Budget::new(bytes_max, 0), Arc::default());
@@ -245,17 +245,17 @@ impl Ahead {
     }
 
     /// Those of these ranges of a file that were not asked for yet, near ones together, in portions of a bounded size.
-    pub(crate) fn portions(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Portion> {
+    pub(crate) fn portions(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Batch> {
         let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
         let plan = coalesce(&new, file.choice().gap_bytes, MAX_JOINED_BYTES);
-        let mut portions: Vec<Portion> = Vec::new();
+        let mut portions: Vec<Batch> = Vec::new();
         let mut room = 0;
         for range in plan.ranges {
             let bytes = buffer_bytes(range.length);
             match portions.last_mut() {
                 Some(portion) if bytes <= room => portion.ranges.push(range),
                 _ => {
-                    portions.push(Portion { file: Arc::clone(file), ranges: vec![range] });
+                    portions.push(Batch { file: Arc::clone(file), ranges: vec![range] });
                     room = MAX_JOINED_BYTES;
                 }
             }
@@ -266,7 +266,7 @@ impl Ahead {
     }
 
     /// Asks for these ranges of a file as far as there is room, and notes what it asked for.
-    pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<Piece>>) {
+    pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<PendingRange>>) {
         for portion in self.portions(file, wanted) {
             let Some(lease) = self.try_lease(portion.leased_bytes()) else { return };
             asked.extend(self.ask_for(portion, lease));
@@ -274,14 +274,14 @@ impl Ahead {
     }
 
     /// Asks for a portion, for which there is room.
-    pub(crate) fn ask_for(self: &Arc<Self>, portion: Portion, lease: Lease) -> Vec<Arc<Piece>> {
-        let Portion { file, ranges } = portion;
+    pub(crate) fn ask_for(self: &Arc<Self>, portion: Batch, lease: Lease) -> Vec<Arc<PendingRange>> {
+        let Batch { file, ranges } = portion;
         let choice = file.choice();
         let piece = |range: &ByteRange| {
             let (answer, answered) = (Mutex::default(), Condvar::new());
-            Arc::new(Piece { file: Arc::clone(&file), range: *range, answer, answered })
+            Arc::new(PendingRange { file: Arc::clone(&file), range: *range, answer, answered })
         };
-        let pieces: Vec<Arc<Piece>> = ranges.iter().map(piece).collect();
+        let pieces: Vec<Arc<PendingRange>> = ranges.iter().map(piece).collect();
         {
             let mut known = lock(&self.pieces);
             let of_file = known.entry(key_of(&file)).or_default();
@@ -300,14 +300,14 @@ impl Ahead {
     }
 
     /// A piece that was asked for and has this range.
-    pub(crate) fn find(&self, file: &Arc<File>, range: ByteRange) -> Option<Arc<Piece>> {
+    pub(crate) fn find(&self, file: &Arc<File>, range: ByteRange) -> Option<Arc<PendingRange>> {
         let pieces = lock(&self.pieces);
         let before = pieces.get(&key_of(file))?.range(..=range.offset).next_back()?.1;
         before.holds(range).then(|| Arc::clone(before))
     }
 
     /// Nobody comes for these any more.
-    pub(crate) fn forget(&self, asked: &[Arc<Piece>]) {
+    pub(crate) fn forget(&self, asked: &[Arc<PendingRange>]) {
         let mut pieces = lock(&self.pieces);
         for one in asked {
             let key = key_of(&one.file);
@@ -335,9 +335,29 @@ impl Ahead {
     }
 }
 
+/// The place of a file among those that are opened, until it is known what it takes.
+pub(crate) struct Turn {
+    ahead: Arc<Prefetcher>,
+    index: usize,
+}
+
+impl Turn {
+    pub(crate) fn begin(ahead: &Arc<Prefetcher>, index: usize) -> Self {
+        ahead.order().begin(index);
+        Self { ahead: Arc::clone(ahead), index }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.ahead.order().end(self.index);
+        self.ahead.look_again();
+    }
+}
+
 /// Pieces to be read. Dropped in whatever way, it has answered all of them.
 struct Due {
-    pieces: Vec<Arc<Piece>>,
+    pieces: Vec<Arc<PendingRange>>,
     lease: Lease,
 }
 
@@ -375,8 +395,8 @@ mod tests {
 
     use super::*;
 
-    fn ahead(bytes_in_flight: u64) -> Arc<Ahead> {
-        let ahead = Ahead::new(1 << 30);
+    fn ahead(bytes_in_flight: u64) -> Arc<Prefetcher> {
+        let ahead = Prefetcher::new(1 << 30);
         let choice = Choice { gap_bytes: 0, requests_in_flight: 1, bytes_in_flight };
         ahead.run(choice, 0, Box::new(|| {}));
         ahead

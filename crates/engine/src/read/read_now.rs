@@ -8,18 +8,36 @@ use branchline_storage::note_wrong_bytes;
 
 use crate::error::{ReadErrorKind, Result};
 use crate::read::chunk::Chunk;
-use crate::read::prepare::read_once;
+use crate::read::room::Room;
 use crate::read::slab::Pool;
+use crate::read::stages::prepare;
+use crate::read::worker::Worker;
 use crate::tree::Tree;
 
-/// Reads these branches for these entries and answers with the finished chunk.
+/// Reads these branches for these entries, whatever the bytes are like.
+fn read_once(
+    tree: &Arc<Tree>,
+    columns: Vec<usize>,
+    entries: Range<u64>,
+    pool: &Arc<Pool>,
+    source_index: usize,
+) -> Result<Arc<Chunk>> {
+    let chunk = Arc::new(Chunk::new(Arc::clone(tree), source_index, entries, columns, pool));
+    let mut worker = Worker::alone();
+    for task in prepare(&chunk, Room::Free)? {
+        worker.run(task, |_, _| ());
+    }
+    Ok(chunk)
+}
+
+/// Reads these branches for these entries; returns the finished chunk.
 pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool: &Arc<Pool>) -> Result<Arc<Chunk>> {
     let chunk = read_once(tree, columns, entries, pool, 0)?;
-    Ok(if chunk.failed() { read_anew(&chunk, pool).unwrap_or(chunk) } else { chunk })
+    Ok(if chunk.failed() { read_again(&chunk, pool).unwrap_or(chunk) } else { chunk })
 }
 
 /// The chunk in the place of one that failed, if its bytes were wrong and are right when they are read anew.
-pub(crate) fn read_anew(failed: &Chunk, pool: &Arc<Pool>) -> Option<Arc<Chunk>> {
+pub(crate) fn read_again(failed: &Chunk, pool: &Arc<Pool>) -> Option<Arc<Chunk>> {
     let error = failed.error().filter(|error| error.kind == ReadErrorKind::BadFile)?;
     let file = failed.tree.file();
     if error.path != file.path() || file.is_anew() {

@@ -188,7 +188,7 @@ impl Records {
 
     /// A late read: the consumer itself did the work.
     pub fn add_late_read(&self, chunk: &Chunk, waited: Duration) {
-        let sum = |of: fn(&crate::read::chunk::ColumnCost) -> &AtomicU64| -> f64 {
+        let sum = |of: fn(&crate::read::effort::ColumnCost) -> &AtomicU64| -> f64 {
             chunk.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed) as f64 * 1e-9).sum()
         };
         let whole_s = waited.as_secs_f64();

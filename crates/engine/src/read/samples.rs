@@ -7,10 +7,10 @@ use branchline_storage::Access;
 
 use crate::file::File;
 use crate::read::chunk::Chunk;
-use crate::read::counts::Baskets;
-use crate::read::fetch::Room;
-use crate::read::prepare::prepare;
-use crate::read::worker::Task;
+use crate::read::room::Room;
+use crate::read::slab::Pool;
+use crate::read::stages::prepare;
+use crate::read::task::Task;
 use crate::tree::Tree;
 
 /// Its tree `events`.
@@ -31,5 +31,8 @@ pub(crate) fn events() -> Arc<Tree> {
 pub(crate) fn prepared(branch: &str) -> (Arc<Chunk>, Vec<Task>) {
     let tree = events();
     let column = tree.find(branch).unwrap();
-    prepare(&tree, vec![column], 0..tree.entries_count(), &mut Baskets::new(), Room::Free).unwrap()
+    let entries = 0..tree.entries_count();
+    let chunk = Arc::new(Chunk::new(tree, 0, entries, vec![column], &Pool::new(0)));
+    let tasks = prepare(&chunk, Room::Free).unwrap();
+    (chunk, tasks)
 }

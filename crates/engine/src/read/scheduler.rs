@@ -9,21 +9,21 @@ use std::thread::JoinHandle;
 
 use crate::limits;
 use crate::read::budget::{Lease, Verdict};
-use crate::read::prefetch::{Ahead, Piece, Portion};
+use crate::read::prefetch::{Batch, PendingRange, Prefetcher};
 use crate::tree::Tree;
 use branchline_trace::panics::guarded;
 
 /// A chunk that comes next, and what was asked for of it.
 pub(crate) struct Upcoming {
     pub(crate) entries: Range<u64>,
-    pub(crate) asked: Vec<Arc<Piece>>,
+    pub(crate) asked: Vec<Arc<PendingRange>>,
 }
 
 /// A chunk that is still to come.
 struct Expected {
     chunk: Upcoming,
     /// What is not asked for yet of it, once that is known.
-    left: Option<VecDeque<Portion>>,
+    left: Option<VecDeque<Batch>>,
 }
 
 type Chunks = Box<dyn Iterator<Item = Range<u64>> + Send>;
@@ -36,7 +36,7 @@ struct State {
 struct Shared {
     tree: Arc<Tree>,
     columns: Vec<usize>,
-    ahead: Arc<Ahead>,
+    ahead: Arc<Prefetcher>,
     state: Mutex<State>,
     changed: Condvar,
     /// Chunks that were taken: the number of the first that is expected.
@@ -65,10 +65,10 @@ enum Next {
 impl Asking {
     /// Of the first chunk something was `asked` for already. Where nothing is to be asked for early (`asks`), it only cuts.
     pub(crate) fn begin(
-        ahead: &Arc<Ahead>,
+        ahead: &Arc<Prefetcher>,
         (tree, columns): (&Arc<Tree>, &[usize]),
         chunks: impl Iterator<Item = Range<u64>> + Send + 'static,
-        asked: Vec<Arc<Piece>>,
+        asked: Vec<Arc<PendingRange>>,
         asks: bool,
     ) -> Self {
         let mut still_to_come: Chunks = Box::new(chunks);

@@ -127,7 +127,7 @@ impl Buffer {
     }
 }
 
-/// A buffer that is being filled, in parts, by several threads.
+/// A buffer that is being filled by one writer.
 #[derive(Debug)]
 pub struct OpenSlab {
     memory: Memory,
@@ -141,25 +141,45 @@ impl OpenSlab {
         Self { memory: pool.take(size.div_ceil(8)), size, pool: Arc::clone(pool) }
     }
 
-    /// All of it, for one writer.
+    /// All of it.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.memory.0)[..self.size]
     }
 
-    /// A pointer from which parts are cut.
-    pub fn parts(&mut self) -> Parts {
-        Parts { start: self.bytes_mut().as_mut_ptr(), size: self.size, used: 0 }
-    }
-
-    /// Makes it readable. All its parts must have been dropped.
+    /// Makes it readable.
     pub fn close(self) -> Slab {
         Slab { memory: self.memory, size: self.size, pool: Some(self.pool) }
     }
+
+    /// From now on it is filled in parts, by several threads.
+    pub fn share(mut self) -> (SharedSlab, Parts) {
+        let start = self.bytes_mut().as_mut_ptr();
+        let memory = Arc::new(self.memory);
+        let parts = Parts { memory: Arc::clone(&memory), start, size: self.size, used: 0 };
+        (SharedSlab { memory, size: self.size, pool: self.pool }, parts)
+    }
 }
 
-/// Cuts a buffer into parts that do not overlap.
+/// A buffer that several threads fill. None of its bytes can be reached through it.
+#[derive(Debug)]
+pub struct SharedSlab {
+    memory: Arc<Memory>,
+    size: usize,
+    pool: Arc<Pool>,
+}
+
+impl SharedSlab {
+    /// Makes it readable; None while a part of it, or what cuts parts, is still there.
+    pub fn close(self) -> Option<Slab> {
+        let memory = Arc::into_inner(self.memory)?;
+        Some(Slab { memory, size: self.size, pool: Some(self.pool) })
+    }
+}
+
+/// Cuts a buffer into parts that do not overlap. There is one for each buffer.
 #[derive(Debug)]
 pub struct Parts {
+    memory: Arc<Memory>,
     start: *mut u8,
     size: usize,
     used: usize,
@@ -172,7 +192,7 @@ impl Parts {
         // SAFETY: `self.used <= used <= self.size`, so the pointer stays within the buffer or at its end.
         let start = unsafe { self.start.add(self.used) };
         self.used = used;
-        Some(Part { start, size })
+        Some(Part { _memory: Arc::clone(&self.memory), start, size })
     }
 
     /// Whether the whole buffer was cut.
@@ -181,25 +201,23 @@ impl Parts {
     }
 }
 
-/// A part of an [`OpenSlab`] that one thread fills.
+/// A part of a buffer, which its owner alone can reach.
 #[derive(Debug)]
 pub struct Part {
+    /// Keeps the buffer, and keeps it from being read.
+    _memory: Arc<Memory>,
     start: *mut u8,
     size: usize,
 }
 
-// SAFETY: a part is the only way to its bytes while the slab is open: parts are cut without overlap, cannot be cloned,
-// and the slab's own access needs `&mut` or `self`, which its owner (a chunk in the making) uses only when no part is
-// left.
+// SAFETY: a part is the only way to its bytes. A buffer has one `Parts`, which cuts without overlap; a part cannot be
+// cloned; and the buffer can be read only after `SharedSlab::close` has found no part left.
 unsafe impl Send for Part {}
 
 impl Part {
     /// Its bytes.
-    ///
-    /// # Safety
-    /// The slab that it was cut from must still exist.
-    pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the memory was initialised by the pool, lies within the slab, and no other part overlaps it.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is initialised and is there as long as `_memory`; nothing else reaches these bytes.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.size) }
     }
 }
@@ -210,35 +228,39 @@ mod tests {
 
     #[test]
     fn parts_fill_a_buffer_without_overlap() {
-        let pool = Pool::new(1 << 20);
-        let mut slab = OpenSlab::new(10, &pool);
-        let mut parts = slab.parts();
+        let (slab, mut parts) = OpenSlab::new(10, &Pool::new(1 << 20)).share();
         let mut first = parts.cut(4).expect("4 of 10 are there");
         let mut second = parts.cut(6).expect("6 more are there");
         assert!(parts.cut(1).is_none() && parts.is_used_up());
-        // SAFETY: `slab` lives until `close` below.
-        unsafe {
-            first.bytes_mut().fill(1);
-            second.bytes_mut().fill(2);
-        }
-        assert_eq!(slab.close().bytes(), [1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        first.bytes_mut().fill(1);
+        second.bytes_mut().fill(2);
+        drop((first, second, parts));
+        assert_eq!(slab.close().expect("no part is left").bytes(), [1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn a_buffer_is_not_read_while_a_part_is_left_and_outlived_by_none() {
+        let (slab, mut parts) = OpenSlab::new(8, &Pool::new(1 << 20)).share();
+        let mut part = parts.cut(8).expect("8 of 8 are there");
+        drop(parts);
+        assert!(slab.close().is_none());
+        part.bytes_mut().fill(1);
+        assert_eq!(part.bytes_mut(), [1; 8]);
     }
 
     #[test]
     fn threads_fill_their_parts_while_the_buffer_moves() {
-        let pool = Pool::new(1 << 20);
-        let mut slab = OpenSlab::new(64, &pool);
-        let mut parts = slab.parts();
+        let (slab, mut parts) = OpenSlab::new(64, &Pool::new(1 << 20)).share();
         let kept = std::thread::scope(|scope| {
             for byte in 0..8 {
                 let mut part = parts.cut(8).expect("8 of 64 are there");
-                // SAFETY: `slab` moves, but lives on in `kept`; its memory stays where it is.
-                scope.spawn(move || unsafe { part.bytes_mut() }.fill(byte));
+                scope.spawn(move || part.bytes_mut().fill(byte));
             }
             Box::new(slab)
         });
+        drop(parts);
         let expected: Vec<u8> = (0..8).flat_map(|byte| [byte; 8]).collect();
-        assert_eq!(kept.close().bytes(), expected);
+        assert_eq!(kept.close().expect("no part is left").bytes(), expected);
     }
 
     fn filled(size: usize, pool: &Arc<Pool>) -> Slab {

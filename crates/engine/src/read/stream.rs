@@ -18,13 +18,14 @@ use crate::read::chunk::Chunk;
 use crate::read::fetcher::{ChunkLease, Fetcher, Item};
 use crate::read::memory_plan::MemoryLimit;
 use crate::read::opening::Opening;
-use crate::read::prefetch::Ahead;
-use crate::read::read_now::read_anew;
+use crate::read::prefetch::Prefetcher;
+use crate::read::read_now::read_again;
 use crate::read::records::{Busy, Records};
 use crate::read::slab::Pool;
 use crate::read::source::{Options, Source};
+use crate::read::task::Task;
 use crate::read::watch::{end_by, watched, Doing, Named, Seat, Watch};
-use crate::read::worker::{Task, Worker};
+use crate::read::worker::Worker;
 use crate::read_buffers;
 
 /// What comes next in a stream.
@@ -61,7 +62,7 @@ pub struct Stream {
     watch: Watch,
     stop: Arc<AtomicBool>,
     budget: Arc<Budget>,
-    ahead: Arc<Ahead>,
+    ahead: Arc<Prefetcher>,
     records: Arc<Records>,
     pool: Arc<Pool>,
 }
@@ -76,7 +77,7 @@ impl Stream {
         let memory_limit = MemoryLimit { bytes: options.memory_limit_bytes / parts, parts, threads: threads_count };
         let shares = memory_limit.shares();
         let budget = Budget::new(shares.leased, ahead);
-        let ahead = Ahead::new(shares.ahead);
+        let ahead = Prefetcher::new(shares.ahead);
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
         read_buffers::keep_at_most(shares.read_buffers as usize);
@@ -173,7 +174,7 @@ impl Stream {
         if self.failed_source.load(Ordering::Acquire) == source_index {
             return Next::NotYet;
         }
-        let chunk = if chunk.failed() { read_anew(&chunk, &self.pool).unwrap_or(chunk) } else { chunk };
+        let chunk = if chunk.failed() { read_again(&chunk, &self.pool).unwrap_or(chunk) } else { chunk };
         self.records.add_chunk(&chunk);
         match chunk.error() {
             Some(error) => {

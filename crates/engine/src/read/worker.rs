@@ -1,77 +1,24 @@
 //! The work of the decoding threads: one basket after the other, from stored bytes to values in their place.
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
-use branchline_format::compress::{Codec, Decompressor};
-use branchline_format::decode::{decode, Counts};
-use branchline_format::error::{ErrorKind, FormatError, Result as FormatResult};
-use branchline_format::layout::Layout;
+use branchline_format::column::Column;
+use branchline_format::compress::Decompressor;
+use branchline_format::decode::{whole_numbers, Counts};
 use branchline_format::ntuple::cluster::Scratch;
 use branchline_trace::journal;
 use branchline_trace::panics::guarded;
 
-use crate::error::{ReadError, Result};
-use crate::read::basket_source::{BasketSource, ScratchBytes};
-use crate::read::budget::TaskAtWork;
-use crate::read::chunk::{Chunk, Effort, Reporter, Target};
+use crate::error::Result;
+use crate::read::basket_decode::decode_basket;
 use crate::read::clock::Clock;
+use crate::read::effort::Effort;
 use crate::read::page_decode::decode_cluster;
 use crate::read::scratch::SharedScratch;
+use crate::read::slab::Buffer;
+use crate::read::task::{Counting, Target, Task};
+use crate::read::tools::Tools;
 use crate::tree::Shape;
-
-/// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
-#[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) target: Target,
-    pub(crate) source: BasketSource,
-    pub(crate) chunk: Arc<Chunk>,
-    pub(crate) column: usize,
-    /// Index of the basket in its branch.
-    pub(crate) basket: usize,
-    /// Its first entry, and how many it has, as the branch says.
-    pub(crate) basket_start: u64,
-    pub(crate) entries_count: u64,
-    /// Those of them that belong to the chunk.
-    pub(crate) entries: Range<usize>,
-    /// Where it lies in its file, where a trace wants to know it.
-    pub(crate) place: Option<(u64, u64)>,
-    /// What decompressing it takes.
-    pub(crate) scratch: ScratchBytes,
-    pub(crate) reporter: Reporter,
-    /// Counted among those that will give memory back.
-    pub(crate) at_work: Option<TaskAtWork>,
-}
-
-impl Task {
-    /// It is not to be run after all; its chunk is not to fail for that.
-    pub(crate) fn cancel(self) {
-        self.reporter.done();
-    }
-
-    /// The basket, as errors name it.
-    fn object(&self) -> String {
-        let (tree, branch) = (&self.chunk.tree, self.chunk.columns[self.column]);
-        let basket = tree.basket_name(branch, self.basket);
-        format!("tree {}, branch {}: {basket}", tree.path(), tree.branch_path(branch))
-    }
-
-    fn format_error(&self, error: FormatError) -> ReadError {
-        let path = self.chunk.tree.file().path();
-        match error.kind {
-            ErrorKind::Internal => self.internal_error(&error),
-            _ => ReadError::from_format(path, &error.in_object(self.object())),
-        }
-    }
-
-    /// A fault of ours while this basket is decoded.
-    fn internal_error(&self, what: &dyn std::fmt::Display) -> ReadError {
-        let entries = self.basket_start..self.basket_start + self.entries_count;
-        let message = format!("{}, entries {} to {}: {what}", self.object(), entries.start, entries.end);
-        ReadError::internal(self.chunk.tree.file().path(), message)
-    }
-}
 
 /// A thread's own codecs and scratch memory.
 pub(crate) struct Worker {
@@ -82,14 +29,6 @@ pub(crate) struct Worker {
     shared: Arc<SharedScratch>,
     /// It runs on from basket to basket: looking at a clock takes as long as decoding a small one.
     clock: Clock,
-}
-
-/// What a basket is decompressed with.
-pub(crate) struct Tools<'a> {
-    pub(crate) decompressor: &'a mut Decompressor,
-    pub(crate) scratch: &'a mut Scratch,
-    /// What it shows when a basket comes is for that one.
-    pub(crate) clock: &'a mut Clock,
 }
 
 impl Worker {
@@ -150,14 +89,13 @@ impl Worker {
     }
 
     fn try_run(&mut self, task: &mut Task) -> Result<Effort> {
-        let mut counted = None;
-        let mut counts = None;
-        let counted_by = match &task.target {
-            Target::Piece { counted_by: Some(counted_by), .. } => Some(Arc::clone(counted_by)),
+        let (mut counts, mut counted) = (None, None);
+        let counting = match &task.target {
+            Target::Piece { counting: Some(counting), .. } => Some(Arc::clone(counting)),
             _ => None,
         };
-        if let Some(counted_by) = &counted_by {
-            let (known, effort) = counted_by.counts(self).map_err(|error| error.in_object(task.object()))?;
+        if let Some(counting) = &counting {
+            let (known, effort) = self.counts_of(counting).map_err(|error| error.in_object(task.object()))?;
             (counts, counted) = (Some(known), effort);
         }
         let (decompressor, clock) = (&mut self.decompressor, &mut self.clock);
@@ -165,13 +103,42 @@ impl Worker {
             decode_task(task, counts, Tools { decompressor, scratch: &mut self.own, clock })
         } else {
             let mut scratch = self.shared.take(task.scratch.kept, task.scratch.passing);
-            clock.lap_ns(); // others were waited for
+            clock.lap_ns(); // the wait for other decoders is not the time of this task
             decode_task(task, counts, Tools { decompressor, scratch: &mut scratch, clock })
         }?;
         if let Some(counted) = counted {
             effort.include(&counted);
         }
         Ok(effort)
+    }
+
+    /// The first stage: the counts, and what decoding them cost if nobody had done so before.
+    fn counts_of<'a>(&mut self, counting: &'a Counting) -> Result<(&'a Counts, Option<Effort>)> {
+        let mut effort = None;
+        let counts = counting.counts.get_or_init(|| {
+            let tasks = std::mem::take(&mut *counting.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            for task in tasks {
+                self.run(task, |_, _| ());
+            }
+            effort = counting.chunk.costs.first().map(Effort::of_column);
+            let column = counting.chunk.take()?.into_iter().next();
+            let no_counts = || counting.chunk.tree.contradiction("the branch that counts it holds no counts");
+            column.and_then(counts_in).ok_or_else(no_counts)
+        });
+        counts.as_ref().map(|counts| (counts, effort)).map_err(Clone::clone)
+    }
+}
+
+fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
+    match column {
+        Column::Flat { dtype, values } => whole_numbers(dtype, values.bytes()).map(Counts::Entries),
+        Column::List { offsets, content } => match *content {
+            Column::Flat { dtype, values } => whole_numbers("i8", offsets.bytes())
+                .zip(whole_numbers(dtype, values.bytes()))
+                .map(|(ends, all)| Counts::Elements(ends, all)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -199,127 +166,24 @@ fn decode_task(task: &mut Task, counts: Option<&Counts>, tools: Tools<'_>) -> Re
     decoded.map_err(|error| task.format_error(error))
 }
 
-fn decode_basket(
-    task: &mut Task,
-    layout: &Layout,
-    counts: Option<&Counts>,
-    mut tools: Tools<'_>,
-) -> FormatResult<Effort> {
-    let entries = task.entries.clone();
-    let chunk = &task.chunk;
-    let (column, target) = (task.column, &mut task.target);
-    let ((), effort) = tools.with_plain(&task.source, task.entries_count, |plain| {
-        match target {
-            Target::Fixed { values } => {
-                // SAFETY: the chunk keeps the buffer until its last task is done, and this one is not.
-                decode_fixed(layout, plain, entries, unsafe { values.bytes_mut() })?;
-            }
-            Target::Run { first_element, offsets, values } => {
-                // SAFETY: as above.
-                let (offsets, values) = unsafe { (offsets.bytes_mut(), values.bytes_mut()) };
-                decode_run(layout, plain, *first_element, offsets, values)?;
-            }
-            Target::Piece { index, .. } => {
-                chunk.put_piece(column, *index, decode(layout, plain, entries, counts)?);
-            }
-        }
-        Ok(())
-    })?;
-    Ok(effort)
-}
-
-impl Tools<'_> {
-    fn with_plain<T>(
-        &mut self,
-        source: &BasketSource,
-        entries_count: u64,
-        work: impl FnOnce(&Plain<'_>) -> FormatResult<T>,
-    ) -> FormatResult<(T, Effort)> {
-        let mut effort = Effort {
-            baskets: 1,
-            compressed: source.stored().len(),
-            plain: 0,
-            codec: Codec::None,
-            decompress_ns: 0,
-            decode_ns: 0,
-        };
-        let result = match source {
-            BasketSource::Embedded(basket) => {
-                effort.plain = basket.data.len();
-                work(&Plain::embedded(basket))?
-            }
-            BasketSource::Pages(_) => return Err(wrong_target()),
-            BasketSource::Record(_) => {
-                let record = BasketRecord::parse(source.stored(), entries_count)?;
-                let bytes = record.decompress(self.decompressor, &mut self.scratch.plain)?;
-                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), self.clock.lap_ns());
-                work(&record.plain(bytes))?
-            }
-            BasketSource::Shared(basket) => {
-                let record = BasketRecord::parse(&basket.record, entries_count)?;
-                let mut is_first = false;
-                let bytes = basket.plain.get_or_init(|| {
-                    is_first = true;
-                    let mut room = Vec::new();
-                    record.decompress(self.decompressor, &mut room)?;
-                    Ok(room)
-                });
-                let bytes = bytes.as_ref().map_err(Clone::clone)?;
-                (effort.plain, effort.codec, effort.decompress_ns) = (bytes.len(), record.codec(), self.clock.lap_ns());
-                if !is_first {
-                    (effort.baskets, effort.compressed, effort.plain) = (0, 0, 0);
-                }
-                work(&record.plain(bytes))?
-            }
-        };
-        effort.decode_ns = self.clock.lap_ns();
-        Ok((result, effort))
-    }
-}
-
-fn wrong_target() -> FormatError {
-    FormatError::internal("a layout that is not made in place is decoded in place")
-}
-
-fn decode_fixed(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, values: &mut [u8]) -> FormatResult<()> {
-    let Layout::Fixed { scalar, dimensions } = layout else { return Err(wrong_target()) };
-    let entry_size = scalar.stored_size() * dimensions.iter().product::<usize>();
-    let stored = plain.fixed_range(entry_size, entries)?;
-    if stored.len() / scalar.stored_size() * scalar.size() != values.len() {
-        return Err(FormatError::damaged(0, "the basket does not have the entries that its branch says"));
-    }
-    scalar.decode(stored, values);
-    Ok(())
-}
-
-fn decode_run(
-    layout: &Layout,
-    plain: &Plain<'_>,
-    first_element: i64,
-    offsets: &mut [u8],
-    values: &mut [u8],
-) -> FormatResult<()> {
-    let Layout::Run { scalar, dimensions, header, .. } = layout else { return Err(wrong_target()) };
-    let offsets = bytemuck::try_cast_slice_mut(offsets).map_err(|_| wrong_target())?;
-    decode_run_into(plain, *scalar, dimensions.iter().product(), *header, first_element, offsets, values)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, OnceLock};
+
     use super::*;
-    use crate::error::ReadErrorKind;
-    use crate::read::read_now::read_anew;
+    use crate::error::{ReadError, ReadErrorKind};
+    use crate::read::read_now::read_again;
     use crate::read::samples::prepared;
     use crate::read::slab::{OpenSlab, Pool};
 
-    /// What the reader of a chunk learns whose baskets are decoded so.
+    /// The error of a chunk whose baskets are decoded so.
     fn error_of(decode: impl Fn(&mut Worker, &mut Task) -> Result<Effort>) -> ReadError {
         let (chunk, tasks) = prepared("energy");
         let mut worker = Worker::alone();
         for task in tasks {
             worker.run_by(&decode, task, |_, _| ());
         }
-        assert!(read_anew(&chunk, &Pool::new(0)).is_none(), "the bytes are not in doubt");
+        assert!(read_again(&chunk, &Pool::new(0)).is_none(), "the bytes are not in doubt");
         chunk.error().unwrap()
     }
 
@@ -344,10 +208,21 @@ mod tests {
     #[test]
     fn a_basket_with_a_target_of_another_layout_is_a_fault_of_ours() {
         let error = error_of(|worker, task| {
-            let part = || OpenSlab::new(0, &Pool::new(0)).parts().cut(0).unwrap();
+            let part = || OpenSlab::new(0, &Pool::new(0)).share().1.cut(0).unwrap();
             task.target = Target::Run { first_element: 0, offsets: part(), values: part() };
             worker.try_run(task)
         });
         assert_is_reported_as_ours(&error, "in place");
+    }
+
+    #[test]
+    fn what_fails_in_the_counting_branch_keeps_its_kind() {
+        for kind in [ReadErrorKind::Internal, ReadErrorKind::Storage, ReadErrorKind::BadFile] {
+            let (chunk, tasks) = prepared("n_hits");
+            let counting = Counting { chunk, tasks: Mutex::new(tasks), counts: OnceLock::new() };
+            counting.chunk.put_error((0, 0), ReadError::new(kind, "file", "it failed"));
+            let error = Worker::alone().counts_of(&counting).err().unwrap();
+            assert_eq!((error.kind, error.message.as_str()), (kind, "it failed"));
+        }
     }
 }

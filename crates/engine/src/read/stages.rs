@@ -1,0 +1,150 @@
+//! From the baskets that a chunk needs to the tasks of its decoders, in two stages: first the branches that count the
+//! elements of others, where baskets do not store where their entries begin, then the columns of the chunk.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use branchline_format::basket::BasketRecord;
+use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::layout::{Kind, Layout};
+
+use crate::error::{ReadError, Result};
+use crate::read::assemble::assemble;
+use crate::read::basket_source::BasketSource;
+use crate::read::chunk::{Chunk, Reporter};
+use crate::read::fetch::fetch;
+use crate::read::needed::{needed_baskets, Needed};
+use crate::read::room::Room;
+use crate::read::slab::Pool;
+use crate::read::task::{Counting, Countings, Task};
+use crate::tree::{Shape, Tree};
+
+/// Baskets that are in memory, by branch and number.
+type Baskets = HashMap<(usize, usize), BasketSource>;
+
+/// A chunk that its caller decodes alone: it is finished when all tasks are run.
+pub(crate) fn prepare(chunk: &Arc<Chunk>, room: Room<'_>) -> Result<Vec<Task>> {
+    prepare_with(chunk, &mut Baskets::new(), room)
+}
+
+/// The same; `fetched` has some of the baskets, and all of them afterwards.
+fn prepare_with(chunk: &Arc<Chunk>, fetched: &mut Baskets, room: Room<'_>) -> Result<Vec<Task>> {
+    let own = Reporter::new(chunk);
+    let needed = needed_baskets(chunk)?;
+    let place = |one: &Needed| (chunk.columns[one.column], one.basket);
+    let missing: Vec<Needed> = needed.iter().filter(|one| !fetched.contains_key(&place(one))).copied().collect();
+    fetched.extend(missing.iter().map(place).zip(fetch(chunk, &missing, room)?));
+    let sources = needed.iter().filter_map(|one| fetched.get(&place(one)).cloned()).collect();
+    let tasks = tasks_of(chunk, 0..chunk.columns.len(), &needed, sources, room)?;
+    own.done();
+    Ok(tasks)
+}
+
+/// The tasks of these columns, whose baskets are all in memory.
+pub(crate) fn tasks_of(
+    chunk: &Arc<Chunk>,
+    columns: Range<usize>,
+    needed: &[Needed],
+    sources: Vec<BasketSource>,
+    room: Room<'_>,
+) -> Result<Vec<Task>> {
+    let countings = countings_of(chunk, &columns, needed, &sources, room)?;
+    assemble(chunk, columns, needed, sources, &countings)
+}
+
+/// The first stage: the countings that baskets need. Baskets of counting branches that are not in memory are fetched.
+fn countings_of(
+    chunk: &Arc<Chunk>,
+    columns: &Range<usize>,
+    needed: &[Needed],
+    sources: &[BasketSource],
+    room: Room<'_>,
+) -> Result<Countings> {
+    let tree = &chunk.tree;
+    let branches = &chunk.columns[columns.clone()];
+    let mut countings = Countings::new();
+    if !branches.iter().any(|branch| tree.shape(*branch).is_ok_and(may_be_uncounted)) {
+        return Ok(countings);
+    }
+    let counting: HashSet<usize> = branches.iter().filter_map(|branch| counting_branch(tree, *branch).ok()).collect();
+    let places = needed.iter().map(|one| (chunk.columns[one.column], one.basket));
+    let known = places.zip(sources).filter(|((branch, _), _)| counting.contains(branch));
+    let mut fetched: Baskets = known.map(|(place, source)| (place, source.clone())).collect();
+    // Branches that are counted by the same one share its countings.
+    let mut shared: HashMap<(usize, u64, u64), Arc<Counting>> = HashMap::new();
+    for (one, source) in needed.iter().zip(sources) {
+        let branch = chunk.columns[one.column];
+        let entries = tree.basket_entries(branch, one.basket);
+        let is_uncounted = is_uncounted(tree.shape(branch)?, source, entries.end - entries.start);
+        if !is_uncounted.map_err(|error| basket_error(tree, branch, one.basket, error))? {
+            continue;
+        }
+        let count = counting_branch(tree, branch)?;
+        let key = (count, entries.start, entries.end);
+        let counting = match shared.get(&key) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let chunk = Chunk::new(Arc::clone(tree), 0, entries, vec![count], &Pool::new(0));
+                let chunk = Arc::new(chunk);
+                let tasks = Mutex::new(prepare_with(&chunk, &mut fetched, room)?);
+                let new = Arc::new(Counting { chunk, tasks, counts: OnceLock::new() });
+                shared.insert(key, Arc::clone(&new));
+                new
+            }
+        };
+        countings.insert((branch, one.basket), counting);
+    }
+    Ok(countings)
+}
+
+fn basket_error(tree: &Tree, branch: usize, basket: usize, error: FormatError) -> ReadError {
+    let basket = tree.basket_name(branch, basket);
+    let object = format!("tree {}, branch {}: {basket}", tree.path(), tree.branch_path(branch));
+    ReadError::from_format(tree.file().path(), &error.in_object(object))
+}
+
+/// Whether baskets of a branch may leave the number of elements to another one.
+fn may_be_uncounted(shape: Shape<'_>) -> bool {
+    match shape {
+        Shape::Baskets(Layout::Arrays { .. } | Layout::Run { count: Some(_), .. }) => true,
+        Shape::Baskets(Layout::Objects(program)) => program.count().is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a basket can only be decoded with the counts of another branch.
+fn is_uncounted(shape: Shape<'_>, source: &BasketSource, entries_count: u64) -> FormatResult<bool> {
+    if !may_be_uncounted(shape) {
+        return Ok(false);
+    }
+    match source {
+        _ if matches!(shape, Shape::Baskets(Layout::Arrays { .. })) => Ok(true),
+        BasketSource::Embedded(basket) => Ok(basket.offsets.is_none()),
+        source => Ok(!BasketRecord::parse(source.stored(), entries_count)?.stores_bounds()),
+    }
+}
+
+/// The branch that counts the elements of another.
+fn counting_branch(tree: &Tree, branch: usize) -> Result<usize> {
+    let name = tree.branch_path(branch);
+    let not_counted = || tree.contradiction(&format!("branch {name} names no branch that counts it"));
+    let count = match tree.kind(branch) {
+        Some(Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. })) => *count,
+        Some(Kind::Data(Layout::Objects(program))) => program.count().ok_or_else(not_counted)?,
+        _ => return Err(not_counted()),
+    };
+    // A branch that counts is counted by none that would count it: files that say so would be read for ever.
+    let is_plain = match tree.kind(count) {
+        Some(Kind::Data(Layout::Fixed { dimensions, .. })) => dimensions.is_empty(),
+        Some(Kind::Data(Layout::Run { dimensions, count: None, .. })) => dimensions.is_empty(),
+        Some(Kind::Data(Layout::Run { dimensions, count: Some(outer), .. })) => {
+            dimensions.is_empty() && matches!(tree.kind(*outer), Some(Kind::Data(Layout::Fixed { .. })))
+        }
+        _ => false,
+    };
+    if !is_plain {
+        return Err(not_counted());
+    }
+    Ok(count)
+}

@@ -1,0 +1,89 @@
+//! The work that the fetcher hands to the decoders: one basket each, with the place of its values in a chunk.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use branchline_format::decode::Counts;
+use branchline_format::error::{ErrorKind, FormatError};
+
+use crate::error::{ReadError, Result};
+use crate::read::basket_source::{BasketSource, ScratchBytes};
+use crate::read::budget::TaskAtWork;
+use crate::read::chunk::{Chunk, Reporter};
+use crate::read::slab::Part;
+
+/// Where a basket's values go.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// Values of fixed size.
+    Fixed { values: Part },
+    /// Runs: their offsets from `first_element` on, and their values.
+    Run { first_element: i64, offsets: Part, values: Part },
+    /// This piece of the column. `counting` gives the numbers of elements where the basket does not store them.
+    Piece { index: usize, counting: Option<Arc<Counting>> },
+}
+
+/// The first stage of decoding some baskets: their entries are counted by another branch. Whichever decoder needs the
+/// counts first decodes that branch.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    pub(crate) chunk: Arc<Chunk>,
+    pub(crate) tasks: Mutex<Vec<Task>>,
+    pub(crate) counts: OnceLock<Result<Counts>>,
+}
+
+/// The countings that baskets of a chunk need, by branch and number of the basket.
+pub(crate) type Countings = HashMap<(usize, usize), Arc<Counting>>;
+
+/// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) target: Target,
+    pub(crate) source: BasketSource,
+    pub(crate) chunk: Arc<Chunk>,
+    pub(crate) column: usize,
+    /// Index of the basket in its branch.
+    pub(crate) basket: usize,
+    /// Its first entry, and how many it has, as the branch says.
+    pub(crate) basket_start: u64,
+    pub(crate) entries_count: u64,
+    /// Those of them that belong to the chunk.
+    pub(crate) entries: Range<usize>,
+    /// Where it lies in its file, where a trace wants to know it.
+    pub(crate) place: Option<(u64, u64)>,
+    /// What decompressing it takes.
+    pub(crate) scratch: ScratchBytes,
+    pub(crate) reporter: Reporter,
+    /// Counted among those that will give memory back.
+    pub(crate) at_work: Option<TaskAtWork>,
+}
+
+impl Task {
+    /// It is not to be run after all; its chunk is not to fail for that.
+    pub(crate) fn cancel(self) {
+        self.reporter.done();
+    }
+
+    /// The basket, as errors name it.
+    pub(crate) fn object(&self) -> String {
+        let (tree, branch) = (&self.chunk.tree, self.chunk.columns[self.column]);
+        let basket = tree.basket_name(branch, self.basket);
+        format!("tree {}, branch {}: {basket}", tree.path(), tree.branch_path(branch))
+    }
+
+    pub(crate) fn format_error(&self, error: FormatError) -> ReadError {
+        let path = self.chunk.tree.file().path();
+        match error.kind {
+            ErrorKind::Internal => self.internal_error(&error),
+            _ => ReadError::from_format(path, &error.in_object(self.object())),
+        }
+    }
+
+    /// A fault of ours while this basket is decoded.
+    pub(crate) fn internal_error(&self, what: &dyn std::fmt::Display) -> ReadError {
+        let entries = self.basket_start..self.basket_start + self.entries_count;
+        let message = format!("{}, entries {} to {}: {what}", self.object(), entries.start, entries.end);
+        ReadError::internal(self.chunk.tree.file().path(), message)
+    }
+}
