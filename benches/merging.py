@@ -137,7 +137,7 @@ def codec_alone(case: Case) -> float:
     """Seconds in which the same baskets are decompressed and compressed anew on all cores, and nothing else is done."""
     from branchline import _core
 
-    return float(_core.decompress_all(case.files, case.tree, None, os.cpu_count() or 1, CODEC)["seconds"])
+    return float(_core.decompress_all(case.files, case.tree, None, os.cpu_count() or 1, CODEC).seconds)
 
 
 def rows_of_many(folder: Path, counts: tuple[int, ...]) -> list[list[str]]:

@@ -110,8 +110,8 @@ def make_limit(_options: Options, cores: int, _setup: Setup) -> Reader:
 
     def read(request: Request) -> Pass:
         done = _core.decompress_all(request.files, request.tree, request.branches, cores)
-        extra = {key: float(done[key]) for key in ("plain_bytes", "compressed_bytes", "baskets")}
-        return Pass(done["seconds"], None, None, extra)
+        extra = {key: float(getattr(done, key)) for key in ("plain_bytes", "compressed_bytes", "baskets")}
+        return Pass(done.seconds, None, None, extra)
 
     return read
 

@@ -75,7 +75,7 @@ def test_a_replica_with_another_checksum_is_not_mixed_in(kind: str, served: Serv
             BranchlineError, match="another file than the one that was opened: its checksum is adler32:"
         ):
             store.read([(5000, 1000)])
-        assert sum(one["replicas_refused"] for one in take_troubles()) == 1
+        assert sum(one.replicas_refused for one in take_troubles()) == 1
 
 
 @pytest.mark.parametrize("more", [CHECKSUM, ""])

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use branchline_storage::{links, Access, AccessMode, Choice, LocalWay};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 
 /// The fields of the Python class, which has checked them.
 #[derive(FromPyObject)]
@@ -55,21 +54,30 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
     }
 }
 
-/// The way to every storage element that this process has read from, and what is chosen for it: `name`, `round_trip_s`,
-/// `bytes_per_second`, `gap_bytes`, `requests_in_flight` and `bytes_in_flight`.
+/// The link to a storage element as it was measured, and what reading chooses for it.
+#[pyclass(frozen, get_all)]
+pub struct Link {
+    name: String,
+    round_trip_s: f64,
+    bytes_per_second: f64,
+    gap_bytes: u64,
+    requests_in_flight: usize,
+    bytes_in_flight: u64,
+}
+
+/// The links to all storage elements that this process has read from.
 #[pyfunction]
-pub fn links_chosen<'py>(py: Python<'py>, access: PythonAccess) -> PyResult<Bound<'py, PyList>> {
-    let all = PyList::empty(py);
-    for (name, link, gap_bytes) in links() {
+pub fn links_chosen(access: PythonAccess) -> Vec<Link> {
+    let link_of = |(name, link, gap_bytes)| {
         let choice = Choice::of(&access.0, Some(link), gap_bytes);
-        let about = PyDict::new(py);
-        about.set_item("name", name)?;
-        about.set_item("round_trip_s", link.round_trip.as_secs_f64())?;
-        about.set_item("bytes_per_second", link.bytes_per_second)?;
-        about.set_item("gap_bytes", choice.gap_bytes)?;
-        about.set_item("requests_in_flight", choice.requests_in_flight)?;
-        about.set_item("bytes_in_flight", choice.bytes_in_flight)?;
-        all.append(about)?;
-    }
-    Ok(all)
+        Link {
+            name,
+            round_trip_s: link.round_trip.as_secs_f64(),
+            bytes_per_second: link.bytes_per_second,
+            gap_bytes: choice.gap_bytes,
+            requests_in_flight: choice.requests_in_flight,
+            bytes_in_flight: choice.bytes_in_flight,
+        }
+    };
+    links().into_iter().map(link_of).collect()
 }

@@ -23,7 +23,7 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
-    use super::access::links_chosen;
+    use super::access::{links_chosen, Link};
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
@@ -39,11 +39,13 @@ mod _core {
     #[pymodule_export]
     use super::output::NewFile;
     #[pymodule_export]
-    use super::proxy::{check_trouble, Proxy};
+    use super::proxy::{check_trouble, Proxy, ProxyCounts};
     #[pymodule_export]
-    use super::store::{list_folder, listing_wait_s, longest_wait_s, size_of, take_troubles, without_secrets, Store};
+    use super::store::{
+        list_folder, listing_wait_s, longest_wait_s, size_of, take_troubles, without_secrets, Store, Troubles,
+    };
     #[pymodule_export]
-    use super::stream::{decompress_all, Chunk, Stream};
+    use super::stream::{decompress_all, Chunk, Decompressed, Stream};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,7 +5,15 @@ use std::sync::{Mutex, PoisonError};
 use branchline_storage as storage;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+
+/// What went through a proxy.
+#[pyclass(frozen, get_all)]
+pub struct ProxyCounts {
+    connections: u64,
+    to_server_bytes: u64,
+    to_client_bytes: u64,
+    faults: u64,
+}
 
 /// A running proxy; its connections end when it is closed.
 #[pyclass(frozen)]
@@ -35,14 +43,14 @@ impl Proxy {
     }
 
     /// What went through it so far.
-    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn counts(&self) -> ProxyCounts {
         let counts = self.proxy().counts();
-        let all = PyDict::new(py);
-        all.set_item("connections", counts.connections_count)?;
-        all.set_item("to_server_bytes", counts.to_server_bytes)?;
-        all.set_item("to_client_bytes", counts.to_client_bytes)?;
-        all.set_item("faults", counts.faults_count)?;
-        Ok(all)
+        ProxyCounts {
+            connections: counts.connections_count,
+            to_server_bytes: counts.to_server_bytes,
+            to_client_bytes: counts.to_client_bytes,
+            faults: counts.faults_count,
+        }
     }
 
     /// Ends all connections, and takes no more.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use branchline_engine::error::ReadError;
 use branchline_storage::{ByteRange, ListingForm, RangeRead};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyList};
 
 use crate::access::PythonAccess;
 use crate::errors::detached;
@@ -53,24 +53,35 @@ pub fn listing_wait_s(once: bool) -> f64 {
     branchline_storage::listing_wait(once).as_secs_f64()
 }
 
-/// What went wrong at each storage element since this was asked last.
+/// What went wrong at a storage element.
+#[pyclass(frozen, get_all)]
+pub struct Troubles {
+    name: String,
+    retries: u64,
+    timeouts: u64,
+    resets: u64,
+    wrong_answers: u64,
+    other_errors: u64,
+    replicas_left: u64,
+    replicas_refused: u64,
+    lost_s: f64,
+}
+
+/// What went wrong at each storage element since the last call.
 #[pyfunction]
-pub fn take_troubles<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-    let all = PyList::empty(py);
-    for (name, troubles) in branchline_storage::take_troubles() {
-        let about = PyDict::new(py);
-        about.set_item("name", name)?;
-        about.set_item("retries", troubles.retries_count)?;
-        about.set_item("timeouts", troubles.timeouts_count)?;
-        about.set_item("resets", troubles.resets_count)?;
-        about.set_item("wrong_answers", troubles.wrong_answers_count)?;
-        about.set_item("other_errors", troubles.other_errors_count)?;
-        about.set_item("replicas_left", troubles.replicas_left_count)?;
-        about.set_item("replicas_refused", troubles.replicas_refused_count)?;
-        about.set_item("lost_s", troubles.lost.as_secs_f64())?;
-        all.append(about)?;
-    }
-    Ok(all)
+pub fn take_troubles() -> Vec<Troubles> {
+    let troubles_of = |(name, one): (String, branchline_storage::Troubles)| Troubles {
+        name,
+        retries: one.retries_count,
+        timeouts: one.timeouts_count,
+        resets: one.resets_count,
+        wrong_answers: one.wrong_answers_count,
+        other_errors: one.other_errors_count,
+        replicas_left: one.replicas_left_count,
+        replicas_refused: one.replicas_refused_count,
+        lost_s: one.lost.as_secs_f64(),
+    };
+    branchline_storage::take_troubles().into_iter().map(troubles_of).collect()
 }
 
 /// The same as `detached`, for what storage does.

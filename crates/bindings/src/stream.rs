@@ -208,26 +208,35 @@ impl Chunk {
     }
 }
 
-/// Decompresses every basket of these branches and nothing else, or compresses them anew, too: the limits that reading
+/// What decompressing without decoding took.
+#[pyclass(frozen, get_all)]
+pub struct Decompressed {
+    seconds: f64,
+    baskets: u64,
+    compressed_bytes: u64,
+    plain_bytes: u64,
+}
+
+/// Decompresses every basket of these branches and nothing else, or compresses them again, too: the limits that reading
 /// and recompressing are compared with.
 #[pyfunction]
 #[pyo3(signature = (paths, tree=None, branches=None, threads=1, codec=None))]
-pub fn decompress_all<'py>(
-    py: Python<'py>,
+pub fn decompress_all(
+    py: Python<'_>,
     paths: Vec<String>,
     tree: Option<&str>,
     branches: Option<Vec<String>>,
     threads: usize,
     codec: Option<&str>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Decompressed> {
     let names = branches.unwrap_or_default();
     let setting: Option<Setting> =
         codec.map(str::parse).transpose().map_err(|error: InvalidSetting| PyValueError::new_err(error.to_string()))?;
     let done = detached(py, "", || decompress_limit::decompress_all(&paths, tree, &names, (threads, setting)))?;
-    let about = PyDict::new(py);
-    about.set_item("seconds", done.seconds)?;
-    about.set_item("baskets", done.baskets)?;
-    about.set_item("compressed_bytes", done.compressed_bytes)?;
-    about.set_item("plain_bytes", done.plain_bytes)?;
-    Ok(about)
+    Ok(Decompressed {
+        seconds: done.seconds,
+        baskets: done.baskets,
+        compressed_bytes: done.compressed_bytes,
+        plain_bytes: done.plain_bytes,
+    })
 }

@@ -58,8 +58,8 @@ def proxy(
         counts = running.counts()
         running.close()
     print_out(
-        f"{counted(counts['connections'], 'connection')}, {counts['to_server_bytes']} bytes to the server, "
-        f"{counts['to_client_bytes']} bytes from it, {counted(counts['faults'], 'fault')}"
+        f"{counted(counts.connections, 'connection')}, {counts.to_server_bytes} bytes to the server, "
+        f"{counts.to_client_bytes} bytes from it, {counted(counts.faults, 'fault')}"
     )
 
 

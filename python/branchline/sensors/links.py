@@ -9,13 +9,14 @@ from branchline import _core
 from branchline.access import Access
 
 _CHOSEN = ("gap_bytes", "requests_in_flight", "bytes_in_flight")
+_FIELDS = ("name", "round_trip_s", "bytes_per_second", *_CHOSEN)
 
 
 def links_chosen(access: Access) -> list[dict[str, Any]]:
     """The ways that this process has measured, one entry for each storage element: ``name``, ``round_trip_s``,
     ``bytes_per_second``, and what is chosen for it now: ``gap_bytes``, ``requests_in_flight``, ``bytes_in_flight``.
     """
-    return _core.links_chosen(access)
+    return [{field: getattr(one, field) for field in _FIELDS} for one in _core.links_chosen(access)]
 
 
 def joined_links(links: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -7,6 +7,18 @@ from typing import Any
 
 from branchline import _core
 
+_FIELDS = (
+    "name",
+    "retries",
+    "timeouts",
+    "resets",
+    "wrong_answers",
+    "other_errors",
+    "replicas_left",
+    "replicas_refused",
+    "lost_s",
+)
+
 
 def take_troubles() -> list[dict[str, Any]]:
     """The troubles that this process has met since it was asked last, one entry for each storage element.
@@ -15,7 +27,7 @@ def take_troubles() -> list[dict[str, Any]]:
     had gone wrong, ``replicas_left`` files that were read on from another replica, ``replicas_refused`` replicas that
     differ from what was read before, ``lost_s`` the time of requests that failed and of the pauses after them.
     """
-    return _core.take_troubles()
+    return [{field: getattr(one, field) for field in _FIELDS} for one in _core.take_troubles()]
 
 
 def added_troubles(troubles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
