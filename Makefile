@@ -96,6 +96,7 @@ check-python: build peer-packages
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest branchline._core
 
 format: peer-packages ## format the sources in place
 	cargo fmt --all

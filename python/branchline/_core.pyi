@@ -1,7 +1,16 @@
-"""Types of the compiled module."""
+"""Types of the compiled module. `make check-python` compares them with the module itself.
 
+Paths may be URLs. Errors are those of `branchline.errors`; a fault of the module itself raises InternalError. Times are
+seconds, sizes bytes, entries are numbered from 0 within a tree.
+
+A *column* is a nested tuple: `("flat", dtype, values)`, `("regular", size, content)`, `("list", offsets, content)`,
+`("text", offsets, bytes)`, `("record", names, contents, count, class name)`, `("tuple", contents, count)`,
+`("option", valid, content)` or `("union", tags, contents)`; values and offsets are Buffers, contents are columns.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, final
 
 from branchline.access import Access
 from branchline.layout.fields import ShownField
@@ -10,87 +19,308 @@ from branchline.layout.targets import Layout, Target
 
 __version__: str
 
+@final
 class Buffer:
-    def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    """Read-only memory of the engine, which NumPy reads without a copy: bytes, or 64-bit numbers."""
 
-def list_folder(url: str, once: bool = False) -> tuple[str, list[bytes]]: ...
-def size_of(url: str) -> int: ...
-def listing_wait_s(once: bool) -> float: ...
-def longest_wait_s(size_bytes: int) -> float: ...
-def links_chosen(access: Access) -> list[dict[str, Any]]: ...
+    def __len__(self) -> int:
+        """Its bytes."""
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Raises BufferError where it is to be written to."""
+
+def list_folder(url: str, once: bool = False) -> tuple[str, list[bytes]]:
+    """What is in a folder at a server: the form (xrootd, webdav, json, html or s3) and the bytes of the answers.
+
+    ``once``: without retries. Raises MissingFileError, StorageError.
+    """
+
+def size_of(url: str) -> int:
+    """The size of a file at a server that says it at once. Raises MissingFileError, StorageError."""
+
+def listing_wait_s(once: bool) -> float:
+    """How long a library of Python may take to list a folder."""
+
+def longest_wait_s(size_bytes: int) -> float:
+    """How long a call that reads so many bytes may take, with all its retries."""
+
+@final
+class Link:
+    """The measured link to a storage element, and what reading chooses for it."""
+
+    name: str
+    round_trip_s: float
+    bytes_per_second: float
+    gap_bytes: int
+    requests_in_flight: int
+    bytes_in_flight: int
+
+def links_chosen(access: Access) -> list[Link]:
+    """The links to all storage elements that this process has read from."""
+
+@final
+class Key:
+    """A key of a file: where an object is, of which cycle and class."""
+
+    path: str
+    cycle: int
+    class_name: str
+    title: str
+    is_tree: bool
+
+@final
 class File:
+    """An open file; of its contents only metadata are read. Raises MissingFileError, BadFileError, StorageError.
+
+    ``store`` is the storage element. ``recovered_count`` is how many keys were found again because the file was never
+    closed.
+    """
+
     path: str
     store: str
     recovered_count: int
     size_bytes: int
     root_version: int
-    def __init__(self, path: str, access: Access | None = None) -> None: ...
-    def keys_below(self, path: str) -> list[tuple[str, int, str, str, bool]]: ...
-    def keys_in(self, path: str) -> list[tuple[str, int, str, str, bool]]: ...
-    def find(self, path: str) -> list[tuple[str, int, str, str, bool]]: ...
-    def object(self, path: str) -> Any: ...
-    def tree_members(self, path: str) -> Any: ...
-    def lineage(self, class_name: str) -> list[str]: ...
-    def tree(self, path: str | None = None) -> Tree: ...
+    def __new__(cls, path: str, access: Access | None = None) -> File: ...
+    def keys_below(self, path: str) -> list[Key]:
+        """All keys below a directory; the file itself is ``""``."""
 
+    def keys_in(self, path: str) -> list[Key]:
+        """The keys right in a directory; no other directory is read."""
+
+    def find(self, path: str) -> list[Key]:
+        """The keys with this path, one for each cycle."""
+
+    def object(self, path: str) -> Any:
+        """Reads an object that is no tree: a column of one record. Raises NoSuchKeyError, UnsupportedBranchError."""
+
+    def tree_members(self, path: str) -> Any:
+        """The members of a TTree: a column of one record. Raises NoSuchKeyError."""
+
+    def lineage(self, class_name: str) -> list[str]:
+        """A class, and behind it all classes that it inherits from."""
+
+    def tree(self, path: str | None = None) -> Tree:
+        """Opens a tree by its path, or the only one. Raises NoSuchKeyError, BadFileError."""
+
+@final
+class OutlineRow:
+    """A branch among the others of its tree: its own name, the number of its parent, its kind (``data``, ``group`` or
+    ``unsupported``) and the number of the branch that counts its elements.
+    """
+
+    name: str
+    parent: int | None
+    kind: str
+    counter: int | None
+
+@final
+class BranchFacts:
+    """What the file says of a branch.
+
+    ``kind`` is ``data``, ``group`` (it only groups others) or ``unsupported``, for which ``reason`` says why.
+    ``compress`` is ROOT's setting, 100 times the codec plus the level. ``is_part`` says that its bytes are counted with
+    the branch that it belongs to.
+    """
+
+    path: str
+    name: str
+    title: str
+    class_name: str
+    kind: str
+    reason: str | None
+    typename: str
+    container_class: str
+    is_part: bool
+    entries_count: int
+    baskets_count: int
+    compressed_bytes: int
+    plain_bytes: int
+    compress: int
+
+@final
 class Tree:
+    """An open TTree or RNTuple. Branches are numbered, a parent before its children.
+
+    ``separator`` stands between the names of a path. Where the tree ``nests``, a branch holds all that those below it
+    hold. ``has_relatives``: it has aliases, an index or friends.
+    """
+
     path: str
     title: str
     separator: str
     nests: bool
     has_relatives: bool
     entries_count: int
-    def paths(self) -> list[str]: ...
-    def outline(self) -> list[tuple[str, int | None, str, int | None]]: ...
-    def entry_offsets(self, index: int) -> list[int]: ...
-    def extents(self, indices: list[int]) -> list[Buffer]: ...
-    def codecs_in_baskets(self, indices: list[int]) -> list[str | None]: ...
-    def readable(self) -> list[str]: ...
-    def find(self, name: str) -> int: ...
-    def check_readable(self, name: str) -> None: ...
-    def empty_columns(self, names: list[str]) -> list[Any]: ...
-    def basket_borders(self) -> list[int]: ...
-    def bytes_per_entry(self, indices: list[int]) -> tuple[float, float]: ...
-    def branch(self, index: int) -> dict[str, Any]: ...
+    def paths(self) -> list[str]:
+        """The paths of all branches."""
 
+    def outline(self) -> list[OutlineRow]:
+        """All branches."""
+
+    def entry_offsets(self, index: int) -> list[int]:
+        """Entries at which the baskets of a branch begin, and its end."""
+
+    def extents(self, indices: list[int]) -> list[Buffer]:
+        """Where the baskets or pages of these branches lie: five columns of 64-bit numbers, which are the number of the
+        branch, offset, size, first entry and the entry behind the last. Raises BadFileError, StorageError.
+        """
+
+    def codecs_in_baskets(self, indices: list[int]) -> list[str | None]:
+        """The codecs of the first baskets of these branches; None where there is none, or the branch says it."""
+
+    def readable(self) -> list[str]:
+        """The paths of the branches that can be read."""
+
+    def find(self, name: str) -> int:
+        """The number of the branch with this path, or of the only one that a shorter name means.
+
+        Raises NoSuchKeyError.
+        """
+
+    def check_readable(self, name: str) -> None:
+        """Raises what reading the branch would raise."""
+
+    def empty_columns(self, names: list[str]) -> list[Any]:
+        """The columns of these branches without entries, which have their types."""
+
+    def basket_borders(self) -> list[int]:
+        """Entries at which the baskets of the branch with most bytes begin."""
+
+    def bytes_per_entry(self, indices: list[int]) -> tuple[float, float]:
+        """Bytes per entry of these branches: stored, and after decompression."""
+
+    def branch(self, index: int) -> BranchFacts:
+        """What the file says of a branch."""
+
+@final
 class Store:
+    """The bytes of a file at any storage. Raises MissingFileError, StorageError.
+
+    ``identity`` differs when the file was replaced; None where the storage does not say. ``remarks`` are what a user
+    should know though the bytes are right.
+    """
+
     name: str
     path: str
     identity: str | None
     size_bytes: int
     remarks: list[str]
-    def __init__(self, path: str, access: Access | None = None) -> None: ...
-    def read(self, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int, int]: ...
+    def __new__(cls, path: str, access: Access | None = None) -> Store: ...
+    def read(self, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int, int]:
+        """The bytes of these ranges (offset, length), the calls that it took and the bytes that were moved."""
 
+@final
+class ProxyCounts:
+    """What went through a proxy."""
+
+    connections: int
+    to_server_bytes: int
+    to_client_bytes: int
+    faults: int
+
+@final
 class Proxy:
+    """A proxy that makes connections slow, and fail, on purpose. Raises ValueError, OSError."""
+
     address: str
     port: int
-    def __init__(self, listen: str, target: str, throttle: str, fault: str | None = None) -> None: ...
-    def counts(self) -> dict[str, int]: ...
-    def close(self) -> None: ...
+    def __new__(cls, listen: str, target: str, throttle: str, fault: str | None = None) -> Proxy: ...
+    def counts(self) -> ProxyCounts:
+        """What went through it so far."""
 
-def without_secrets(text: str) -> str: ...
-def take_troubles() -> list[dict[str, Any]]: ...
-def check_trouble(throttle: str | None = None, fault: str | None = None) -> None: ...
+    def close(self) -> None:
+        """Ends all connections, and takes no more."""
 
+def without_secrets(text: str) -> str:
+    """A URL, or a text with URLs in it, without passwords and tokens."""
+
+@final
+class Troubles:
+    """What went wrong at a storage element: requests that were made again, why, and the seconds that it cost."""
+
+    name: str
+    retries: int
+    timeouts: int
+    resets: int
+    wrong_answers: int
+    other_errors: int
+    replicas_left: int
+    replicas_refused: int
+    lost_s: float
+
+def take_troubles() -> list[Troubles]:
+    """What went wrong at each storage element since the last call."""
+
+def check_trouble(throttle: str | None = None, fault: str | None = None) -> None:
+    """Raises ValueError if these words do not say how a storage is to be slow, or to fail."""
+
+class _OpenTree(Protocol):
+    @property
+    def core(self) -> Tree: ...
+
+class _Source(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def tree(self) -> str | None: ...
+    @property
+    def entry_start(self) -> int: ...
+    @property
+    def entry_stop(self) -> int | None: ...
+    @property
+    def open_tree(self) -> _OpenTree | None: ...
+
+class _Step(Protocol):
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def entries(self) -> int | None: ...
+
+class _StreamRequest(Protocol):
+    @property
+    def branches(self) -> Sequence[str] | None: ...
+    @property
+    def optional(self) -> Sequence[str]: ...
+    @property
+    def step(self) -> _Step: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def memory_limit_bytes(self) -> int: ...
+    @property
+    def memory_parts(self) -> int: ...
+    @property
+    def keeps_values(self) -> bool: ...
+    @property
+    def access(self) -> Access: ...
+
+@final
+class FailedSource:
+    """A source that cannot be read on: its number, why, and the chunk that failed if there is one."""
+
+    source_index: int
+    error: BaseException
+    chunk: Chunk | None
+
+@final
 class Stream:
-    def __init__(
-        self,
-        sources: list[tuple[Tree | tuple[str, str | None], int, int | None]],
-        branches: tuple[list[str] | None, list[str]],
-        *,
-        access: Access,
-        step: tuple[int, int | None],
-        threads: int,
-        memory: tuple[int, int, bool],
-    ) -> None: ...
-    def next(self) -> Chunk | tuple[int, BaseException, Chunk | None] | None: ...
-    def records(self) -> dict[str, Any]: ...
-    def close(self) -> None: ...
+    """Chunks of many sources in their order, which threads of the engine read ahead."""
 
+    def __new__(cls, sources: Sequence[_Source], request: _StreamRequest) -> Stream: ...
+    def next(self) -> Chunk | FailedSource | None:
+        """The next chunk, or a source that cannot be read on; None at the end."""
+
+    def records(self) -> dict[str, Any]:
+        """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
+
+    def close(self) -> None:
+        """Stops reading ahead."""
+
+@final
 class Chunk:
+    """A range of entries of one tree, of source ``source_index``, with the columns that were read for it."""
+
     source_index: int
     path: str
     tree_path: str
@@ -98,10 +328,26 @@ class Chunk:
     tree_entries: int
     entry_start: int
     entry_stop: int
-    def branches(self) -> list[str]: ...
-    def tree(self) -> Tree: ...
-    def take_columns(self) -> list[Any]: ...
-    def read_late(self, name: str) -> Any: ...
+    def branches(self) -> list[str]:
+        """The paths of the branches that were read."""
+
+    def tree(self) -> Tree:
+        """The tree that the chunk is a part of."""
+
+    def take_columns(self) -> list[Any]:
+        """The columns, in the order of `branches`. Can be called once."""
+
+    def read_late(self, name: str) -> Any:
+        """Reads the column of another branch for the same entries, now."""
+
+@final
+class Decompressed:
+    """What decompressing without decoding took."""
+
+    seconds: float
+    baskets: int
+    compressed_bytes: int
+    plain_bytes: int
 
 def decompress_all(
     paths: list[str],
@@ -109,8 +355,12 @@ def decompress_all(
     branches: list[str] | None = None,
     threads: int = 1,
     codec: str | None = None,
-) -> dict[str, Any]: ...
+) -> Decompressed:
+    """Decompresses all baskets of these branches and nothing else, or with ``codec`` compresses them again: the limit
+    that reading is compared with.
+    """
 
+@final
 class Compared:
     """In what outputs differ from inputs: trees of any of them, other objects that are the same, and sentences on
     others.
@@ -120,6 +370,7 @@ class Compared:
     objects: int
     differences: list[str]
 
+@final
 class ComparedTree:
     """A tree: entries, baskets and branches of the outputs, branches with the ``same`` entries in other baskets,
     branches of which a basket differs, and sentences on what is on one side only.
@@ -133,6 +384,7 @@ class ComparedTree:
     differing: list[DifferingBranch]
     differences: list[str]
 
+@final
 class DifferingBranch:
     """A branch whose baskets differ, and in what."""
 
@@ -142,6 +394,7 @@ class DifferingBranch:
 def compare(outputs: list[str], inputs: list[str], tree: str | None, access: Access | None) -> Compared:
     """Compares outputs with inputs, basket by basket and object by object."""
 
+@final
 class ColumnsFile:
     """A ROOT file that is made from columns, which have the form of `Chunk.take_columns`."""
 
@@ -164,6 +417,7 @@ class ColumnsFile:
     def finish(self) -> WrittenFile:
         """Ends the file, and gives it its name."""
 
+@final
 class WrittenFile:
     """What was written: entries, clusters and bytes."""
 
@@ -171,10 +425,11 @@ class WrittenFile:
     clusters: int
     size_bytes: int
 
+@final
 class ObjectsFile:
     """A ROOT file of histograms that is being written; it has its name only when it is finished."""
 
-    def __init__(self, path: Path, replace: bool, codec: str) -> None:
+    def __new__(cls, path: Path, replace: bool, codec: str) -> ObjectsFile:
         """Raises StorageError where no file can be made, ValueError for a codec that there is not."""
 
     def add(self, directories: list[str], class_name: str, name: str, title: str, content: bytes) -> None:
@@ -189,18 +444,27 @@ class ObjectsFile:
     def finish(self) -> int:
         """Ends the file and returns its size in bytes. Raises StorageError."""
 
+@final
 class NewFile:
-    temporary: Path
-    def __init__(self, path: Path, inputs: list[str], replace: bool) -> None: ...
-    def publish(self) -> None: ...
-    def abandon(self) -> None: ...
+    """A file that somebody else writes at ``temporary``; it has its name only when it is published."""
 
+    temporary: Path
+    def __new__(cls, path: Path, inputs: list[str], replace: bool) -> NewFile:
+        """Raises StorageError where no file can be made, or where it is one of its inputs."""
+
+    def publish(self) -> None:
+        """Brings it to the disk, and gives it its name. Raises StorageError."""
+
+    def abandon(self) -> None:
+        """Leaves nothing of it, unless it is published."""
+
+@final
 class Merge:
     """A merge, which one thread runs and others may watch and stop."""
 
     files_done: int
     bytes_done: int
-    def __init__(self, request: MergeRequest) -> None:
+    def __new__(cls, request: MergeRequest) -> Merge:
         """Raises ValueError for an option that has no meaning."""
 
     def stop(self) -> None:
@@ -209,6 +473,7 @@ class Merge:
     def run(self) -> Merged:
         """Merges. Raises the errors of `branchline.layout.merge`."""
 
+@final
 class Merged:
     """What a merge made: the outputs, files that are in them, trees with entries and baskets, other objects, bytes, and
     sentences on what is not in them and on what else is to be known.
@@ -226,14 +491,24 @@ class Merged:
     notes: list[str]
     skipped: list[SkippedInput]
 
+@final
 class SkippedInput:
     """An input that was left out, and why."""
 
     path: str
     reason: str
 
-def trace_begin(folder: str) -> None: ...
-def trace_end() -> None: ...
-def trace_is_on() -> bool: ...
-def trace_wagon(name: str) -> None: ...
-def trace_did(what: str, wagon: str, seconds: float) -> None: ...
+def trace_begin(folder: str) -> None:
+    """Records every request from now on, in a file of this process in the folder. Raises OSError."""
+
+def trace_end() -> None:
+    """Ends the recording; all of it is in the file. Raises OSError."""
+
+def trace_is_on() -> bool:
+    """Whether requests are recorded."""
+
+def trace_wagon(name: str) -> None:
+    """The wagon for which this thread reads from now on; ``""`` for none."""
+
+def trace_did(what: str, wagon: str, seconds: float) -> None:
+    """Records what this thread has done until now, for so many seconds."""

@@ -10,14 +10,49 @@ use branchline_engine::{file, tree};
 use branchline_format::compress::Codec;
 use branchline_format::file::TKey;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
 use crate::access::PythonAccess;
 use crate::buffer::{column_to_python, columns_to_python, Buffer};
 use crate::errors::{detached, to_python};
 
-/// Path, cycle, class and title of a key, and whether it is a tree.
-type KeyRow = (String, i16, String, String, bool);
+/// A key of a file.
+#[pyclass(frozen, get_all)]
+pub struct Key {
+    path: String,
+    cycle: i16,
+    class_name: String,
+    title: String,
+    is_tree: bool,
+}
+
+/// The place of a branch among the others of its tree.
+#[pyclass(frozen, get_all)]
+pub struct OutlineRow {
+    name: String,
+    parent: Option<usize>,
+    kind: &'static str,
+    counter: Option<usize>,
+}
+
+/// What the file says of a branch.
+#[pyclass(frozen, get_all)]
+pub struct BranchFacts {
+    path: String,
+    name: String,
+    title: String,
+    class_name: String,
+    kind: &'static str,
+    reason: Option<String>,
+    typename: String,
+    container_class: String,
+    is_part: bool,
+    entries_count: u64,
+    baskets_count: usize,
+    compressed_bytes: u64,
+    plain_bytes: u64,
+    compress: i64,
+}
 
 /// An open file.
 #[pyclass(frozen)]
@@ -58,23 +93,23 @@ impl File {
         self.0.root_version()
     }
 
-    /// Path, cycle, class and title of every key below a directory, and whether it is a tree.
-    fn keys_below(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
+    /// Every key below a directory.
+    fn keys_below(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let entries = detached(py, self.0.path(), || self.0.entries_below(path))?;
-        Ok(entries.into_iter().map(|one| self.row(one.path, one.key)).collect())
+        Ok(entries.into_iter().map(|one| self.key(one.path, one.key)).collect())
     }
 
-    /// The same of the keys right in a directory; no other directory is read for it.
-    fn keys_in(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
+    /// The keys right in a directory; no other directory is read for it.
+    fn keys_in(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let keys = detached(py, self.0.path(), || self.0.keys_in(path))?;
         let path_of = |key: &TKey| if path.is_empty() { key.name.clone() } else { format!("{path}/{}", key.name) };
-        Ok(keys.into_iter().map(|key| self.row(path_of(&key), key)).collect())
+        Ok(keys.into_iter().map(|key| self.key(path_of(&key), key)).collect())
     }
 
-    /// The same of the keys with this path, one for each cycle.
-    fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<KeyRow>> {
+    /// The keys with this path, one for each cycle.
+    fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let keys = detached(py, self.0.path(), || self.0.find(path))?;
-        Ok(keys.into_iter().map(|key| self.row(path.to_string(), key)).collect())
+        Ok(keys.into_iter().map(|key| self.key(path.to_string(), key)).collect())
     }
 
     /// Reads the object of a key that is no tree: a column of one record.
@@ -102,9 +137,9 @@ impl File {
 }
 
 impl File {
-    fn row(&self, path: String, key: TKey) -> KeyRow {
+    fn key(&self, path: String, key: TKey) -> Key {
         let is_tree = self.0.is_tree(&key);
-        (path, key.cycle, key.class_name, key.title, is_tree)
+        Key { path, cycle: key.cycle, class_name: key.class_name, title: key.title, is_tree }
     }
 }
 
@@ -152,12 +187,13 @@ impl Tree {
         (0..self.0.branches_count()).map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
-    /// Of every branch its own name, the index of the branch that it belongs to, its kind (data, group or unsupported),
-    /// and the index of the branch that says how many elements its entries have.
-    fn outline(&self) -> Vec<(String, Option<usize>, &'static str, Option<usize>)> {
-        let row = |index| {
-            let name = self.0.branch_name(index).to_string();
-            (name, self.0.parent(index), kind_name(&self.0.state(index)), self.0.counter(index))
+    /// Every branch, a parent before its children.
+    fn outline(&self) -> Vec<OutlineRow> {
+        let row = |index| OutlineRow {
+            name: self.0.branch_name(index).to_string(),
+            parent: self.0.parent(index),
+            kind: kind_name(&self.0.state(index)),
+            counter: self.0.counter(index),
         };
         (0..self.0.branches_count()).map(row).collect()
     }
@@ -217,29 +253,30 @@ impl Tree {
         self.0.bytes_per_entry(&indices)
     }
 
-    /// What is known of a branch.
-    fn branch<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+    /// What the file says of a branch.
+    fn branch(&self, index: usize) -> BranchFacts {
         let known = self.0.about(index);
-        let reason = match &known.state {
-            State::Unsupported(reason) => Some(reason.as_str()),
+        let kind = kind_name(&known.state);
+        let reason = match known.state {
+            State::Unsupported(reason) => Some(reason),
             State::Group | State::Data => None,
         };
-        let about = PyDict::new(py);
-        about.set_item("path", self.0.branch_path(index))?;
-        about.set_item("name", self.0.branch_name(index))?;
-        about.set_item("title", known.title)?;
-        about.set_item("class_name", known.class_name)?;
-        about.set_item("kind", kind_name(&known.state))?;
-        about.set_item("reason", reason)?;
-        about.set_item("typename", known.type_name)?;
-        about.set_item("container_class", known.container_class)?;
-        about.set_item("is_part", known.is_part)?;
-        about.set_item("entries_count", known.entries_count)?;
-        about.set_item("baskets_count", known.baskets_count)?;
-        about.set_item("compressed_bytes", known.compressed_bytes)?;
-        about.set_item("plain_bytes", known.plain_bytes)?;
-        about.set_item("compress", known.compress)?;
-        Ok(about)
+        BranchFacts {
+            path: self.0.branch_path(index).to_string(),
+            name: self.0.branch_name(index).to_string(),
+            title: known.title,
+            class_name: known.class_name,
+            kind,
+            reason,
+            typename: known.type_name,
+            container_class: known.container_class,
+            is_part: known.is_part,
+            entries_count: known.entries_count,
+            baskets_count: known.baskets_count,
+            compressed_bytes: known.compressed_bytes,
+            plain_bytes: known.plain_bytes,
+            compress: known.compress,
+        }
     }
 }
 

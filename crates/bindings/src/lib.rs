@@ -29,7 +29,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::{ColumnsFile, WrittenFile};
     #[pymodule_export]
-    use super::files::{File, Tree};
+    use super::files::{BranchFacts, File, Key, OutlineRow, Tree};
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
@@ -45,7 +45,7 @@ mod _core {
         list_folder, listing_wait_s, longest_wait_s, size_of, take_troubles, without_secrets, Store, Troubles,
     };
     #[pymodule_export]
-    use super::stream::{decompress_all, Chunk, Decompressed, Stream};
+    use super::stream::{decompress_all, Chunk, Decompressed, FailedSource, Stream};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -23,23 +23,75 @@ use crate::files::Tree;
 /// How long a wait lasts before Ctrl-C is looked for.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// Tree, first entry and the entry behind the last.
-type SourceTuple = (PythonTree, u64, Option<u64>);
-
-/// A tree that is open, or the path of its file and its own.
+/// `branchline.tree.Source`: a range of entries of a tree, which may be open already.
 #[derive(FromPyObject)]
-enum PythonTree {
-    Open(Py<Tree>),
-    Path(String, Option<String>),
+struct SourceFields {
+    path: String,
+    tree: Option<String>,
+    entry_start: u64,
+    entry_stop: Option<u64>,
+    open_tree: Option<OpenTree>,
 }
 
-impl From<PythonTree> for SourceTree {
-    fn from(tree: PythonTree) -> Self {
-        match tree {
-            PythonTree::Open(tree) => Self::Open(Arc::clone(&tree.get().0)),
-            PythonTree::Path(path, tree) => Self::Path(path, tree),
+/// `branchline.tree.Tree`.
+#[derive(FromPyObject)]
+struct OpenTree {
+    core: Py<Tree>,
+}
+
+impl From<SourceFields> for Source {
+    fn from(given: SourceFields) -> Self {
+        let SourceFields { path, tree, entry_start, entry_stop, open_tree } = given;
+        let tree = match open_tree {
+            Some(open) => SourceTree::Open(Arc::clone(&open.core.get().0)),
+            None => SourceTree::Path(path, tree),
+        };
+        Self { tree, entry_start, entry_stop }
+    }
+}
+
+/// How long a chunk is.
+#[derive(FromPyObject)]
+struct StepFields {
+    size_bytes: u64,
+    entries: Option<u64>,
+}
+
+/// `branchline.tree.StreamRequest`: what a stream reads of its sources.
+#[derive(FromPyObject)]
+struct RequestFields {
+    branches: Option<Vec<String>>,
+    optional: Vec<String>,
+    step: StepFields,
+    threads: usize,
+    memory_limit_bytes: u64,
+    memory_parts: u64,
+    keeps_values: bool,
+    access: PythonAccess,
+}
+
+impl From<RequestFields> for Options {
+    fn from(given: RequestFields) -> Self {
+        Self {
+            selection: given.branches.map_or(Selection::All, Selection::Named),
+            optional: given.optional.into_iter().collect(),
+            step_bytes: given.step.size_bytes,
+            step_entries: given.step.entries,
+            threads: given.threads,
+            memory_limit_bytes: given.memory_limit_bytes,
+            memory_parts: given.memory_parts,
+            access: given.access.0,
+            keeps_values: given.keeps_values,
         }
     }
+}
+
+/// What comes of a source that cannot be read on.
+#[pyclass(frozen, get_all)]
+pub struct FailedSource {
+    source_index: usize,
+    error: Py<PyAny>,
+    chunk: Option<Py<Chunk>>,
 }
 
 /// A stream of chunks over many files.
@@ -54,40 +106,15 @@ pub struct Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (sources, branches, *, access, step, threads, memory))]
-    fn new(
-        py: Python<'_>,
-        sources: Vec<SourceTuple>,
-        branches: (Option<Vec<String>>, Vec<String>),
-        access: PythonAccess,
-        step: (u64, Option<u64>),
-        threads: usize,
-        memory: (u64, u64, bool),
-    ) -> PyResult<Self> {
-        let (wanted, optional) = branches;
-        let ((step_bytes, step_entries), (memory_limit_bytes, memory_parts, keeps_values)) = (step, memory);
-        let sources = sources
-            .into_iter()
-            .map(|(tree, entry_start, entry_stop)| Source { tree: tree.into(), entry_start, entry_stop })
-            .collect();
-        let selection = wanted.map_or(Selection::All, Selection::Named);
-        let options = Options {
-            selection,
-            optional: optional.into_iter().collect(),
-            step_bytes,
-            step_entries,
-            threads,
-            memory_limit_bytes,
-            memory_parts,
-            access: access.0,
-            keeps_values,
-        };
+    fn new(py: Python<'_>, sources: Vec<SourceFields>, request: RequestFields) -> PyResult<Self> {
+        let sources = sources.into_iter().map(Source::from).collect();
+        let options = Options::from(request);
         let stream = detached(py, "", || stream::Stream::start(sources, options))?;
         let (records, pool) = (Arc::clone(stream.records()), Arc::clone(stream.pool()));
         Ok(Self { stream: Mutex::new(stream), records, pool })
     }
 
-    /// The next chunk; `(source index, error, chunk or None)` for a source that cannot be read on; None at the end.
+    /// The next chunk, or a source that cannot be read on; None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
             let next = || self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK);
@@ -98,7 +125,8 @@ impl Stream {
                 Next::Chunk(chunk) => return Ok(Some(self.chunk(py, chunk)?.into_any())),
                 Next::Failed { source_index, error, chunk } => {
                     let chunk = chunk.map(|chunk| self.chunk(py, chunk)).transpose()?;
-                    let failed = (source_index, to_python(py, &error), chunk);
+                    let error = to_python(py, &error).into_value(py).into_any();
+                    let failed = FailedSource { source_index, error, chunk: chunk.map(Bound::unbind) };
                     return Ok(Some(failed.into_pyobject(py)?.into_any()));
                 }
             }

@@ -16,8 +16,8 @@ from branchline.tree.request import ReadRequest
 from branchline.tree.selection import Selector
 
 if TYPE_CHECKING:
+    from branchline._core import BranchFacts
     from branchline.tree.handles import BranchesHandle, FileHandle, TreeHandle
-    from branchline.tree.outline import BranchFacts
 
 _CODECS = {1: "zlib", 2: "lzma", 3: "old CS", 4: "lz4", 5: "zstd"}
 

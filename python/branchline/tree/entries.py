@@ -35,17 +35,21 @@ class Entries:
 
     def inside(self, directory: str) -> list[Entry]:
         """The objects right in a directory; the file itself is ``""``."""
-        return [Entry(*row) for row in self._core.keys_in(directory)]
+        return [_entry(key) for key in self._core.keys_in(directory)]
 
     def below(self, directory: str) -> list[Entry]:
         """All objects in a directory and in those within it, a directory before what is in it."""
-        return [Entry(*row) for row in self._core.keys_below(directory)]
+        return [_entry(key) for key in self._core.keys_below(directory)]
 
     def find(self, name: str) -> Entry | None:
         """The object with this path, of the cycle behind ``;`` or of the highest."""
-        same = [Entry(*row) for row in self._core.find(name)]
+        same = [_entry(key) for key in self._core.find(name)]
         if same:
             return max(same, key=lambda entry: abs(entry.cycle))
         path, _, cycle = name.rpartition(";")
-        same = [Entry(*row) for row in self._core.find(path)] if cycle.lstrip("-").isdigit() else []
+        same = [_entry(key) for key in self._core.find(path)] if cycle.lstrip("-").isdigit() else []
         return next((entry for entry in same if entry.cycle == int(cycle)), None)
+
+
+def _entry(key: _core.Key) -> Entry:
+    return Entry(key.path, key.cycle, key.class_name, key.title, key.is_tree)

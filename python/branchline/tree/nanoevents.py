@@ -18,7 +18,7 @@ from branchline.tree.request import check_entries
 from branchline.tree.tree import Tree
 
 if TYPE_CHECKING:
-    from branchline.tree.outline import BranchFacts
+    from branchline._core import BranchFacts
     from branchline.tree.shape import Shape
 
 # Signs with which coffea writes down how a column is made of others.

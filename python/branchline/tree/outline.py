@@ -3,36 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from branchline import _core
-
-
-@dataclass(frozen=True)
-class BranchFacts:
-    """What the file says of one branch, as the engine gives it.
-
-    ``kind`` is ``data``, ``group`` (it only groups others) or ``unsupported``, for which ``reason`` says why.
-    ``compress`` is ROOT's setting, 100 times the codec plus the level. ``is_part`` says that its bytes are counted with
-    the branch that it belongs to.
-    """
-
-    path: str
-    name: str
-    title: str
-    class_name: str
-    kind: str
-    reason: str | None
-    typename: str
-    container_class: str
-    is_part: bool
-    entries_count: int
-    baskets_count: int
-    compressed_bytes: int
-    plain_bytes: int
-    compress: int
 
 
 class Outline:
@@ -48,10 +22,10 @@ class Outline:
         self.separator: str = core.separator
         self.nests: bool = core.nests
         rows = core.outline()
-        self.names = [name for name, _, _, _ in rows]
-        self.parents = [parent for _, parent, _, _ in rows]
-        self.kinds = [kind for _, _, kind, _ in rows]
-        self.counts = [count for _, _, _, count in rows]
+        self.names = [row.name for row in rows]
+        self.parents = [row.parent for row in rows]
+        self.kinds = [row.kind for row in rows]
+        self.counts = [row.counter for row in rows]
         self.index_by_path = {path: index for index, path in enumerate(self.paths)}
         self._children: dict[int | None, list[int]] = {}
         for index, parent in enumerate(self.parents):

@@ -168,16 +168,6 @@ class StreamRequest:
         """The errors for which a file is left out."""
         return _skippable(skip_bad_files=self.skip_bad_files, allow_missing=self.allow_missing)
 
-    def for_engine(self) -> dict[str, Any]:
-        """The arguments of the engine's Stream, its sources apart."""
-        return {
-            "branches": (None if self.branches is None else list(self.branches), list(self.optional)),
-            "access": self.access,
-            "step": (self.step.size_bytes, self.step.entries),
-            "threads": self.threads,
-            "memory": (self.memory_limit_bytes, self.memory_parts, self.keeps_values),
-        }
-
 
 def _skippable(*, skip_bad_files: bool, allow_missing: bool) -> tuple[type[BranchlineError], ...]:
     return (BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import awkward as ak
 
+from branchline._core import BranchFacts
 from branchline.tree.arrays import layout_of
 from branchline.tree.nesting import Group, groups_of
-from branchline.tree.outline import BranchFacts, Outline
+from branchline.tree.outline import Outline
 
 if TYPE_CHECKING:
     from branchline import _core
@@ -66,7 +67,7 @@ class Shape:
     def facts_of(self, index: int) -> BranchFacts:
         """What the file says of a branch, by its number."""
         if index not in self._facts:
-            self._facts[index] = BranchFacts(**self.core.branch(index))
+            self._facts[index] = self.core.branch(index)
         return self._facts[index]
 
     def facts(self) -> dict[str, BranchFacts]:

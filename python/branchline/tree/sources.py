@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from branchline import _core
 
-    # What the engine takes for a tree: one that is open, or the path of a file and the tree's name.
-    EngineSource = tuple[_core.Tree | tuple[str, str | None], int, int | None]
-
 
 class OpenTree(Protocol):
     """A tree that is open already."""
@@ -33,11 +30,6 @@ class Source:
     entry_start: int = 0
     entry_stop: int | None = None
     open_tree: OpenTree | None = None
-
-    def for_engine(self) -> EngineSource:
-        """The source as the engine takes it."""
-        tree = (self.path, self.tree) if self.open_tree is None else self.open_tree.core
-        return tree, self.entry_start, self.entry_stop
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class ChunkStream:
         self._request = request
         self.skipped: list[SkippedFile] = []
         self._shape: tuple[int, Shape] | None = None
-        self._core = _core.Stream([one.for_engine() for one in self._sources], **request.for_engine())
+        self._core = _core.Stream(self._sources, request)
 
     def __iter__(self) -> Iterator[Chunk]:
         return self
@@ -174,11 +174,11 @@ class ChunkStream:
             item = self._core.next()
             if item is None:
                 raise StopIteration
-            if not isinstance(item, tuple):
+            if not isinstance(item, _core.FailedSource):
                 if self._shape is None or self._shape[0] != item.source_index:
                     self._shape = (item.source_index, Shape(item.tree()))
                 return Chunk(item, self._shape[1])
-            self._failed(*item)
+            self._failed(item.source_index, item.error, item.chunk)
 
     def _failed(self, source_index: int, error: BaseException, chunk: _core.Chunk | None) -> None:
         source = self._sources[source_index]
@@ -223,7 +223,7 @@ def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | 
     """The nearest names for a source whose tree, or one of whose branches, is not there."""
     try:
         file = _core.File(source.path, access)
-        trees = [path for path, _, _, _, is_tree in file.keys_below("") if is_tree]
+        trees = [key.path for key in file.keys_below("") if key.is_tree]
         try:
             tree = file.tree(source.tree)
         except NoSuchKeyError as error:
