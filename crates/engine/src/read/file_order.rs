@@ -1,5 +1,5 @@
-//! In which order files that are opened ahead take memory: that in which they are wanted, though they come to it in
-//! another. One that took it before an earlier file would keep it until after that one, which then had to wait.
+//! The order in which prefetched files lease memory: that in which they are wanted, whatever order their sizes become
+//! known in. A later file would keep its memory until after an earlier one, which then had to wait.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use crate::read::budget::Verdict;
 
 #[derive(Debug, Default)]
 struct State {
-    /// The numbers of the files of which nobody knows yet what they take.
+    /// The numbers of the files whose size is not known yet.
     opening: BTreeSet<usize>,
     /// The file that the fetcher waits for.
     wanted: usize,
     waiting_count: usize,
 }
 
-/// The files of a stream that are opened ahead.
+/// The files of a stream that are prefetched.
 #[derive(Debug, Default)]
 pub(crate) struct Order(Mutex<State>);
 
@@ -24,7 +24,7 @@ impl Order {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many files before this one may still want as much.
+    /// How many earlier files may still need memory.
     pub(crate) fn earlier_count(&self, index: usize) -> u64 {
         self.lock().opening.range(..index).count() as u64
     }

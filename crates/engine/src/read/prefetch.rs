@@ -1,5 +1,5 @@
-//! What is asked for before the fetcher comes to it: ranges of the next chunks and the next files, each by a thread that
-//! waits for the answer, so that round trips pass side by side.
+//! Prefetch: threads that read the ranges of the next chunks, and open the next files, before the fetcher needs them, so
+//! that round trips overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,11 +20,11 @@ use crate::read::file_order::Order;
 use crate::read::watch::{end_by, watched, Doing};
 use crate::read_buffers::{buffer_bytes, read_of, share};
 
-/// A range that was asked for.
+/// A range that a prefetch thread reads.
 pub(crate) struct PendingRange {
     file: Arc<File>,
     range: ByteRange,
-    /// None until the answer is there, and its bytes unless reading failed.
+    /// None until it is read; then its bytes, or None if reading failed.
     answer: Mutex<Option<Option<Bytes>>>,
     answered: Condvar,
 }
@@ -35,7 +35,7 @@ impl PendingRange {
         self.answered.notify_all();
     }
 
-    /// Waits for the answer and takes a part of it. None if reading failed, of which reading again will tell.
+    /// Waits until it is read and returns a part of it. None if reading failed: the caller reads again and sees why.
     pub(crate) fn wait(&self, range: ByteRange) -> Option<Bytes> {
         let store = self.file.store_name().to_owned();
         let doing = Doing::Reading {
@@ -63,10 +63,10 @@ impl PendingRange {
     }
 }
 
-/// Work for a lane, and how many bytes are due while it lasts.
+/// Work for a prefetch thread, and how many bytes are in flight while it lasts.
 struct Job {
     bytes: u64,
-    /// When it was decided to read it, where that is told.
+    /// When it was decided to read it, if a trace is recorded.
     since: Option<Instant>,
     work: Box<dyn FnOnce() + Send>,
 }
@@ -78,20 +78,20 @@ struct Lanes {
     due_bytes: u64,
     bytes_max: u64,
     threads_max: usize,
-    /// The numbers of the files that wait until so much less is due that they may be read whole.
+    /// The numbers of the files that wait to be read whole until less is in flight.
     waiting: BTreeSet<usize>,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
 }
 
 impl Lanes {
-    /// Whether so much more may be due.
+    /// Whether so many more bytes may be in flight.
     fn has_room(&self, bytes: u64) -> bool {
         bytes == 0 || self.due_bytes == 0 || self.due_bytes.saturating_add(bytes) <= self.bytes_max
     }
 }
 
-/// Bytes that are due.
+/// Bytes in flight, until this is dropped.
 pub(crate) struct DueBytes {
     ahead: Arc<Prefetcher>,
     bytes: u64,
@@ -104,23 +104,23 @@ impl Drop for DueBytes {
     }
 }
 
-/// Ranges of a file that are asked for together.
+/// Ranges of a file that one prefetch reads.
 pub(crate) struct Batch {
     file: Arc<File>,
     ranges: Vec<ByteRange>,
 }
 
 impl Batch {
-    /// What they take in memory.
+    /// Bytes that they take in memory.
     pub(crate) fn leased_bytes(&self) -> u64 {
         self.ranges.iter().map(|range| buffer_bytes(range.length)).sum()
     }
 }
 
-/// By the place of its file in memory, which a piece keeps there, and its offset.
+/// By the address of its file, which each range keeps alive, and its offset.
 type Pieces = HashMap<usize, BTreeMap<u64, Arc<PendingRange>>>;
 
-/// What was asked for ahead, by one stream.
+/// The prefetch threads of one stream, and what they read.
 pub(crate) struct Prefetcher {
     budget: Arc<Budget>,
     lanes: Mutex<Lanes>,
@@ -138,30 +138,30 @@ fn key_of(file: &Arc<File>) -> usize {
 }
 
 impl Prefetcher {
-    /// All of it may take so many bytes, which nobody else waits for.
+    /// Prefetched bytes take at most `bytes_max`, which nothing else of the stream uses.
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
         let (budget, order) = (Budget::new(bytes_max, 0), Arc::default());
         Arc::new(Self { budget, lanes: Mutex::default(), changed: Condvar::new(), pieces: Mutex::default(), order })
     }
 
-    /// Room for so many bytes, if there is.
+    /// Leases so many bytes if they are free.
     pub(crate) fn try_lease(&self, bytes: u64) -> Option<Lease> {
         self.budget.try_lease(bytes)
     }
 
-    /// Room for so many bytes, once it is decided so; None if not.
+    /// Leases so many bytes when `decide` takes them; None if it refuses.
     pub(crate) fn lease_when(&self, bytes: u64, decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         self.budget.lease_when(bytes, decide)
     }
 
-    /// Room for a file that is read whole, in the order of the files; None if the fetcher is to read it by itself.
+    /// Leases the bytes of a file that is read whole, in the order of the files; None if the fetcher is to read it.
     pub(crate) fn lease_file(&self, index: usize, bytes: u64) -> Option<Lease> {
         let lanes = lock(&self.lanes).threads_max;
         let _waiting = self.order.wait();
         self.budget.lease_when(bytes, |free| self.order.verdict(index, bytes, free, lanes))
     }
 
-    /// The fetcher comes to this file.
+    /// The fetcher waits for this file.
     pub(crate) fn want(&self, index: usize) {
         self.order.want(index);
         self.look_again();
@@ -171,13 +171,13 @@ impl Prefetcher {
         &self.order
     }
 
-    /// Whoever waits for room looks again.
+    /// Wakes all that wait for memory.
     pub(crate) fn look_again(&self) {
         self.budget.look_again();
         self.changed.notify_all();
     }
 
-    /// Does some work, during which so many bytes are due, in one of as many threads as are chosen.
+    /// Runs some work, during which so many bytes are in flight, in one of the chosen number of threads.
     pub(crate) fn run(self: &Arc<Self>, choice: Choice, bytes: u64, work: Box<dyn FnOnce() + Send>) {
         let (mut lanes, mut undone) = (lock(&self.lanes), None);
         if lanes.is_closed {
@@ -188,7 +188,7 @@ impl Prefetcher {
         if lanes.idle_count < lanes.queue.len() && lanes.threads.len() < choice.requests_in_flight {
             let own = Arc::clone(self);
             let lane = std::thread::Builder::new().name("branchline-ahead".to_owned()).spawn(move || own.work());
-            // Without a thread the fetcher comes to it itself, unless there are others.
+            // If no thread can be started, the fetcher does the work itself.
             match lane {
                 Ok(thread) => lanes.threads.push(thread),
                 Err(_) if lanes.threads.is_empty() => undone = lanes.queue.pop_back(),
@@ -212,7 +212,7 @@ impl Prefetcher {
                 drop(lanes);
                 let bytes = job.bytes;
                 let _decided = journal::decided(job.since);
-                // Whoever waits is told by what the work drops.
+                // If it panics, what it drops wakes those that wait for it.
                 let _ = guarded(job.work);
                 lanes = lock(&self.lanes);
                 lanes.due_bytes -= bytes;
@@ -225,9 +225,9 @@ impl Prefetcher {
         }
     }
 
-    /// Waits until not too much is due any more and no file before this one waits, as what comes at a time comes slower:
-    /// then so many bytes are due until what is given back is dropped. Of what may be due a half is kept for files before
-    /// this one that are still being opened.
+    /// Waits until fewer bytes are in flight and no earlier file waits: requests that share the link are slower. From then
+    /// on so many bytes are in flight until the result is dropped. Half of the bytes that may be in flight are kept for
+    /// earlier files that are still being opened.
     pub(crate) fn wait_until_due(self: &Arc<Self>, file_index: usize, bytes: u64) -> DueBytes {
         let mut lanes = lock(&self.lanes);
         lanes.waiting.insert(file_index);
@@ -244,7 +244,7 @@ impl Prefetcher {
         DueBytes { ahead: Arc::clone(self), bytes }
     }
 
-    /// Those of these ranges of a file that were not asked for yet, near ones together, in portions of a bounded size.
+    /// Those of these ranges of a file that are not prefetched yet, near ones joined, in batches of a bounded size.
     pub(crate) fn portions(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Batch> {
         let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
         let plan = coalesce(&new, file.choice().gap_bytes, MAX_JOINED_BYTES);
@@ -265,7 +265,7 @@ impl Prefetcher {
         portions
     }
 
-    /// Asks for these ranges of a file as far as there is room, and notes what it asked for.
+    /// Prefetches these ranges of a file as far as there is memory; `asked` gets what it started.
     pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<PendingRange>>) {
         for portion in self.portions(file, wanted) {
             let Some(lease) = self.try_lease(portion.leased_bytes()) else { return };
@@ -273,7 +273,7 @@ impl Prefetcher {
         }
     }
 
-    /// Asks for a portion, for which there is room.
+    /// Prefetches a batch, whose memory is leased.
     pub(crate) fn ask_for(self: &Arc<Self>, portion: Batch, lease: Lease) -> Vec<Arc<PendingRange>> {
         let Batch { file, ranges } = portion;
         let choice = file.choice();
@@ -292,21 +292,21 @@ impl Prefetcher {
         let own = Arc::clone(self);
         let read = move || {
             due.read();
-            // More is known of the way now.
+            // The link was measured meanwhile.
             lock(&own.lanes).bytes_max = file.choice().bytes_in_flight;
         };
         self.run(choice, bytes, Box::new(read));
         pieces
     }
 
-    /// A piece that was asked for and has this range.
+    /// The prefetch that holds this range.
     pub(crate) fn find(&self, file: &Arc<File>, range: ByteRange) -> Option<Arc<PendingRange>> {
         let pieces = lock(&self.pieces);
         let before = pieces.get(&key_of(file))?.range(..=range.offset).next_back()?.1;
         before.holds(range).then(|| Arc::clone(before))
     }
 
-    /// Nobody comes for these any more.
+    /// Drops prefetches that nobody needs any more.
     pub(crate) fn forget(&self, asked: &[Arc<PendingRange>]) {
         let mut pieces = lock(&self.pieces);
         for one in asked {
@@ -321,7 +321,7 @@ impl Prefetcher {
         }
     }
 
-    /// Asks for nothing more, and waits for what is being read, but not for ever.
+    /// Ends prefetching. Waits for the threads, for at most `CLOSE_PATIENCE`.
     pub(crate) fn close(&self) {
         let mut lanes = lock(&self.lanes);
         lanes.is_closed = true;
@@ -335,7 +335,7 @@ impl Prefetcher {
     }
 }
 
-/// The place of a file among those that are opened, until it is known what it takes.
+/// The turn of a file among those that are opened, until it is known how much memory it takes.
 pub(crate) struct Turn {
     ahead: Arc<Prefetcher>,
     index: usize,
@@ -355,7 +355,7 @@ impl Drop for Turn {
     }
 }
 
-/// Pieces to be read. Dropped in whatever way, it has answered all of them.
+/// Ranges to be read. When it is dropped, also by a panic, each of them has an answer.
 struct Due {
     pieces: Vec<Arc<PendingRange>>,
     lease: Lease,

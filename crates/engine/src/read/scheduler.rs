@@ -1,5 +1,5 @@
-//! Keeps the ranges of a source's next chunks asked for, in their order: as soon as there is room for more, whatever
-//! those do who wait for what came.
+//! Schedules the prefetch of a source's next chunks, in their order, as soon as there is memory for more. It has a thread
+//! of its own, so that it does not wait for the fetcher.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::read::prefetch::{Batch, PendingRange, Prefetcher};
 use crate::tree::Tree;
 use branchline_trace::panics::guarded;
 
-/// A chunk that comes next, and what was asked for of it.
+/// A chunk that comes next, and its prefetches.
 pub(crate) struct Upcoming {
     pub(crate) entries: Range<u64>,
     pub(crate) asked: Vec<Arc<PendingRange>>,
@@ -22,7 +22,7 @@ pub(crate) struct Upcoming {
 /// A chunk that is still to come.
 struct Expected {
     chunk: Upcoming,
-    /// What is not asked for yet of it, once that is known.
+    /// Its batches that are not started yet; None until they are looked up.
     left: Option<VecDeque<Batch>>,
 }
 
@@ -39,22 +39,22 @@ struct Shared {
     ahead: Arc<Prefetcher>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Chunks that were taken: the number of the first that is expected.
+    /// Chunks that the fetcher took: the number of the first that is expected.
     taken_count: AtomicU64,
     is_closed: AtomicBool,
 }
 
-/// The chunks of a source in their order. What it asked for and nobody took is forgotten when it is dropped.
+/// The chunks of a source in their order. When it is dropped, prefetches that nobody took are dropped too.
 pub(crate) struct Asking {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is to be done next.
+/// The next step of the scheduler.
 enum Next {
-    /// To find out what this chunk needs.
+    /// Look up which ranges this chunk needs.
     LookUp(u64, Range<u64>),
-    /// To ask for a portion of so many bytes of this chunk.
+    /// Start a batch of so many bytes of this chunk.
     Ask(u64, u64),
     /// Nothing until a chunk is taken.
     Wait,
@@ -63,7 +63,7 @@ enum Next {
 }
 
 impl Asking {
-    /// Of the first chunk something was `asked` for already. Where nothing is to be asked for early (`asks`), it only cuts.
+    /// `asked` are prefetches of the first chunk that are started already. Without `asks` nothing is prefetched.
     pub(crate) fn begin(
         ahead: &Arc<Prefetcher>,
         (tree, columns): (&Arc<Tree>, &[usize]),
@@ -88,14 +88,14 @@ impl Asking {
         let is_done = !asks || shared.ask_what_there_is_room_for();
         let (own, name) = (Arc::clone(&shared), "branchline-ask".to_owned());
         let work = move || {
-            // Without it the fetcher reads by itself what was not asked for.
+            // If it fails, the fetcher reads what was not prefetched.
             let _ = guarded(|| own.ask_all());
         };
         let thread = (!is_done).then(|| std::thread::Builder::new().name(name).spawn(work).ok()).flatten();
         Self { shared, thread }
     }
 
-    /// The next chunk. Nothing more is asked for of it.
+    /// The next chunk. Nothing more of it is prefetched.
     pub(crate) fn next(&self) -> Option<Upcoming> {
         let shared = &self.shared;
         let mut state = shared.lock();
@@ -127,7 +127,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits for room or for a chunk to be taken looks again.
+    /// Wakes all that wait for memory, or for a chunk to be taken.
     fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
@@ -150,7 +150,7 @@ impl Shared {
                     };
                     match self.ahead.lease_when(bytes, verdict) {
                         Some(lease) => self.ask(number, lease),
-                        // Its own chunk is taken, or all is over; if neither, it is larger than all there is.
+                        // Its chunk is taken, the stream is closed, or the batch is larger than all memory.
                         None => self.leave(number),
                     }
                 }
@@ -165,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Asks for what there is room for now; tells whether nothing is left.
+    /// Starts what there is memory for now; returns whether nothing is left.
     fn ask_what_there_is_room_for(&self) -> bool {
         loop {
             match self.next() {
@@ -201,9 +201,9 @@ impl Shared {
         Next::Wait
     }
 
-    /// Finds out what a chunk needs, which of an RNTuple may take reading.
+    /// Looks up which ranges a chunk needs; for an RNTuple this may read page lists.
     fn look_up(&self, number: u64, entries: &Range<u64>) {
-        // Whatever is wrong is told when the chunk is made.
+        // An error is reported when the chunk itself is made.
         let by_file = self.tree.upcoming(&self.columns, entries).unwrap_or_default();
         let portions = by_file.iter().flat_map(|(file, ranges)| self.ahead.portions(file, ranges)).collect();
         self.of(number, |expected| expected.left = Some(portions));
@@ -217,12 +217,12 @@ impl Shared {
         });
     }
 
-    /// Asks for nothing more of a chunk.
+    /// Prefetches nothing more of a chunk.
     fn leave(&self, number: u64) {
         self.of(number, |expected| expected.left = Some(VecDeque::new()));
     }
 
-    /// Does something with a chunk, if it was not taken meanwhile.
+    /// Changes an expected chunk, unless it was taken meanwhile.
     fn of(&self, number: u64, act: impl FnOnce(&mut Expected)) {
         let mut state = self.lock();
         let position = number.checked_sub(self.taken_count.load(Ordering::Acquire));
