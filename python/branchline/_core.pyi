@@ -26,8 +26,8 @@ class Buffer:
     def __len__(self) -> int:
         """Its bytes."""
 
-    def __buffer__(self, flags: int, /) -> memoryview:
-        """Raises BufferError where it is to be written to."""
+    # Python before 3.12 has no name for it at run time.
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def list_folder(url: str, once: bool = False) -> tuple[str, list[bytes]]:
     """What is in a folder at a server: the form (xrootd, webdav, json, html or s3) and the bytes of the answers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
@@ -50,18 +49,6 @@ def test_streams_do_not_skip_it(samples: list[Sample]) -> None:
     with pytest.raises(InternalError):
         sum(len(chunk) for chunk in stream)
     assert not stream.skipped
-
-
-def test_trains_do_not_skip_it(samples: list[Sample], tmp_path: Path) -> None:
-    class Count:
-        def process(self, events: branchline.Tree) -> int:
-            return len(events)
-
-    files = [f"{samples[0].path}:events", f"{FAULTY}:events"]
-    with pytest.warns(UserWarning, match="a fault of Branchline: .*please report it"):
-        result = branchline.run([Count()], files, tmp_path / "out", workers=1, skip_bad_files=True)
-    assert result.exit_code != 0
-    assert not json.loads((tmp_path / "out" / "job.json").read_text())["skipped"]
 
 
 def test_merges_do_not_skip_it(samples: list[Sample], tmp_path: Path) -> None:
