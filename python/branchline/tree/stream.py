@@ -98,7 +98,7 @@ class Chunk:
     def _path_of(self, name: str) -> str:
         tree = self._core.tree()
         with with_near_names(name, tree.readable):
-            path: str = tree.branch(tree.find(name))["path"]
+            path: str = tree.branch(tree.find(name)).path
         return path
 
     def array(self, name: str, library: str = "ak") -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import awkward as ak
@@ -195,9 +196,12 @@ def outline_of(**branches: tuple[str | None, str, str | None]) -> Any:
         def paths(self) -> list[str]:
             return [f"{branches[name][0]}/{name}" if branches[name][0] else name for name in branches]
 
-        def outline(self) -> list[tuple[str, int | None, str, int | None]]:
+        def outline(self) -> list[SimpleNamespace]:
             index = {None: None, **{name: index for index, name in enumerate(branches)}}
-            return [(name, index[parent], kind, index[count]) for name, (parent, kind, count) in branches.items()]
+            return [
+                SimpleNamespace(name=name, parent=index[parent], kind=kind, counter=index[count])
+                for name, (parent, kind, count) in branches.items()
+            ]
 
     return Outline(Core())
 
