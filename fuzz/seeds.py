@@ -1,4 +1,4 @@
-"""Makes the seeds of the fuzz targets anew: small ROOT files by uproot and ROOT, cut into their parts.
+"""Makes the seeds of the fuzz targets again: small ROOT files by uproot and ROOT, cut into their parts.
 
 Run as `python -m fuzz.seeds FOLDER` at the top of the sources, in their environment. The folder gets one of its own for
 each target.

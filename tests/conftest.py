@@ -33,13 +33,13 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints what tests have to tell though they pass: what they recorded as the property `told`.
+    """Prints the property `summary` of tests that recorded one, also where they pass.
 
     Captured output of a passing test is not shown, and with several workers it has no terminal to go to.
     """
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
     for report in reports:
         for name, text in report.user_properties:
-            if name == "told":
+            if name == "summary":
                 terminalreporter.section(report.nodeid)
                 terminalreporter.write_line(text)

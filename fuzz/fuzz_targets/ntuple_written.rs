@@ -158,7 +158,7 @@ fn column_pages(input: &mut Input<'_>) -> ColumnPages {
     let mut first_element = 0;
     let page = |_| {
         let elements_count = u64::from(input.short()) + 1;
-        // A size of more than 31 bits is told in another way.
+        // Sizes of more than 31 bits are stored in another form.
         let size = u64::from(input.long()) << (input.byte() % 16);
         let locator = Locator { offset: u64::from(input.long()) << 8, size };
         let has_checksum = input.byte() % 2 == 1;

@@ -1,5 +1,5 @@
 //! The plain bytes of streamer infos behind the size of their key and their length, and of a tree behind the size of
-//! its key. The layouts of its branches are told, and the baskets that came with it are decoded.
+//! its key. The layouts of its branches are computed, and the baskets that came with it are decoded.
 
 #![no_main]
 

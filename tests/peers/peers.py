@@ -51,7 +51,7 @@ def shared_data() -> Path | None:
 
 
 def load_digest(folder: Path) -> ModuleType:
-    """The module digest.py that lies beside the oracles."""
+    """The module digest.py in the folder of the oracles."""
     spec = importlib.util.spec_from_file_location("oracle_digest", folder / "digest.py")
     assert spec is not None
     assert spec.loader is not None

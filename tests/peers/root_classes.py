@@ -2,8 +2,8 @@
 
 `current.txt` holds the streamer infos of the ROOT that is installed, `older.txt` those of other versions, as the files
 of the shared test data describe them. One line is a class and its version, the indented lines below it are its
-elements: type code, name, type, and what else there is of `[3]` (a dimension), `*fN` (the member that counts it), `v2`
-(the version of a base class), `stl 1 3` (TStreamerSTL's fSTLtype and fCtype) and `%[0,1,12]` (the range of a
+elements: type code, name and type, then those that apply of `[3]` (a dimension), `*fN` (the member that counts it),
+`v2` (the version of a base class), `stl 1 3` (TStreamerSTL's fSTLtype and fCtype) and `%[0,1,12]` (the range of a
 Double32_t).
 """
 
@@ -100,7 +100,7 @@ def elements(info: Any) -> list[str]:
 
 
 def described(element: Any) -> list[str]:
-    """The type of an element, and what else is to be known of it."""
+    """The type of an element, then its dimensions, version, counter, container type and range."""
     words = [str(element.GetTypeName())]
     words += [f"[{element.GetMaxIndex(index)}]" for index in range(element.GetArrayDim())]
     kind = element.IsA().GetName()

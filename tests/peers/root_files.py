@@ -32,7 +32,7 @@ ENTRIES_MAX = 400
 
 @dataclass
 class Layout:
-    """How ROOT is told to lay the tree out."""
+    """The layout that ROOT gives to the tree."""
 
     compression: int
     basket_bytes: int

@@ -30,7 +30,7 @@ def sets(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Truth:
-    """Columns of companions beside those of the events."""
+    """Columns of companions together with those of the events."""
 
     def process(self, events: Any) -> Any:
         particles = events.companion["Kinematics"].Particles

@@ -1,4 +1,4 @@
-"""Converted trees beside ROOT, uproot and pyarrow: what was converted is read back with equal values."""
+"""Converted trees compared with ROOT, uproot and pyarrow: what was converted is read back with equal values."""
 
 from __future__ import annotations
 
@@ -298,12 +298,12 @@ def test_variants_and_what_may_be_missing_are_converted(root: Any, special: Path
 def test_all_that_a_tree_cannot_hold_is_refused_at_once_with_the_way_out(special: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedBranchError) as refused:
         convert(special, tmp_path / "tree.root")
-    for told in (
+    for message in (
         "maybe: no branch of a TTree can hold values that may be missing",
         "either: no branch of a TTree can hold values of several types",
         "deep: no branch of a TTree can hold lists of this kind in lists",
     ):
-        assert told in refused.value.what
+        assert message in refused.value.what
     assert "--drop 'maybe,either,many,deep'" in str(refused.value)
     convert(special, tmp_path / "tree.root", drop=["maybe", "either", "many", "deep"])
     assert branchline.open(tmp_path / "tree.root")["events"].keys() == ["number"]

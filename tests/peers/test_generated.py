@@ -19,7 +19,7 @@ def test_random_objects_read_as_root_wrote_them(
     root: Any, tmp_path: Path, record_property: pytest.RecordProperty
 ) -> None:
     summary = run(SEED, CASES, tmp_path, jobs=1)
-    record_property("told", f"SEED={SEED} CASES={CASES}: {summary.text().splitlines()[-1]}")
+    record_property("summary", f"SEED={SEED} CASES={CASES}: {summary.text().splitlines()[-1]}")
     assert summary.is_good, summary.text()
     assert summary.cases == CASES
     assert summary.equal.total() > 150

@@ -252,11 +252,11 @@ def test_an_object_that_is_not_read_leaves_the_others(root: Any, tmp_path: Path)
 def test_labels_of_some_bins_are_told_and_kept(root: Any, tmp_path: Path) -> None:
     write(root, tmp_path / "h.root", labelled)
     file = branchline.open(tmp_path / "h.root")
-    for name, told, labels in (
+    for name, message, labels in (
         ("some", "1 of 5 bins of xaxis of some have labels, 1 different", {3: "here"}),
         ("twice", "2 of 2 bins of xaxis of twice have labels, 1 different", {0: "same", 1: "same"}),
     ):
-        with pytest.warns(branchline.BranchlineWarning, match=told) as caught:
+        with pytest.warns(branchline.BranchlineWarning, match=message) as caught:
             got = file[name]
         assert "bin_labels(0)" in str(caught[0].message)
         assert isinstance(got.axes[0], hist.axis.Regular)

@@ -1,4 +1,4 @@
-"""Merged files beside ROOT and uproot: every branch is equal to those of the inputs, and they are merged on."""
+"""Merged files compared with ROOT and uproot: every branch is equal to those of the inputs, and they are merged on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files hold beside one tree, merged: beside what ROOT's hadd makes of the same files."""
+"""What files hold besides one tree, merged, and compared with what ROOT's hadd makes of the same files."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_damaged_inputs_are_told_or_merged_and_never_panic(inputs: list[str], tm
     rng = np.random.default_rng(seed)
     content = np.frombuffer(Path(inputs[1]).read_bytes(), np.uint8)
     damaged, output = tmp_path / "damaged.root", tmp_path / "output.root"
-    told: list[str] = []
+    messages: list[str] = []
     for _ in range(40):
         changed = content.copy()
         places = rng.integers(len(changed), size=rng.choice([1, 2, 20]))
@@ -315,8 +315,8 @@ def test_damaged_inputs_are_told_or_merged_and_never_panic(inputs: list[str], tm
         try:
             merge([inputs[0], str(damaged)], output, force=True)
         except branchline.BranchlineError as error:
-            told.append(str(error))
+            messages.append(str(error))
         else:
             assert uproot.open(output)["events"].num_entries > 0
-    assert told, seed
-    assert [error for error in told if "mistake" in error or "damaged.root" not in error] == [], seed
+    assert messages, seed
+    assert [error for error in messages if "mistake" in error or "damaged.root" not in error] == [], seed

@@ -1,4 +1,4 @@
-"""Kinds of objects whose merging is a matter of choice, beside what ROOT's hadd makes of the same files.
+"""Kinds of objects whose merging is a matter of choice, compared with what ROOT's hadd makes of the same files.
 
 Histograms whose statistics were never made, averages, lists of entries, vectors and matrices, axes that grow, and
 objects of two classes with one name. docs/moving/from-hadd.md has the choices.

@@ -131,4 +131,4 @@ def test_objects_that_hadd_compressed_in_another_way_are_the_same(
     output = tmp_path / "plain.root"
     subprocess.run([hadd, "-f0", "-v", "0", output, *merged[0]], check=True, capture_output=True)
     # Functions, and graphs that have one, ROOT reads and may write otherwise: that depends on what it did before.
-    assert {told.split(" ")[0] for told in verify(output, merged[0]).differences} <= {"curve", "surface"}
+    assert {difference.split(" ")[0] for difference in verify(output, merged[0]).differences} <= {"curve", "surface"}

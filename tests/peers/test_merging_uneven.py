@@ -103,7 +103,7 @@ def test_what_branches_lack_is_nothing_in_front_of_the_next_file(
 
 
 @pytest.mark.parametrize("options", [{}, {"codec": "zstd:3"}, {"order": "branch"}])
-def test_a_file_that_is_laid_down_anew_alone_stays_as_it_is(
+def test_one_file_that_is_rewritten_alone_stays_as_it_is(
     inputs: list[str], tmp_path: Path, options: dict[str, Any]
 ) -> None:
     output = tmp_path / "copy.root"
@@ -126,9 +126,9 @@ def test_a_branch_without_what_counts_it_is_refused_by_name(root: Any, tmp_path:
     file.Close()
     copy = tmp_path / "copy.root"
     copy.write_bytes(path.read_bytes())
-    with pytest.raises(UnsupportedBranchError, match="branch values has 1 entries, n, which says how many") as told:
+    with pytest.raises(UnsupportedBranchError, match="branch values has 1 entries, n, which says how many") as caught:
         merge([str(path), str(copy)], tmp_path / "merged.root")
-    assert str(path) in str(told.value)
+    assert str(path) in str(caught.value)
     assert not (tmp_path / "merged.root").exists()
 
 

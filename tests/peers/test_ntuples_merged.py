@@ -1,4 +1,4 @@
-"""Merged RNTuples beside ROOT and uproot: every field is equal to those of the inputs, and they are merged on."""
+"""Merged RNTuples in ROOT and uproot: every field is equal to those of the inputs, also when they are merged again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_merged_rntuple_is_read_like_its_inputs(root: Any, inputs: list[str], 
 
 
 @pytest.mark.parametrize("codec", ["zstd:5", "none", "lz4:4"])
-def test_pages_are_compressed_anew(root: Any, inputs: list[str], tmp_path: Path, codec: str) -> None:
+def test_pages_are_compressed_again(root: Any, inputs: list[str], tmp_path: Path, codec: str) -> None:
     output = tmp_path / "merged.root"
     merge(inputs, output, codec=codec)
     check(root, output, arrays(inputs))
@@ -138,7 +138,7 @@ def test_the_same_inputs_make_the_same_bytes(inputs: list[str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"real": None}, "field real is missing, unlike"),
         ({"more": "1"}, "there is a field more, unlike"),
@@ -148,11 +148,11 @@ def test_the_same_inputs_make_the_same_bytes(inputs: list[str], tmp_path: Path) 
     ],
 )
 def test_other_fields_are_refused_by_name(
-    root: Any, inputs: list[str], tmp_path: Path, change: dict[str, str | None], told: str
+    root: Any, inputs: list[str], tmp_path: Path, change: dict[str, str | None], message: str
 ) -> None:
     fields = {name: text for name, text in (FIELDS | change).items() if text is not None}
     write(root, tmp_path / "other.root", 3, 505, fields)
-    with pytest.raises(UnsupportedBranchError, match=told):
+    with pytest.raises(UnsupportedBranchError, match=message):
         merge([inputs[0], str(tmp_path / "other.root")], tmp_path / "merged.root")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.root"]
 
@@ -175,7 +175,7 @@ def test_a_damaged_page_is_told_by_its_field(inputs: list[str], tmp_path: Path) 
     """Bytes of header, pages and lists are turned: a merge gives what the input holds, or an error."""
     whole = Path(inputs[2]).read_bytes()
     expected = ak.to_list(arrays([inputs[2]]))
-    told = 0
+    refused = 0
     for position in range(200, whole.index(b"ROOT::RNTuple") - 60, 3):
         damaged = bytearray(whole)
         damaged[position] ^= 0x55
@@ -183,11 +183,11 @@ def test_a_damaged_page_is_told_by_its_field(inputs: list[str], tmp_path: Path) 
         try:
             merge([str(tmp_path / "damaged.root")], tmp_path / "merged.root", force=True)
         except BranchlineError as error:
-            told += "field" in str(error) and isinstance(error, BadFileError)
+            refused += "field" in str(error) and isinstance(error, BadFileError)
         else:
             with branchline.open(tmp_path / "merged.root") as file:
                 assert ak.to_list(file["events"].arrays()) == expected, position
-    assert told > 0
+    assert refused > 0
 
 
 def test_entries_for_which_an_expression_holds_are_read_by_root_and_uproot(

@@ -56,7 +56,7 @@ class Written:
     names: tuple[str, ...]
     seed: int
     entries: int
-    told: str
+    label: str
 
 
 def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = None) -> Written:
@@ -142,8 +142,8 @@ def test_random_fields_read_as_root_reads_them(
         tree = branchline.open(written.path)["ntuple"]
         assert tree.entries_count == written.entries
         fields += len(written.names)
-        wrong += [f"{written.told}: {one}" for one in differing(tree, peers, written)]
-    record_property("told", f"{fields} fields of {len(files)} RNTuples, from seed {SEED} on, equal ROOT's")
+        wrong += [f"{written.label}: {one}" for one in differing(tree, peers, written)]
+    record_property("summary", f"{fields} fields of {len(files)} RNTuples, from seed {SEED} on, equal ROOT's")
     assert not wrong, "\n".join(wrong)
 
 
@@ -155,10 +155,10 @@ def test_projected_fields_show_what_others_hold(files: list[Written]) -> None:
         tree = branchline.open(written.path)["ntuple"]
         for name in ("vector_float", "vector_track"):
             counts = [len(entry) for entry in tree[name].array()]
-            assert tree[f"n_{name}"].array().to_list() == counts, written.told
+            assert tree[f"n_{name}"].array().to_list() == counts, written.label
         names = [[track["name"] for track in entry] for entry in tree["vector_track"].array().to_list()]
-        assert tree["track_name"].array().to_list() == names, written.told
-        assert tree["vector_track.name"].array().to_list() == names, written.told
+        assert tree["track_name"].array().to_list() == names, written.label
+        assert tree["vector_track.name"].array().to_list() == names, written.label
 
 
 @pytest.mark.peer
@@ -172,10 +172,10 @@ def test_any_range_of_entries_is_that_part_of_the_whole(files: list[Written]) ->
         for _ in range(3):
             start, stop = sorted(rng.choices(range(written.entries + 1), k=2))
             part = tree.arrays(entry_start=start, entry_stop=stop)
-            assert plain(part.to_list()) == plain(whole[start:stop].to_list()), f"{written.told}: {start}:{stop}"
+            assert plain(part.to_list()) == plain(whole[start:stop].to_list()), f"{written.label}: {start}:{stop}"
         for step, fields in ((1, ["vector_track", "string", "vector_variant"]), (29, None)):
             parts = [entry for chunk in tree.iterate(fields, step_size=step) for entry in plain(chunk.to_list())]
-            assert parts == plain((whole[fields] if fields else whole).to_list()), f"{written.told}: steps of {step}"
+            assert parts == plain((whole[fields] if fields else whole).to_list()), f"{written.label}: steps of {step}"
 
 
 @pytest.mark.peer
@@ -211,12 +211,12 @@ def test_what_is_kept_of_entries_and_fields_root_reads_as_before(
         slim([str(skimmed)], slimmed, branches=some, force=True)
         assert branchline.open(slimmed)["ntuple"].keys(recursive=False) == [
             name for name in branchline.open(written.path)["ntuple"].keys(recursive=False) if name in some
-        ], written.told
+        ], written.label
         for path, fields in ((skimmed, written.names), (slimmed, some)):
             for field in fields:
                 whole = wanted_order(field, by_root(peers, written.path, field))
                 expected = [value for value, is_kept in zip(whole, kept, strict=True) if is_kept]
-                assert wanted_order(field, by_root(peers, path, field)) == expected, f"{written.told}: {field}"
+                assert wanted_order(field, by_root(peers, path, field)) == expected, f"{written.label}: {field}"
 
 
 def as_converted(value: Any, converted: Any) -> bool:
@@ -247,7 +247,7 @@ def test_converted_fields_have_the_same_values(files: list[Written], tmp_path: P
             if field in drop:
                 continue
             expected = plain(tree[field].array().to_list())
-            assert as_converted(expected, plain(ours[field].array().to_list())), f"{written.told}: {field}"
+            assert as_converted(expected, plain(ours[field].array().to_list())), f"{written.label}: {field}"
             if "variant" not in field:  # uproot has its own ideas of those that are missing
                 by_uproot = plain(uproots["ntuple"][field].array().to_list())
-                assert as_converted(expected, by_uproot), f"{written.told}: {field}"
+                assert as_converted(expected, by_uproot), f"{written.label}: {field}"

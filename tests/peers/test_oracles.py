@@ -107,7 +107,7 @@ def test_what_is_read_equals_the_oracles(
     kind = verdicts[0].kind
     matches = sum(v.outcome == MATCH for v in verdicts)
     not_read = Counter(v.type for v in verdicts if v.outcome == NOT_READ)
-    told = [
+    summary = [
         f"{matches} of all {len(verdicts)} branches of {kind}s match their oracles:",
         oracle_check.summary(verdicts),
         f"most frequent kinds not read: {not_read.most_common(8)}",
@@ -115,7 +115,7 @@ def test_what_is_read_equals_the_oracles(
         *(f"equal only in the way of the oracle: {v.place}" for v in verdicts if v.outcome == ADJUSTED),
         differences_from_uproot(verdicts),
     ]
-    record_property("told", "\n".join(told))
+    record_property("summary", "\n".join(summary))
     wrong = [v for v in verdicts if v.outcome == DIFFERS and v.status in DECIDING and v.place not in CONTRADICTED]
     assert not wrong, f"{len(wrong)} branches are read wrongly:\n{shown(wrong)}"
     adjusted = sum(v.outcome == ADJUSTED for v in verdicts)

@@ -1,4 +1,4 @@
-"""Trees whose baskets are made anew, beside ROOT and uproot: every value is the one of the inputs."""
+"""Trees whose baskets are rewritten, compared with ROOT and uproot: every value is the one of the inputs."""
 
 from __future__ import annotations
 

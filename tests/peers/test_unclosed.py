@@ -1,4 +1,4 @@
-"""Files that a job left unclosed when it was killed: recovered as ROOT recovers them, and told."""
+"""Files that a job left unclosed when it was killed: recovered as ROOT recovers them, with a warning."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_seed_gives_the_right_arrays_or_an_error(
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     by_way = ", ".join(f"{count} {way}" for way, count in sorted(ways.items()))
     assert set(ways) == set(WAYS)
-    record_property("told", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {told}; read {by_way}")
+    record_property("summary", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {told}; read {by_way}")
 
 
 def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,17 +83,18 @@ impl ClassInfos {
 
     /// A class in this version.
     pub fn get(&self, name: &str, version: i32) -> Option<&ClassInfo> {
-        self.all(name).find(|info| info.version == version)
+        let same_version = |info: &&ClassInfo| info.version == version;
+        self.named(name).iter().find(same_version).or_else(|| root_classes::versions(name).iter().find(same_version))
     }
 
     /// A class by version and checksum: the one that has both, else this checksum, else this version, else the newest.
     pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
+        let own = self.named(name);
         let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;
-        let same_version = |info: &&ClassInfo| info.version == version;
-        self.all(name)
-            .find(|info| same_sum(info) && same_version(info))
-            .or_else(|| self.all(name).find(same_sum))
-            .or_else(|| self.all(name).find(same_version))
+        own.iter()
+            .find(|info| same_sum(info) && info.version == version)
+            .or_else(|| own.iter().find(same_sum))
+            .or_else(|| self.get(name, version))
             .or_else(|| self.newest(name))
     }
 

@@ -1,4 +1,4 @@
-"""How ROOT is told to lay a tree out, drawn at random."""
+"""Layouts for ROOT's trees, drawn at random."""
 
 from __future__ import annotations
 

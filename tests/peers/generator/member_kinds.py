@@ -14,7 +14,7 @@ from tests.peers.generator.values import Holding, Kind, Limits, Number, Text
 class NeverNull(Holding):
     """A pointer to an object or container that is always there; its value is what it points to."""
 
-    # What rootcling is told: `->` of objects, which are then streamed without the name of their class.
+    # The comment for rootcling: `->` of objects, which are then streamed without the name of their class.
     comment: str = ""
 
     @property

@@ -56,7 +56,7 @@ class ObjectColumn:
         self._held.put()
 
     def read_by_root(self, root: Any, family: Family, tree: Any, entries: int) -> str | None:
-        """Takes what ROOT reads as the truth; tells where that is not what was put in."""
+        """Takes what ROOT reads as the truth, and reports where that is not what was put in."""
         held = root.peers.Held(family.slots[family.index(self.kind)])
         # A search by name would take a slash in it for the path of a branch within another.
         branch = tree.GetListOfBranches().FindObject(self.name)

@@ -23,12 +23,12 @@ def families(seed: int, cases: int) -> list[tuple[int, int]]:
 
 
 def run_family(first: int, stop: int, folder: Path) -> list[Outcome]:
-    """The outcomes of the cases of one family; those that its process did not tell are wrong."""
+    """The outcomes of the cases of one family; those that its process did not report are wrong."""
     command = [sys.executable, "-m", "tests.peers.generator.worker", str(first), str(stop), str(folder / str(first))]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=FAMILY_SECONDS_MAX)
     outcomes = [from_line(line) for line in done.stdout.splitlines() if line.startswith('{"seed"')]
-    told = {outcome.seed for outcome in outcomes}
-    silent = [seed for seed in range(first, stop) if seed not in told]
+    reported = {outcome.seed for outcome in outcomes}
+    silent = [seed for seed in range(first, stop) if seed not in reported]
     what = f"nothing was said; the process ended with {done.returncode}\n{done.stderr[-4000:]}"
     return outcomes + [Outcome(seed, wrong=[f"seed {seed}: {what}"]) for seed in silent]
 

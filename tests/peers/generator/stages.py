@@ -1,4 +1,4 @@
-"""What a case is about to do, told to the process that waits for it: a crash of ROOT is not one of Branchline."""
+"""What a case does next, reported to the process that waits for it: a crash of ROOT is not one of Branchline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OF_ROOT = (ROOT_WRITES, ROOT_READS)
 _listeners: list[TextIO] = []
 
 
-def tell(listener: TextIO) -> None:
+def report_to(listener: TextIO) -> None:
     """Writes the stages that follow to a listener."""
     _listeners.append(listener)
 

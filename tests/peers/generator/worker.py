@@ -31,7 +31,7 @@ def in_child(case: Callable[[], Outcome], seed: int) -> str:
     if child == 0:
         signal.alarm(CASE_SECONDS_MAX)
         with os.fdopen(writing, "w") as pipe:
-            stages.tell(pipe)
+            stages.report_to(pipe)
             outcome, error = attempt(case)
             if error is not None:
                 text = "".join(traceback.format_exception(error))

@@ -25,7 +25,7 @@ from branchline.layout.digests import BranchDigest, branch_digests
 
 #: What a process may take: it is killed by what takes more.
 ADDRESS_SPACE_BYTES = 6 << 30
-#: What a merge is told to take.
+#: The inputs of a merge.
 MEMORY_BYTES = 256 << 20
 DEADLINE_S = 400
 SHOWN_MAX = 4
@@ -131,15 +131,15 @@ def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[st
                     expected.add(values[::step])
                 try:
                     found.add(two[name].array())
-                    told = "has other values for uproot"
-                except Exception as error:  # noqa: BLE001 - told, if it is ours
-                    told = f"cannot be read by uproot: {error}"
+                    reason = "has other values for uproot"
+                except Exception as error:  # noqa: BLE001 - reported, if it is ours
+                    reason = f"cannot be read by uproot: {error}"
                 if expected.value() != found.value() and not is_misread(inputs[0], f"{tree}/{name}", values):
-                    yield f"{tree}: {name} {told}"
+                    yield f"{tree}: {name} {reason}"
 
 
 def is_misread(path: str, branch: str, values: Any) -> bool:
-    """Whether uproot reads other values of an input than we do, so that what it makes of the output tells nothing."""
+    """Whether uproot reads other values of an input than we do, so that what it makes of the output proves nothing."""
     given, ours = BranchDigest(), BranchDigest()
     given.add(values)
     with branchline.open(path) as file:
@@ -210,7 +210,7 @@ def check(path: str, way: str, twin: str, output: str, readers: set[str]) -> dic
             outcome |= {"outcome": "wrong", "message": "; ".join(wrong[:SHOWN_MAX])}
     except BranchlineError as error:
         outcome |= {"outcome": "refused", "message": str(error)}
-    except Exception as error:  # noqa: BLE001 - told with all others
+    except Exception as error:  # noqa: BLE001 - reported with all others
         outcome |= {"outcome": "failed", "message": f"{type(error).__name__}: {error}"}
     return outcome
 
