@@ -139,7 +139,7 @@ def test_a_narrow_terminal_gets_the_forecast_below_each_other(wagons: Path, data
     assert ended.returncode == 0, ended.stderr
     assert "\N{HORIZONTAL ELLIPSIS}" not in ended.stdout
     assert "   events tried  30000" in ended.stdout
-    assert " to start workers and " in ended.stdout
+    assert " to start them and " in ended.stdout
     assert "(histograms: 1)" in ended.stdout
 
 
