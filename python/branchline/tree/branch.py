@@ -204,7 +204,7 @@ class Branch(Branches["Branch"]):
         counts = [self._tree[path].entries_count for path in selection.paths()]
         start, stop = request.range_in(min(counts, default=self._tree.entries_count))
         limited = replace(request, entry_start=start, entry_stop=stop)
-        return read(self._tree, selection, limited).of(self).single()
+        return read(self._tree, selection, limited, self).single()
 
     def _check_interpretation(self, interpretation: Any) -> None:
         if isinstance(interpretation, int | np.integer):

@@ -308,7 +308,7 @@ class Branches(ABC, Generic[BranchT]):
             return read_lazily(self.tree, selection, request, access_log)
         if access_log is not None:
             raise OptionError("access_log is for virtual arrays", hint="give virtual=True")
-        return read(self.tree, selection, request).of(self).group()
+        return read(self.tree, selection, request, self).group()
 
     def iterate(
         self,

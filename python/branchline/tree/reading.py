@@ -28,7 +28,9 @@ def columns_of(chunk: Chunk) -> Columns:
     return Columns(chunk.entry_start, len(chunk), {path: chunk.column(path) for path in chunk.branches})
 
 
-def read(tree: TreeHandle, selection: Selection, request: ReadRequest) -> ReadResult:
+def read(
+    tree: TreeHandle, selection: Selection, request: ReadRequest, under: BranchesHandle | None = None
+) -> ReadResult:
     """Reads a range of entries: at once if what is stored of it fits the memory limit, so that the values are decoded
     where they stay; else chunk by chunk.
     """
@@ -36,12 +38,12 @@ def read(tree: TreeHandle, selection: Selection, request: ReadRequest) -> ReadRe
     paths = selection.paths()
     if start == stop:
         columns = Columns(start, 0, dict(zip(paths, tree.empty_columns(paths), strict=True)))
-        return ReadResult(selection, [selection.of(columns)], request)
+        return ReadResult(selection, [selection.of(columns)], request, under)
     if not paths:
-        return ReadResult(selection, [selection.of(Columns(start, stop - start, {}))], request)
+        return ReadResult(selection, [selection.of(Columns(start, stop - start, {}))], request, under)
     of_stream = request.stream(paths, step=Step.of(ONE_STEP), keeps_values=True)
     with ChunkStream.of([tree.source(start, stop)], of_stream) as stream:
-        return ReadResult(selection, [selection.of(columns_of(chunk)) for chunk in stream], request)
+        return ReadResult(selection, [selection.of(columns_of(chunk)) for chunk in stream], request, under)
 
 
 class Accessed(NamedTuple):
@@ -97,11 +99,6 @@ class ReadResult:
         self._under = under
         self._record = _joined([part.record for part in parts], selection)
         self._entries = _entries_of([part.entries for part in parts])
-
-    def of(self, under: BranchesHandle) -> ReadResult:
-        """The same of a tree or branch."""
-        self._under = under
-        return self
 
     def single(self) -> Any:
         """The only field."""

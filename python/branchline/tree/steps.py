@@ -63,7 +63,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """What was selected of one chunk."""
 
     selection: Selection
@@ -144,7 +144,7 @@ class Steps:
             parts.append(step.counted_over_all())
         return ReadResult(selection, parts, self._request, self._under).group()
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[StepResult]:
         """What was selected of each chunk, and where it comes from."""
         branches = None if self._selection is None else self._selection.paths()
         stream = ChunkStream.of(self._sources, self._request.stream(branches))
@@ -159,7 +159,7 @@ class Steps:
                 selection = self._selection or self._all_of(chunk)
                 limits = (chunk.entry_start, chunk.entry_stop)
                 report = Report(chunk.path, chunk.tree_name, *limits, offset, self._open_file)
-                yield Step(selection, selection.of(columns_of(chunk)), report)
+                yield StepResult(selection, selection.of(columns_of(chunk)), report)
                 del chunk
 
     def _warn_if_recovered(self, chunk: Chunk) -> None:
