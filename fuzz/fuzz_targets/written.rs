@@ -2,10 +2,10 @@
 
 #![no_main]
 
+use branchline_format::number::Number;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_format::write::classes::tree_infos;
-use branchline_format::number::Number;
 use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree};
 use branchline_format::write::{Changes, Recording};
 use branchline_fuzz::input::Input;
@@ -13,8 +13,7 @@ use branchline_fuzz::memory::bounded;
 use libfuzzer_sys::fuzz_target;
 
 const FACTOR: usize = 16384;
-const LEAVES: [Number; 6] =
-    [Number::Bool, Number::I8, Number::U16, Number::I64, Number::F32, Number::F64];
+const LEAVES: [Number; 6] = [Number::Bool, Number::I8, Number::U16, Number::I64, Number::F32, Number::F64];
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);

@@ -1,8 +1,8 @@
 //! Layouts of branches of numbers as the first bytes of an input choose them, and the bytes that choose a given one.
 
 use branchline_format::layout::{Layout, RunHeader};
-use branchline_format::range::FloatRange;
 use branchline_format::number::Number;
+use branchline_format::range::FloatRange;
 use branchline_format::scalar::Scalar;
 
 use crate::input::Input;
