@@ -35,6 +35,9 @@ FOLDERS_LISTED_TOGETHER = 16
 # what is won by cutting a job along their sizes.
 SIZES_ASKED_MAX = 32
 
+# How soon a worker notices that its job was killed.
+JOB_WATCH_PAUSE_S = 0.5
+
 # After so many bytes a merge brings what it has written to the disk, and records in its journal how far it is: what a
 # kill can cost, beside an input. The disk takes a second for it.
 MERGE_JOURNAL_BYTES = 256 * 2**20

@@ -18,14 +18,14 @@ PROGRAM = """
 import json, sys
 import numpy as np
 import branchline
-from branchline.train import plan
+from branchline.train import shares
 
 class Sums:
     {named}
     def process(self, events):
         return float(np.sum(np.asarray(events.px)))
 
-plan.SUBJOB_MIN_BYTES = {subjob_bytes}
+shares.SUBJOB_MIN_BYTES = {subjob_bytes}
 result = branchline.run([Sums()], sys.argv[1], workers=1)
 totals = result.job["totals"]
 print(json.dumps([result.outputs["Sums"], result.job["subjobs"], totals["read_calls"], totals["bytes_read"]]))

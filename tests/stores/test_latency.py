@@ -284,7 +284,7 @@ def test_a_train_opens_files_early_over_the_borders_of_its_sub_jobs(wide_file: b
     wagon = Watching(opened)
     with xrootd_script(wide_file, slow, flags=0) as (url, _, _):
         files = [f"{url}{number}:events" for number in range(FILES)]
-        result = branchline.run([wagon], files, tmp_path / "out", workers=1)
+        result = branchline.run([wagon], files, tmp_path / "out", workers=0)
     assert result.outputs["watching"] == FILES * 4500
     assert result.job["subjobs"] == FILES
     assert wagon.seen[1] == FILES

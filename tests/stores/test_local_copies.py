@@ -93,7 +93,7 @@ def test_the_next_file_is_staged_while_one_is_worked_on(served: Served, tmp_path
     files = [f"{base(served, 'http')}{name}:events" for name in ("events.root", "small.root")]
     wagon = Waits(tmp_path / "stage")
     access = Access(mode="stage", stage_dir=str(tmp_path / "stage"))
-    branchline.run([wagon], files, tmp_path / "out", access=access, workers=1)
+    branchline.run([wagon], files, tmp_path / "out", access=access, workers=0)
     assert wagon.most == 2
 
 

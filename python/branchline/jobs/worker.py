@@ -11,6 +11,8 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +23,7 @@ from branchline.jobs.connection import WorkerConnection
 from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.subjob import Context, Finished, SubJob, Wait, Work
+from branchline.limits import JOB_WATCH_PAUSE_S
 
 
 def load_module(name: str, path: str) -> Any:
@@ -70,8 +73,24 @@ def _load_all(modules: Sequence[tuple[str, str]]) -> None:
         load_module(name, path)
 
 
+def end_with_the_job() -> None:
+    """Watches the job's process in a thread, and ends this one soon after it, whatever a wagon is at.
+
+    A job that is killed cannot end its workers, which would go on writing to its terminal and holding its files.
+    """
+    job = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == job:
+            time.sleep(JOB_WATCH_PAUSE_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="branchline-job-watch", daemon=True).start()
+
+
 def main() -> None:
     """Entry point of the process."""
+    end_with_the_job()
     connection, heartbeat = WorkerConnection(int(sys.argv[1])), HeartbeatWriter(int(sys.argv[2]))
     try:
         serve(connection, heartbeat)

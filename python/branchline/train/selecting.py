@@ -13,6 +13,7 @@ from branchline.train.companions import OpenCompanions
 from branchline.train.coupling import metadata_of
 from branchline.train.events import Columns, Events
 from branchline.train.processor import ProcessorEvents
+from branchline.train.views import output_view
 from branchline.train.wagons import Wagon, with_required
 from branchline.tree import Chunk
 
@@ -44,7 +45,7 @@ class WagonSelection:
         if wagon.is_processor:
             events: Any = self._processor_events.of(columns, metadata, wagon.schema)
         else:
-            events = Events(columns, metadata, {name: outputs[name] for name in wagon.requires})
+            events = Events(columns, metadata, {name: output_view(outputs[name]) for name in wagon.requires})
         is_last = wagon is self._chain[-1]
         call = getattr(wagon.thing, "select", wagon.process) if is_last else wagon.process
         try:

@@ -57,7 +57,6 @@ def test_a_stream_is_asked_for_what_the_request_says() -> None:
     )
     assert branchline.BadFileError in stream.skippable
     assert branchline.NoSuchKeyError not in stream.skippable
-    assert stream.for_engine()["memory"] == (10**8, 1, False)
 
 
 def test_reports_travel_between_processes_and_open_their_files(sample: Sample) -> None:
