@@ -27,6 +27,11 @@ SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
 # and none has more than so many.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 
+# So many neighbouring results are folded into one: four stages do for 160 000 sub-jobs, a worker holds twenty results
+# at most, and a stage on a farm reads each result once more than adding in place would. Another number gives sums of
+# floating-point numbers that differ in their last bits.
+FOLD_FAN_IN = 20
+
 # Folders at servers that a pattern looks into: more means a mistake, or a link that leads back.
 FOLDERS_LISTED_MAX = 10_000
 # At a time: most of a listing is waiting.

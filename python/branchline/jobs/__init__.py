@@ -3,6 +3,7 @@
 Nothing in here knows what a train is.
 """
 
+from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.heartbeat import READING
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.interruption import Interruption
@@ -29,6 +30,8 @@ __all__ = [
     "Context",
     "Draw",
     "Finished",
+    "FoldNode",
+    "FoldTree",
     "FromPlace",
     "InThisProcess",
     "Interruption",

@@ -1,6 +1,6 @@
 """Sensors: everything that is measured in a job, declared in one list."""
 
-from branchline.sensors.links import joined_links, links_chosen
+from branchline.sensors.links import distinct_links, joined_links, links_chosen
 from branchline.sensors.process import core_wait_s, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, SCHEMA_VERSION, JobRecord, WagonFault
 from branchline.sensors.sensors import SCOPES, SENSORS, Sensor, SensorRow, rows_of
@@ -22,6 +22,7 @@ __all__ = [
     "core_wait_s",
     "cpu_count",
     "cpu_s",
+    "distinct_links",
     "host",
     "joined_links",
     "links_chosen",

@@ -28,3 +28,13 @@ def joined_links(links: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         chosen.setdefault(name, set()).add(tuple(one[field] for field in _CHOSEN))
         joined[name] = dict(one) | {"choices": len(chosen[name])}
     return list(joined.values())
+
+
+def distinct_links(links: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same for ``joined_links``, shorter: of entries with one name and one choice the last."""
+    last: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in links:
+        key = (one["name"], *(one[field] for field in _CHOSEN))
+        last.pop(key, None)
+        last[key] = dict(one)
+    return list(last.values())

@@ -71,7 +71,7 @@ class Coupling:
         """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
         self._stopped = stopped
         self._totals = {wagon.name: Total() for wagon in self._wagons}
-        return {wagon.name: WagonShare() for wagon in self._wagons}
+        return {wagon.name: WagonShare(requires=wagon.requires) for wagon in self._wagons}
 
     def settle(self, shares: dict[str, WagonShare]) -> None:
         """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker stops its wagon."""

@@ -42,7 +42,7 @@ from branchline.sensors.record import (
 from branchline.sensors.versions import branchline_version, code_sha256, versions
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
-from branchline.train.merging import Merged
+from branchline.train.folding import FoldedResult
 from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.plan import TrainPlan
 from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
@@ -50,7 +50,7 @@ from branchline.train.share_result import JobError, WagonShare, WorkerTimes
 from branchline.train.wagons import Wagon
 
 
-def postprocess(wagons: Sequence[Wagon], merged: Merged) -> dict[str, Any]:
+def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]:
     """The results by wagon. Where ``postprocess`` raises, the sum is kept as it is and the wagon has an error."""
     outputs = {wagon.name: merged.wagons[wagon.name].total for wagon in wagons}
     for wagon in wagons:
@@ -92,9 +92,9 @@ class RecordMaker:
     lost: list[Lost]
     command: str
 
-    def record(self, merged: Merged, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
+    def record(self, merged: FoldedResult, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
         """The record of the whole job."""
-        plan, files = self.plan, merged.files.as_list()
+        plan, files = self.plan, merged.files
         missing = [SkippedFile(one.path, None, "there is no such file") for one in plan.missing]
         skipped = skipped_files([*missing, *merged.skipped])
         wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
@@ -131,11 +131,11 @@ class RecordMaker:
         self.close_clock(record)
         return record
 
-    def _add_reading(self, record: JobRecord, merged: Merged) -> None:
+    def _add_reading(self, record: JobRecord, merged: FoldedResult) -> None:
         """Adds what the reading took."""
-        files = merged.files.as_list()
+        files = merged.files
         record.files = files
-        record.branches = merged.branches.as_list()
+        record.branches = merged.branches
         record.storage_elements = storage_elements(files)
         record.storage_remarks = storage_remarks(files)
         record.links = from_plain(list[LinkRecord], joined_links(merged.links))
@@ -237,7 +237,7 @@ def _wagon_status(wagon: WagonRecord, *, is_whole: bool) -> str:
     return FINISHED if is_whole else PARTIAL
 
 
-def _misses(merged: Merged) -> dict[str, int]:
+def _misses(merged: FoldedResult) -> dict[str, int]:
     misses: dict[str, int] = {}
     for share in merged.wagons.values():
         for branch, count in share.misses.items():

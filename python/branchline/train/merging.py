@@ -1,110 +1,88 @@
-"""Adds up what the sub-jobs bring back, in the order of the dataset, whatever the order in which they come."""
+"""Adds up what the sub-jobs bring back, by the fixed tree of neighbours, whatever the order in which they come."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile, WagonFault
-from branchline.train.accumulators import CannotAddError, Total
-from branchline.train.faults import because_of
+from branchline.jobs import FoldNode, FoldTree
+from branchline.sensors.record import FileRecord, WagonFault
+from branchline.train.folding import FoldedResult, Folding
 from branchline.train.records import RecordTable
-from branchline.train.share_result import JobError, ShareResult, WagonShare
+from branchline.train.share_result import ShareResult, WagonShare
 from branchline.train.shares import Share
 from branchline.train.wagons import Wagon
 
 
 @dataclass
-class Merged:
-    """The job so far. A wagon that failed keeps its sum from before its first failing chunk in the dataset."""
+class _OpenNode:
+    """A node of which parts are missing. Parts behind a missing one wait."""
 
-    wagons: dict[str, WagonShare]
-    files: RecordTable[FileRecord] = field(default_factory=lambda: RecordTable("path"))
-    branches: RecordTable[BranchRecord] = field(default_factory=lambda: RecordTable("name"))
-    skipped: list[SkippedFile] = field(default_factory=list)
-    companions_missing: list[MissingCompanion] = field(default_factory=list)
-    recovered: dict[str, int] = field(default_factory=dict)
-    troubles: list[dict[str, Any]] = field(default_factory=list)
-    links: list[dict[str, Any]] = field(default_factory=list)
-    events: int = 0
-    subjobs_done: int = 0
-    error: JobError | None = None
+    next_index: int
+    folding: Folding = field(default_factory=Folding)
+    waiting: dict[int, FoldedResult] = field(default_factory=dict)
 
 
 class Merger:
-    """Folds sub-jobs from the first to the last; one that comes early waits."""
+    """Folds results as soon as their neighbours before them are there, so that few wait in memory.
 
-    def __init__(self, wagons: tuple[Wagon, ...], shares: list[Share], stopped: Mapping[str, WagonFault]) -> None:
-        """``stopped`` are the wagons that did not even begin."""
-        self.merged = Merged({wagon.name: WagonShare(error=stopped.get(wagon.name)) for wagon in wagons})
-        self._totals = {wagon.name: Total() for wagon in wagons}
+    Results may come as those of sub-jobs or of whole nodes of the tree that were folded elsewhere.
+    """
+
+    def __init__(
+        self,
+        wagons: tuple[Wagon, ...],
+        shares: list[Share],
+        stopped: Mapping[str, WagonFault],
+        looked_at: Iterable[FileRecord] = (),
+    ) -> None:
+        """``stopped`` are the wagons that did not even begin, ``looked_at`` what was read before the first sub-job."""
+        self.tree = FoldTree(len(shares))
         self._wagons = wagons
         self._shares = shares
-        self._early: dict[int, ShareResult] = {}
-        self._next = 0
+        self._stopped = stopped
+        self._looked_at = list(looked_at)
+        self._open: dict[FoldNode, _OpenNode] = {}
+        self._whole: FoldedResult | None = None
+
+    @property
+    def waiting_count(self) -> int:
+        """How many results wait for one before them."""
+        return sum(len(one.waiting) for one in self._open.values())
 
     def take(self, index: int, result: ShareResult) -> None:
-        """Takes the result of a sub-job and adds all whose turn it is."""
-        self._early[index] = result
-        while self._next in self._early:
-            self._fold(self._next, self._early.pop(self._next))
-            self._next += 1
+        """Takes the result of a sub-job."""
+        self.take_folded(FoldNode(0, index), FoldedResult.of(index, self._shares[index], result, self._stopped))
 
-    def finish(self) -> Merged:
-        """Adds what is left behind a gap, as it is after an error or Ctrl-C, and puts the sums into the record."""
-        for index in sorted(self._early):
-            self._fold(index, self._early.pop(index))
-        for name, share in self.merged.wagons.items():
-            try:
-                share.total = self._totals[name].value
-            except CannotAddError as error:
-                share.error = share.error or WagonFault(type(error).__name__, str(error))
-        return self.merged
-
-    def _fold(self, index: int, result: ShareResult) -> None:
-        merged = self.merged
-        for wagon in self._wagons:
-            self._fold_wagon(wagon, result.wagons[wagon.name], self._shares[index])
-        merged.files.add(result.files)
-        merged.branches.add(result.branches)
-        merged.skipped += result.skipped
-        merged.companions_missing += result.companions_missing
-        merged.recovered |= result.recovered
-        merged.troubles += result.troubles
-        merged.links += result.links
-        merged.events += result.events
-        merged.subjobs_done += result.is_whole
-        merged.error = merged.error or result.error
-
-    def _fold_wagon(self, wagon: Wagon, share: WagonShare, source: Share) -> None:
-        total = self.merged.wagons[wagon.name]
-        total.seconds += share.seconds
-        total.cpu_s += share.cpu_s
-        total.core_wait_s += share.core_wait_s
-        total.touched |= share.touched
-        for branch, count in share.misses.items():
-            total.misses[branch] = total.misses.get(branch, 0) + count
-        if total.error is not None:
+    def take_folded(self, node: FoldNode, result: FoldedResult) -> None:
+        """Takes the result of a whole node, and folds what is whole by that."""
+        parent = self.tree.parent_of(node)
+        if parent is None:
+            self._whole = result
             return
-        for needed in wagon.requires:
-            if self.merged.wagons[needed].error is not None and share.error is None:
-                total.error = replace(because_of(needed), **_place_of(source))
-                return
-        try:
-            self._totals[wagon.name].add(share.total)
-        except CannotAddError as error:
-            what = f"the result of a sub-job cannot be added to those before: {error}"
-            total.error = WagonFault(type(error).__name__, what, **_place_of(source))
-            return
-        total.events += share.events
-        total.chunks += share.chunks
-        total.error = share.error
+        parts = self.tree.parts_of(parent)
+        opened = self._open.setdefault(parent, _OpenNode(parts[0].index))
+        opened.waiting[node.index] = result
+        while opened.next_index in opened.waiting:
+            opened.folding.add(opened.waiting.pop(opened.next_index))
+            opened.next_index += 1
+        if opened.next_index > parts[-1].index:
+            del self._open[parent]
+            self.take_folded(parent, opened.folding.result())
 
-
-def _place_of(source: Share) -> dict[str, Any]:
-    """The file with which a sub-job begins; its entries only where it reads some of them."""
-    file = source.files[0]
-    if file.entry_stop is None:
-        return {"path": file.path}
-    return {"path": file.path, "entry_start": file.entry_start, "entry_stop": file.entry_stop}
+    def finish(self) -> FoldedResult:
+        """All that has come, as one; also what is behind a gap, as it is after an error or Ctrl-C."""
+        for stage in range(1, self.tree.stages + 1):
+            for node in sorted(one for one in self._open if one.stage == stage):
+                opened = self._open.pop(node)
+                for index in sorted(opened.waiting):
+                    opened.folding.add(opened.waiting.pop(index))
+                self.take_folded(node, opened.folding.result())
+        if self._whole is None:
+            nothing = {one.name: WagonShare(error=self._stopped.get(one.name)) for one in self._wagons}
+            self._whole = FoldedResult(0, 0, nothing)
+        files = RecordTable[FileRecord]("path")
+        files.add(self._looked_at)
+        files.add(self._whole.files)
+        self._whole.files = files.as_list()
+        return self._whole

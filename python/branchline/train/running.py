@@ -97,8 +97,7 @@ class _Run:
             stopped=plan.faults,
         )
         self._recovery = Recovery(wagons, self._queue)
-        self._merger = Merger(wagons, plan.shares, plan.faults)
-        self._merger.merged.files.add(plan.looked_at)
+        self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes)
 
     def go(self, stopping: Callable[[], None] | None = None) -> TrainResult:

@@ -30,6 +30,7 @@ class WagonShare:
     touched: set[str] = field(default_factory=set)
     misses: dict[str, int] = field(default_factory=dict)
     error: WagonFault | None = None
+    requires: tuple[str, ...] = ()
 
 
 @dataclass

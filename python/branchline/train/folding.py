@@ -1,0 +1,157 @@
+"""Folds the results of neighbouring sub-jobs into one, which folds with its own neighbours in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from branchline.sensors import added_troubles, distinct_links
+from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile, WagonFault
+from branchline.train.accumulators import CannotAddError, Total
+from branchline.train.faults import because_of
+from branchline.train.records import RecordTable, companions_missing
+from branchline.train.share_result import JobError, ShareResult, WagonShare
+from branchline.train.shares import Share
+
+
+@dataclass(frozen=True)
+class SharePlace:
+    """The file with which a sub-job begins; its entries only where it reads some of them."""
+
+    path: str | None = None
+    entry_start: int | None = None
+    entry_stop: int | None = None
+
+    @classmethod
+    def of(cls, share: Share) -> SharePlace:
+        """The place of a share."""
+        file = share.files[0]
+        return cls(file.path) if file.entry_stop is None else cls(file.path, file.entry_start, file.entry_stop)
+
+
+@dataclass
+class FoldedResult:
+    """What the sub-jobs from ``first`` to before ``last`` brought back, as one.
+
+    A wagon that failed has the sum from before its first failing chunk in the dataset. ``subjobs_done`` are those that
+    came to their end: fewer than the range has where some are missing. ``place`` is where the first of them begins.
+    """
+
+    first: int
+    last: int
+    wagons: dict[str, WagonShare]
+    place: SharePlace = field(default_factory=SharePlace)
+    files: list[FileRecord] = field(default_factory=list)
+    branches: list[BranchRecord] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
+    companions_missing: list[MissingCompanion] = field(default_factory=list)
+    recovered: dict[str, int] = field(default_factory=dict)
+    troubles: list[dict[str, Any]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
+    events: int = 0
+    subjobs_done: int = 0
+    error: JobError | None = None
+
+    @classmethod
+    def of(cls, index: int, share: Share, result: ShareResult, stopped: Mapping[str, WagonFault]) -> FoldedResult:
+        """The result of one sub-job. ``stopped`` are the wagons that did not even begin."""
+        wagons = {
+            name: replace(one, total=None, error=stopped[name]) if name in stopped else one
+            for name, one in result.wagons.items()
+        }
+        return cls(
+            first=index,
+            last=index + 1,
+            wagons=wagons,
+            place=SharePlace.of(share),
+            files=result.files,
+            branches=result.branches,
+            skipped=result.skipped,
+            companions_missing=result.companions_missing,
+            recovered=result.recovered,
+            troubles=result.troubles,
+            links=result.links,
+            events=result.events,
+            subjobs_done=int(result.is_whole),
+            error=result.error,
+        )
+
+
+def fold(parts: Sequence[FoldedResult]) -> FoldedResult:
+    """The results of neighbours, in their order, as one; the parts stay as they are. Raises ValueError without parts.
+
+    Sums depend on how parts are grouped: `branchline.jobs.FoldTree` says which parts go together.
+    """
+    folding = Folding()
+    for part in parts:
+        folding.add(part)
+    return folding.result()
+
+
+class Folding:
+    """``fold``, one part after the other; results of parts that were added are not held any longer."""
+
+    def __init__(self) -> None:
+        self._folded: FoldedResult | None = None
+        self._totals: dict[str, Total] = {}
+        self._files: RecordTable[FileRecord] = RecordTable("path")
+        self._branches: RecordTable[BranchRecord] = RecordTable("name")
+
+    def add(self, part: FoldedResult) -> None:
+        """Adds a part behind all that were added before."""
+        if self._folded is None:
+            empty = {name: WagonShare(requires=share.requires) for name, share in part.wagons.items()}
+            self._folded = FoldedResult(part.first, part.last, empty, part.place)
+            self._totals = {name: Total() for name in part.wagons}
+        folded = self._folded
+        folded.last = part.last
+        for name, share in part.wagons.items():
+            self._add_wagon(folded.wagons, name, share, part.place)
+        self._files.add(part.files)
+        self._branches.add(part.branches)
+        folded.skipped += part.skipped
+        folded.companions_missing = companions_missing([*folded.companions_missing, *part.companions_missing])
+        folded.recovered |= part.recovered
+        folded.troubles = added_troubles([*folded.troubles, *part.troubles])
+        folded.links = distinct_links([*folded.links, *part.links])
+        folded.events += part.events
+        folded.subjobs_done += part.subjobs_done
+        folded.error = folded.error or part.error
+
+    def result(self) -> FoldedResult:
+        """All parts as one. Raises ValueError if there was none."""
+        if self._folded is None:
+            raise ValueError("there are no results to fold")
+        for name, share in self._folded.wagons.items():
+            try:
+                share.total = self._totals[name].value
+            except CannotAddError as error:
+                share.error = share.error or WagonFault(type(error).__name__, str(error))
+        self._folded.files = self._files.as_list()
+        self._folded.branches = self._branches.as_list()
+        return self._folded
+
+    def _add_wagon(self, wagons: dict[str, WagonShare], name: str, share: WagonShare, place: SharePlace) -> None:
+        total = wagons[name]
+        total.seconds += share.seconds
+        total.cpu_s += share.cpu_s
+        total.core_wait_s += share.core_wait_s
+        total.touched |= share.touched
+        for branch, count in share.misses.items():
+            total.misses[branch] = total.misses.get(branch, 0) + count
+        if total.error is not None:
+            return
+        for needed in share.requires:
+            if wagons[needed].error is not None and share.error is None:
+                total.error = replace(because_of(needed), **vars(place))
+                return
+        try:
+            self._totals[name].add(share.total)
+        except CannotAddError as error:
+            what = f"the result of a sub-job cannot be added to those before: {error}"
+            total.error = WagonFault(type(error).__name__, what, **vars(place))
+            return
+        total.events += share.events
+        total.chunks += share.chunks
+        total.error = share.error
