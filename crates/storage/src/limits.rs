@@ -200,4 +200,5 @@ pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 /// Such reads are cut into pieces of this size: disks are at their best by then, and more of them are on their way.
 pub(crate) const DIRECT_PIECE_BYTES: usize = 1024 * 1024;
 /// Reads that io_uring has at a time.
+#[cfg(target_os = "linux")]
 pub(crate) const URING_READS: usize = 32;

@@ -5,27 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::statfs;
-
 use crate::abandoned_calls::within;
 use crate::fault::Fault;
 use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
+use crate::local::is_on_this_machine;
 use crate::settings::Settings;
 use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
-
-/// File systems on disks and in memory of this machine, by their numbers: a read from them ends.
-const ON_THIS_MACHINE: &[u32] = &[
-    0x0000_ef53, // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
-    0x0102_1994, // tmpfs
-    0x794c_7630, // overlay
-    0x2fc1_2fc1, // zfs
-    0xf2f5_2010, // f2fs
-    0x8584_58f6, // ramfs
-    0x7371_7368, // squashfs
-    0x0000_9660, // iso9660
-];
 
 /// Folders on this machine, and when that was seen.
 static FOLDERS: Mutex<Option<HashMap<PathBuf, Instant>>> = Mutex::new(None);
@@ -61,7 +46,7 @@ pub(crate) fn open(path: &str, location: &Path, way: LocalWay, settings: &Settin
     let (shown, place) = (path.to_owned(), location.to_owned());
     let opened = within(settings.silence, move || {
         let file = LocalFile::open(&shown, &place, way)?;
-        let is_here = statfs(&place).is_ok_and(|about| ON_THIS_MACHINE.contains(&(about.f_type as u32)));
+        let is_here = is_on_this_machine(&place);
         Ok((Arc::new(file), is_here))
     });
     let opened: Result<(Arc<LocalFile>, bool)> = opened.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 
 pub(crate) mod leftovers;
 mod room;
+mod system;
 mod write_back;
 
 use std::fs::{self, File, OpenOptions, TryLockError};

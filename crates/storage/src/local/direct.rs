@@ -2,19 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
-use rustix::fs::{open, Mode, OFlags};
 use rustix::io::{pread, Errno};
 
 use crate::limits::{DIRECT_ALIGNMENT, DIRECT_PIECE_BYTES};
 use crate::ByteRange;
-
-/// Opens a file for it; an error where the file system does not do it.
-pub(super) fn open_direct(location: &Path) -> io::Result<File> {
-    let file = open(location, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())?;
-    Ok(File::from(file))
-}
 
 /// A part of a range, with the sectors that it lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,10 @@ use branchline_trace::journal;
 use branchline_trace::panics::guarded;
 use rustix::io::{pread, Errno};
 
-use super::advice::{expect_first, is_on_network, read_cached, Adviser};
+use super::advice::{expect_first, Adviser};
 use super::behind::fill_behind;
-use super::direct::{open_direct, pieces, read_piece, Piece, Sectors};
+use super::direct::{pieces, read_piece, Piece, Sectors};
+use super::system::{is_on_network, open_direct, read_cached};
 use super::uring;
 use super::way::LocalWay;
 use crate::limits::{LOCAL_GAP_BYTES, LOCAL_LANES};

@@ -4,8 +4,16 @@ mod advice;
 mod behind;
 mod direct;
 mod file;
+#[cfg(not(target_os = "linux"))]
+mod no_uring;
+mod system;
+#[cfg(target_os = "linux")]
 mod uring;
 mod way;
+
+#[cfg(not(target_os = "linux"))]
+use no_uring as uring;
+pub(crate) use system::is_on_this_machine;
 
 pub use file::{was_written_to, LocalFile};
 pub use way::LocalWay;

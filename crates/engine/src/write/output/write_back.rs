@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{unbounded, Receiver, Sender};
-use rustix::fs::{fadvise, Advice};
+
+use super::system::begin_writing;
 
 /// The thread. Asking the kernel may have to wait for the disk.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Flushing {
         let file = file.try_clone()?;
         let (ranges, queue) = unbounded::<Range<u64>>();
         let own = queue.clone();
-        let work = move || own.into_iter().for_each(|range| begin(&file, &range));
+        let work = move || own.into_iter().for_each(|range| begin_writing(&file, &range));
         let thread = thread::Builder::new().name("branchline-flush".to_owned()).spawn(work)?;
         Ok(Self { ranges: Some(ranges), queue, thread: Some(thread) })
     }
@@ -34,13 +34,6 @@ impl Flushing {
             drop(ranges.send(range));
         }
     }
-}
-
-/// Linux begins to write dirty pages that are advised as not needed, and keeps them in its cache. Without that the last
-/// sync takes longer.
-fn begin(file: &File, range: &Range<u64>) {
-    let length = NonZeroU64::new(range.end.saturating_sub(range.start));
-    fadvise(file, range.start, length, Advice::DontNeed).ok();
 }
 
 impl Drop for Flushing {
