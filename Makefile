@@ -32,7 +32,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo data test test-rust test-python test-storage bench fuzz miri check check-rust check-python docs \
+.PHONY: help build demo data test test-rust test-python test-storage test-cluster bench fuzz miri check check-rust check-python docs \
 	docs-recipes wheel try-wheel peers peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
@@ -60,6 +60,10 @@ test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit ch
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh
 	$(BIN)/python -m pytest --durations=8 tests/storage
+
+test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HTCondor; installs what it can, skips the rest
+	tests/clusters/install.sh
+	$(BIN)/python -m pytest --durations=8 tests/clusters
 
 wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
 	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)
