@@ -15,8 +15,7 @@ use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
-    coalesce, is_on_this_machine, link_to, note_wrong_bytes, Access, AccessMode, ByteRange, Choice, Counted, RangeRead,
-    Remarks, Store,
+    coalesce, link_to, note_wrong_bytes, Access, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
 };
 use branchline_trace::{Counter, Counters, Stopwatch};
 
@@ -24,6 +23,7 @@ use crate::cache_learning::Learned;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::read::budget::Lease;
+use crate::read::strategy::Strategy;
 use crate::read::watch::{watched, Doing, Watched};
 use crate::read_buffers;
 use crate::reread::Anew;
@@ -33,6 +33,7 @@ pub struct File {
     path: String,
     store: Arc<dyn Store>,
     access: Access,
+    strategy: Strategy,
     counters: Arc<Counters>,
     remarks: Remarks,
     held: Mutex<Held>,
@@ -65,7 +66,8 @@ struct About<'a> {
 impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
-        Self::open_as(path, access, &mut |_, size| Ok(usual_extent(access, size))).map(|(file, _)| file)
+        let strategy = Strategy::of(access);
+        Self::open_as(path, access, &mut |_, size| Ok(usual_extent(strategy, size))).map(|(file, _)| file)
     }
 
     /// Opens a file, of which `extent` says how much is read at once, asked with the name of the storage element and the
@@ -77,8 +79,7 @@ impl File {
     ) -> Result<(Arc<Self>, Option<Lease>)> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
-        // Who reads baskets alone is compared by the requests.
-        let first_bytes = if reads_baskets_alone(access) { 0 } else { limits::HEAD_BYTES };
+        let first_bytes = if Strategy::of(access).reads_records_alone() { 0 } else { limits::HEAD_BYTES };
         let opening = Access { first_bytes, ..access.clone() };
         let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, &opening));
         let store = store.map_err(|error| ReadError::from_storage(&error))?;
@@ -100,10 +101,10 @@ impl File {
     /// Opens a file that is to be copied, all of it or a part: where reads cost next to nothing its baskets are read when
     /// they are written, by the thread that writes them, in whose processor's cache they are then.
     pub(crate) fn open_to_copy(path: &str, access: &Access, is_all: bool) -> Result<Arc<Self>> {
-        let mut extent = |_: &str, size: u64| {
-            // Known since it was opened.
-            let is_near = is_near(path, access);
-            let tail = match usual_extent(access, size) {
+        let strategy = Strategy::of(access);
+        let mut extent = |store: &dyn Store, size: u64| {
+            let is_near = store.is_near() && strategy.reads_when_writing();
+            let tail = match usual_extent(strategy, size) {
                 Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near => {
                     (size / limits::COPIED_TAIL_SHARE).clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES)
                 }
@@ -115,9 +116,9 @@ impl File {
         Self::open_as(path, access, &mut extent).map(|(file, _)| file)
     }
 
-    /// Whether a read costs hardly more than copying its bytes.
-    pub(crate) fn is_near(&self) -> bool {
-        is_near(&self.path, &self.access)
+    /// Whether a merge reads its baskets only when it writes them.
+    pub(crate) fn is_read_when_writing(&self) -> bool {
+        self.store.is_near() && self.strategy.reads_when_writing()
     }
 
     /// The same file with all its bytes read anew.
@@ -125,7 +126,7 @@ impl File {
         let (anew, watch) = (Anew::new(&self.store), Stopwatch::start());
         let remarks = self.remarks.clone();
         let about = About { remarks, access: &self.access, counters: &self.counters, watch: &watch };
-        let (mut file, _) = Self::over(anew.clone(), &about, &mut |_, size| Ok(usual_extent(&self.access, size)))?;
+        let (mut file, _) = Self::over(anew.clone(), &about, &mut |_, size| Ok(usual_extent(self.strategy, size)))?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.anew = Some(anew);
         }
@@ -153,13 +154,14 @@ impl File {
         let fetch_before = counters.snapshot().get(Counter::FetchNs);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
         let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
-        let extent = extent(store.name(), size)?;
+        let strategy = Strategy::of(access);
+        let extent = extent(&*store, size)?;
         match extent {
             Extent::Ends { reads, .. } => store.expect_reads(reads),
             Extent::EndsFirst { .. } => store.expect_all(),
             Extent::Whole(_) => {}
         }
-        reader.read_first(size, &extent, reads_baskets_alone(access))?;
+        reader.read_first(size, &extent, strategy.reads_records_alone())?;
         let lease = match extent {
             Extent::Whole(lease) => lease,
             Extent::Ends { .. } | Extent::EndsFirst { .. } => None,
@@ -167,7 +169,7 @@ impl File {
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
         let keys = reader.until_known(|held| directories.keys_in("", held))?;
-        if !reads_baskets_alone(access) {
+        if !strategy.reads_records_alone() {
             reader.read_beside(&header, &keys)?;
         }
         let mut recovered_count = 0;
@@ -190,6 +192,7 @@ impl File {
             path,
             store,
             access: (*access).clone(),
+            strategy,
             counters: Arc::clone(counters),
             remarks: remarks.clone(),
             held,
@@ -210,9 +213,14 @@ impl File {
         &self.path
     }
 
-    /// How it is read.
+    /// The settings of its reading.
     pub(crate) fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// How it is read.
+    pub(crate) fn strategy(&self) -> Strategy {
+        self.strategy
     }
 
     /// What its place says to tell it from other versions of it.
@@ -332,8 +340,7 @@ impl File {
 
     /// A range that is at hand already, as all of a small file is.
     pub(crate) fn held(&self, offset: u64, size: u64) -> Option<Bytes> {
-        // Who compares ways of reading wants a request for each basket.
-        if reads_baskets_alone(&self.access) {
+        if self.strategy.reads_records_alone() {
             return None;
         }
         self.lock_held().share(offset, size)
@@ -376,25 +383,16 @@ pub(crate) enum Extent {
     },
 }
 
-/// Says how much of a file is read at once, by the name of its storage element and its size.
-pub(crate) type ExtentOf<'a> = dyn FnMut(&str, u64) -> Result<Extent> + 'a;
-
-/// Whether baskets are to be read by themselves, in the manner of others.
-pub(crate) fn reads_baskets_alone(access: &Access) -> bool {
-    matches!(access.mode, AccessMode::Plain | AccessMode::Cache)
-}
+/// Decides how much of a file is read at first, from its store and its size.
+pub(crate) type ExtentOf<'a> = dyn FnMut(&dyn Store, u64) -> Result<Extent> + 'a;
 
 /// What is read of a file that is opened by itself.
-fn usual_extent(access: &Access, size: u64) -> Extent {
-    match size <= limits::WHOLE_FILE_BYTES && !reads_baskets_alone(access) {
-        true => Extent::Whole(None),
-        false => Extent::Ends { tail: limits::TAIL_BYTES, reads: 0 },
+fn usual_extent(strategy: Strategy, size: u64) -> Extent {
+    if strategy.reads_whole(size) {
+        Extent::Whole(None)
+    } else {
+        Extent::Ends { tail: limits::TAIL_BYTES, reads: 0 }
     }
-}
-
-fn is_near(path: &str, access: &Access) -> bool {
-    let is_as_it_is = access.throttle.is_none() && access.fault.is_none() && access.mode == AccessMode::Planned;
-    is_as_it_is && is_on_this_machine(path)
 }
 
 /// The first of many names, and how many there are more.

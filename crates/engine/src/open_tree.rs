@@ -17,7 +17,7 @@ use branchline_trace::{Counter, Stopwatch};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
-use crate::file::{add_open_time, reads_baskets_alone, some_of, File};
+use crate::file::{add_open_time, some_of, File};
 use crate::ntuple::Ntuple;
 use crate::tree::{Content, Tree};
 
@@ -62,8 +62,7 @@ impl File {
             add_open_time(self.counters(), &watch, before);
             return Ok(Arc::new(tree));
         }
-        if reads_baskets_alone(self.access()) {
-            // As others read it: nothing beside it.
+        if self.strategy().reads_records_alone() {
             reader.fetch([Locator { offset: key.seek, size: key.size }])?;
         }
         let mut decompressor = Decompressor::new();

@@ -30,6 +30,7 @@ mod scratch;
 pub mod slab;
 pub mod source;
 mod stages;
+pub(crate) mod strategy;
 pub mod stream;
 mod tail_size;
 mod task;

@@ -55,7 +55,7 @@ pub use list_folder::{list_folder, listing_wait};
 pub use listing::{Listing, ListingForm};
 pub use local::{was_written_to, LocalFile, LocalWay};
 pub use memory::Memory;
-pub use open::{is_on_this_machine, link_expected, open, size_of};
+pub use open::{link_expected, open, size_of};
 pub use range::{ByteRange, RangeRead};
 pub use read_ahead::ReadAhead;
 pub use secrets::without_secrets;

@@ -39,6 +39,10 @@ impl Store for Memory {
         None
     }
 
+    fn is_near(&self) -> bool {
+        true
+    }
+
     fn gap_bytes(&self) -> u64 {
         0
     }

@@ -80,6 +80,10 @@ impl Around for Mounted {
         &*self.file
     }
 
+    fn is_near(&self) -> bool {
+        false
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let bytes: u64 = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         let limit = self.settings.silence + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);

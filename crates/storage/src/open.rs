@@ -96,7 +96,7 @@ fn is_at_a_server(path: &str) -> bool {
 }
 
 /// Whether a file that was opened just now is on a disk of this machine.
-pub fn is_on_this_machine(path: &str) -> bool {
+fn is_on_this_machine(path: &str) -> bool {
     match split_scheme(path) {
         None => mounted::is_here(Path::new(path)),
         Some((_, rest)) => {

@@ -33,6 +33,11 @@ pub trait Store: Send + Sync {
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
+    /// Whether a read costs hardly more than copying its bytes: the file is on a disk of this machine, or in its memory.
+    fn is_near(&self) -> bool {
+        false
+    }
+
     /// Reads come soon, so many at a time: what takes round trips before the first of them may begin now, and is not
     /// waited for.
     fn expect_reads(&self, _count: usize) {}
@@ -71,6 +76,11 @@ pub trait Around: Send + Sync {
         self.inner().gap_bytes()
     }
 
+    /// See [`Store::is_near`]. One that makes reads slow or unreliable is not.
+    fn is_near(&self) -> bool {
+        self.inner().is_near()
+    }
+
     /// See [`Store::remarks`].
     fn remarks(&self) -> Vec<String> {
         self.inner().remarks()
@@ -100,6 +110,10 @@ impl<T: Around> Store for T {
 
     fn gap_bytes(&self) -> u64 {
         Around::gap_bytes(self)
+    }
+
+    fn is_near(&self) -> bool {
+        Around::is_near(self)
     }
 
     fn expect_reads(&self, count: usize) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use branchline_format::tree::{Basket, Place, TTree};
-use branchline_storage::{AccessMode, ByteRange};
+use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, Result};
 use crate::file::File;
@@ -106,16 +106,16 @@ fn read_in_order(
 ) -> Result<Vec<(usize, Bytes)>> {
     let mut wanted: Vec<(usize, ByteRange)> = positions.into_iter().zip(ranges.iter().copied()).collect();
     let mut read = Vec::with_capacity(wanted.len());
-    if matches!(file.access().mode, AccessMode::Plain | AccessMode::Cache) {
+    if file.strategy().reads_records_alone() {
         wanted.sort_by_key(|(position, _)| first_entry(*position));
     }
-    if file.access().mode == AccessMode::Cache {
+    if let Some(cache_bytes) = file.strategy().learning_cache_bytes() {
         if wanted.iter().all(|(position, _)| first_entry(*position) >= limits::LEARN_ENTRIES) {
             file.learned().end();
         }
         let first = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
         let ranges: Vec<ByteRange> = wanted[..first].iter().map(|(_, range)| *range).collect();
-        read.extend(read_first_entries(file, &ranges, beside, room)?);
+        read.extend(read_first_entries(file, cache_bytes, &ranges, beside, room)?);
     }
     let rest: Vec<ByteRange> = wanted[read.len()..].iter().map(|(_, range)| *range).collect();
     read.extend(read_joined(file, &rest, room)?);
@@ -126,6 +126,7 @@ fn read_in_order(
 /// too. Without room there for all of them each is read by itself until the branches are known.
 fn read_first_entries(
     file: &Arc<File>,
+    cache_bytes: u64,
     wanted: &[ByteRange],
     beside: &dyn Fn() -> Vec<ByteRange>,
     room: Room<'_>,
@@ -133,7 +134,7 @@ fn read_first_entries(
     if !wanted.is_empty() && file.learned().is_due() {
         let mut all = wanted.to_vec();
         all.extend(beside());
-        if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= file.access().tree_cache_bytes {
+        if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= cache_bytes {
             // The cache comes on top of what chunks may take, as it outlives them.
             file.learned().keep(&all, &read_joined(file, &all, Room::Free)?);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use branchline_storage::{link_expected, link_to, AccessMode, Choice};
+use branchline_storage::{link_expected, link_to, Choice};
 
 use crate::basket_ranges::BasketBytes;
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
@@ -132,7 +132,7 @@ impl Fetcher {
 
     /// Has the sources behind this one opened, as many as hide a round trip; and the very first with them.
     fn open_ahead(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
-        let is_first = self.last_store.borrow().is_none() && self.opening.options.access.mode == AccessMode::Planned;
+        let is_first = self.last_store.borrow().is_none() && self.opening.strategy.prefetches_chunks();
         *next = (*next).max(if is_first { current } else { current + 1 });
         let Some(choice) = self.choice() else { return };
         self.open_refused(choice, slots);
@@ -180,20 +180,11 @@ impl Fetcher {
 
     /// What is asked for at a time where the last file was; None where nothing is gained by asking early.
     fn choice(&self) -> Option<Choice> {
-        let access = &self.opening.options.access;
-        let mut choice = match &*self.last_store.borrow() {
-            Some((name, gap_bytes)) => Choice::of(access, link_to(name), *gap_bytes),
-            None => Choice::of(access, self.sources.first().and_then(|source| link_expected(source.path())), 0),
+        let (link, gap_bytes) = match &*self.last_store.borrow() {
+            Some((name, gap_bytes)) => (link_to(name), *gap_bytes),
+            None => (self.sources.first().and_then(|source| link_expected(source.path())), 0),
         };
-        match access.mode {
-            AccessMode::Plain | AccessMode::Cache => return None,
-            // The next file, whatever the way to it is.
-            AccessMode::Prefetch | AccessMode::Stage => {
-                choice.requests_in_flight = access.requests_in_flight.unwrap_or(choice.requests_in_flight.max(1));
-            }
-            AccessMode::Planned => {}
-        }
-        (choice.requests_in_flight > 0).then_some(choice)
+        self.opening.strategy.choice(&self.opening.options.access, link, gap_bytes)
     }
 
     fn run_source(
@@ -383,7 +374,7 @@ impl Fetcher {
 /// Whether anything is asked for ahead of a tree's chunks.
 fn asks_ahead(tree: &Tree) -> bool {
     let file = tree.file();
-    file.access().mode == AccessMode::Planned && file.choice().requests_in_flight > 0 && file.whole_bytes() == 0
+    file.strategy().prefetches_chunks() && file.choice().requests_in_flight > 0 && file.whole_bytes() == 0
 }
 
 /// Asks for the first chunk of a tree that was opened ahead.

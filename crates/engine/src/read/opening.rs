@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{link_to, AccessMode, Choice};
+use branchline_storage::{link_to, Choice, Store};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::{Extent, File};
@@ -15,6 +15,7 @@ use crate::read::budget::{Budget, Lease, Refusal};
 use crate::read::memory_plan::{MemoryLimit, MemoryPlan, Shares};
 use crate::read::prefetch::{PendingRange, Prefetcher, Turn};
 use crate::read::source::{Options, Selection, Source, SourceTree};
+use crate::read::strategy::{Strategy, WholeFiles};
 use crate::read::tail_size::Ends;
 use crate::tree::Tree;
 
@@ -69,6 +70,7 @@ pub(crate) enum NotOpened {
 #[derive(Clone)]
 pub(crate) struct Opening {
     pub(crate) options: Arc<Options>,
+    pub(crate) strategy: Strategy,
     pub(crate) memory_limit: MemoryLimit,
     pub(crate) shares: Shares,
     pub(crate) ends: Arc<Ends>,
@@ -107,7 +109,8 @@ impl Opening {
         // All of it is due until it is there.
         let mut due = None;
         let mut is_too_large = false;
-        let mut extent = |name: &str, size: u64| {
+        let mut extent = |store: &dyn Store, size: u64| {
+            let name = store.name();
             let claim = match room {
                 FileRoom::Waiting(_) => Claim::Nothing,
                 FileRoom::Ahead(_, _, claim) => claim.take(),
@@ -143,7 +146,7 @@ impl Opening {
         };
         let opened = File::open_as(path, &self.options.access, &mut extent);
         drop(due);
-        if let (Ok((file, _)), true, AccessMode::Prefetch) = (&opened, is_too_large, self.options.access.mode) {
+        if let (Ok((file, _)), true, WholeFiles::Always) = (&opened, is_too_large, self.strategy.whole_files) {
             file.remarks().add(NOT_PREFETCHED.to_owned());
         }
         opened
@@ -151,11 +154,11 @@ impl Opening {
 
     /// How much is read of the end of a file of this size at this storage element; None if it is better read whole.
     fn tail_of(&self, store_name: &str, size: u64) -> Option<u64> {
-        match self.options.access.mode {
-            AccessMode::Plain | AccessMode::Cache => Some(TAIL_BYTES),
-            AccessMode::Prefetch => None,
-            _ if size > self.shares.whole_file => Some(TAIL_BYTES),
-            AccessMode::Planned | AccessMode::Stage => match self.options.selection {
+        match self.strategy.whole_files {
+            WholeFiles::Never => Some(TAIL_BYTES),
+            WholeFiles::Always => None,
+            WholeFiles::Small if size > self.shares.whole_file => Some(TAIL_BYTES),
+            WholeFiles::Small => match self.options.selection {
                 Selection::All => None,
                 Selection::Named(_) => self.ends.tail_of(store_name.contains("://"), link_to(store_name), size),
             },
@@ -166,7 +169,7 @@ impl Opening {
     fn reads_of(&self, store_name: &str, size: u64) -> usize {
         let access = &self.options.access;
         let far = link_to(store_name).filter(|link| link.round_trip >= limits::FAR_ROUND_TRIP_MIN);
-        if access.mode != AccessMode::Planned || size <= limits::WHOLE_FILE_BYTES || far.is_none() {
+        if !self.strategy.prefetches_chunks() || size <= limits::WHOLE_FILE_BYTES || far.is_none() {
             return 0;
         }
         let choice = Choice::of(access, far, 0);

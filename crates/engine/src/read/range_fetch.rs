@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{coalesce, AccessMode, ByteRange, Placement, Plan, RangeRead};
+use branchline_storage::{coalesce, ByteRange, Placement, Plan, RangeRead};
 use branchline_trace::Counter;
 
 use crate::error::{ReadError, Result};
@@ -17,11 +17,7 @@ use crate::read_buffers::{buffer_bytes, read_of, share};
 
 /// The bytes of these ranges, in portions as the file's access wants it; near ones are read together.
 pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
-    let bytes_max = match file.access().mode {
-        AccessMode::Plain => 0,
-        AccessMode::Cache => file.access().tree_cache_bytes,
-        AccessMode::Planned | AccessMode::Prefetch | AccessMode::Stage => return read_missing(file, wanted, room),
-    };
+    let Some(bytes_max) = file.strategy().bytes_together() else { return read_missing(file, wanted, room) };
     let mut read = Vec::with_capacity(wanted.len());
     let mut left = wanted;
     while !left.is_empty() {

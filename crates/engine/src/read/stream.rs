@@ -23,6 +23,7 @@ use crate::read::read_now::read_again;
 use crate::read::records::{Busy, Records};
 use crate::read::slab::Pool;
 use crate::read::source::{Options, Source};
+use crate::read::strategy::Strategy;
 use crate::read::task::Task;
 use crate::read::watch::{end_by, watched, Doing, Named, Seat, Watch};
 use crate::read::worker::Worker;
@@ -93,11 +94,12 @@ impl Stream {
             let seat = watch.seat(&name);
             threads.push(spawn(&name, seat, move || decode_all(worker, &tasks, &records, &stop))?);
         }
+        let strategy = Strategy::of(&options.access);
         let failed_source = Arc::new(AtomicUsize::new(usize::MAX));
         let fetcher = Fetcher {
             sources,
             failed_source: Arc::clone(&failed_source),
-            opening: Opening { options: Arc::new(options), memory_limit, shares, ends: Arc::default() },
+            opening: Opening { strategy, options: Arc::new(options), memory_limit, shares, ends: Arc::default() },
             ahead: Arc::clone(&ahead),
             last_store: RefCell::default(),
             last_whole_bytes: Cell::default(),

@@ -319,6 +319,10 @@ impl Store for LocalFile {
         Some(self.identity.clone())
     }
 
+    fn is_near(&self) -> bool {
+        true
+    }
+
     fn gap_bytes(&self) -> u64 {
         LOCAL_GAP_BYTES
     }

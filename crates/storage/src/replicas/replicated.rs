@@ -43,6 +43,7 @@ pub(crate) struct Replicated {
     /// The checksums of the whole file as its first place tells them, for which nobody waits before another is opened.
     checksums: ChecksumQuery,
     gap_bytes: u64,
+    is_near: bool,
     size_bytes: u64,
     replicas: Vec<Replica>,
     /// The store that was opened first, where there are others.
@@ -90,6 +91,7 @@ impl Replicated {
             identity: OnceLock::new(),
             checksums: ChecksumQuery::default(),
             gap_bytes: 0,
+            is_near: false,
             size_bytes: 0,
             replicas: locations.iter().map(replica).collect(),
             first: None,
@@ -105,6 +107,7 @@ impl Replicated {
         (own.name, own.gap_bytes) = (store.name().to_owned(), store.gap_bytes());
         if own.replicas.len() == 1 {
             own.identity = OnceLock::from(store.identity());
+            own.is_near = store.is_near();
         } else {
             own.first = Some(Arc::clone(&store));
         }
@@ -361,6 +364,10 @@ impl Store for Replicated {
 
     fn gap_bytes(&self) -> u64 {
         self.gap_bytes
+    }
+
+    fn is_near(&self) -> bool {
+        self.is_near
     }
 
     fn expect_reads(&self, count: usize) {

@@ -84,6 +84,10 @@ impl Around for Faulty {
         &*self.inner
     }
 
+    fn is_near(&self) -> bool {
+        false
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let number = next(&self.requests);
         match self.plan.hit(self.path(), number) {

@@ -33,6 +33,10 @@ impl Around for Throttled {
         &*self.inner
     }
 
+    fn is_near(&self) -> bool {
+        false
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         // Dropped when the bytes have passed the link: what it takes is told of the requests.
         let _slowed = journal::slowed();

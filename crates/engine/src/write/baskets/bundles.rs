@@ -67,7 +67,7 @@ impl<'a> BasketReader<'a> {
         let bundles = self.bundles(&baskets, self.bundle_bytes);
         // What is read in the order of the file comes as fast in small pieces, which stay in the processor's cache
         // until they are written: reading in another thread would only move them to another processor's.
-        if self.file.is_near() && bundles.iter().all(|bundle| lie_in_order(bundle)) {
+        if self.file.is_read_when_writing() && bundles.iter().all(|bundle| lie_in_order(bundle)) {
             let pieces = self.bundles(&baskets, self.bundle_bytes.min(limits::COPIED_PIECE_BYTES));
             return pieces.into_iter().try_for_each(|piece| visit(piece, self.read(piece)?));
         }

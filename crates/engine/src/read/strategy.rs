@@ -1,0 +1,167 @@
+//! How files are read in an access mode. Only `Strategy::of` looks at the mode; all others ask the strategy.
+
+use branchline_storage::{Access, AccessMode, Choice, Link};
+
+use crate::limits;
+
+/// Which files are read whole, what is prefetched, and how baskets are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Strategy {
+    pub(crate) whole_files: WholeFiles,
+    prefetch: Prefetch,
+    baskets: BasketReads,
+}
+
+/// Which files a stream reads whole when it opens them. Of the others it reads head and tail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WholeFiles {
+    /// None.
+    Never,
+    /// Small ones, unless only a part of a file at a server is wanted.
+    Small,
+    /// All for which there is memory.
+    Always,
+}
+
+/// What is read before the fetcher needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefetch {
+    Nothing,
+    /// The next file, however short the round trip is.
+    NextFile,
+    /// Files and chunks, as many as hide the round trip.
+    ByLink,
+}
+
+/// How the baskets that a chunk needs are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BasketReads {
+    /// Planned together: near ones are joined, and what came with the metadata is not read again.
+    Planned,
+    /// One by one, in the order of their entries.
+    OneByOne,
+    /// In the order of their entries, as many together as a cache of this size holds.
+    ThroughCache { bytes: u64 },
+}
+
+impl Strategy {
+    /// The strategy of an access.
+    pub(crate) fn of(access: &Access) -> Self {
+        let (whole_files, prefetch, baskets) = match access.mode {
+            AccessMode::Plain => (WholeFiles::Never, Prefetch::Nothing, BasketReads::OneByOne),
+            AccessMode::Cache => {
+                (WholeFiles::Never, Prefetch::Nothing, BasketReads::ThroughCache { bytes: access.tree_cache_bytes })
+            }
+            AccessMode::Planned => (WholeFiles::Small, Prefetch::ByLink, BasketReads::Planned),
+            AccessMode::Prefetch => (WholeFiles::Always, Prefetch::NextFile, BasketReads::Planned),
+            // The copy on the local disk is a store of its own, see `branchline_storage::open`.
+            AccessMode::Stage => (WholeFiles::Small, Prefetch::NextFile, BasketReads::Planned),
+        };
+        Self { whole_files, prefetch, baskets }
+    }
+
+    /// Whether a file of this size that is opened by itself is read whole.
+    pub(crate) fn reads_whole(self, size: u64) -> bool {
+        self.whole_files != WholeFiles::Never && size <= limits::WHOLE_FILE_BYTES
+    }
+
+    /// Whether each record is read by a request of its own, even if its bytes came with another: users compare these
+    /// ways of reading by their requests.
+    pub(crate) fn reads_records_alone(self) -> bool {
+        self.baskets != BasketReads::Planned
+    }
+
+    /// The bytes up to which a request reads several baskets, of which the first may have more; None without a bound.
+    pub(crate) fn bytes_together(self) -> Option<u64> {
+        match self.baskets {
+            BasketReads::Planned => None,
+            BasketReads::OneByOne => Some(0),
+            BasketReads::ThroughCache { bytes } => Some(bytes),
+        }
+    }
+
+    /// The size of the cache that learns on the first entries which branches are wanted.
+    pub(crate) fn learning_cache_bytes(self) -> Option<u64> {
+        match self.baskets {
+            BasketReads::ThroughCache { bytes } => Some(bytes),
+            BasketReads::Planned | BasketReads::OneByOne => None,
+        }
+    }
+
+    /// Whether the ranges of the next chunks are prefetched, and the first file of a stream is opened by a prefetch thread.
+    pub(crate) fn prefetches_chunks(self) -> bool {
+        self.prefetch == Prefetch::ByLink
+    }
+
+    /// Whether a merge reads the baskets of a file on this machine only when it writes them.
+    pub(crate) fn reads_when_writing(self) -> bool {
+        self.prefetch == Prefetch::ByLink
+    }
+
+    /// What is prefetched at a time over a link, of a store whose own gap is `gap_bytes`; None if nothing is.
+    pub(crate) fn choice(self, access: &Access, link: Option<Link>, gap_bytes: u64) -> Option<Choice> {
+        let mut choice = Choice::of(access, link, gap_bytes);
+        match self.prefetch {
+            Prefetch::Nothing => return None,
+            Prefetch::NextFile if access.requests_in_flight.is_none() => {
+                choice.requests_in_flight = choice.requests_in_flight.max(1);
+            }
+            Prefetch::NextFile | Prefetch::ByLink => {}
+        }
+        (choice.requests_in_flight > 0).then_some(choice)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn access(mode: &str) -> Access {
+        Access { mode: AccessMode::named(mode).unwrap(), ..Access::default() }
+    }
+
+    fn strategy(mode: &str) -> Strategy {
+        Strategy::of(&access(mode))
+    }
+
+    #[test]
+    fn plain_and_cache_read_each_record_for_itself_and_nothing_early() {
+        for mode in ["plain", "cache"] {
+            let strategy = strategy(mode);
+            assert!(strategy.reads_records_alone() && !strategy.reads_whole(1) && !strategy.prefetches_chunks());
+            let far = Some(Link { round_trip: Duration::from_millis(100), bytes_per_second: 1e8 });
+            assert_eq!(strategy.choice(&access(mode), far, 0), None);
+        }
+        assert_eq!((strategy("plain").bytes_together(), strategy("plain").learning_cache_bytes()), (Some(0), None));
+        let cache = Strategy::of(&Access { tree_cache_bytes: 77, ..access("cache") });
+        assert_eq!((cache.bytes_together(), cache.learning_cache_bytes()), (Some(77), Some(77)));
+    }
+
+    #[test]
+    fn the_other_modes_read_small_files_whole_and_baskets_together() {
+        for mode in ["planned", "prefetch", "stage"] {
+            let strategy = strategy(mode);
+            assert!(!strategy.reads_records_alone() && strategy.reads_whole(limits::WHOLE_FILE_BYTES));
+            assert!(!strategy.reads_whole(limits::WHOLE_FILE_BYTES + 1));
+            assert_eq!((strategy.bytes_together(), strategy.learning_cache_bytes()), (None, None));
+        }
+    }
+
+    #[test]
+    fn only_the_planned_access_prefetches_by_the_link() {
+        let requests = |mode: &str, requests_in_flight| {
+            let access = Access { requests_in_flight, ..access(mode) };
+            strategy(mode).choice(&access, None, 0).map(|choice| choice.requests_in_flight)
+        };
+        assert_eq!((requests("planned", None), requests("planned", Some(3))), (None, Some(3)));
+        for mode in ["prefetch", "stage"] {
+            assert_eq!(
+                (requests(mode, None), requests(mode, Some(3)), requests(mode, Some(0))),
+                (Some(1), Some(3), None)
+            );
+        }
+    }
+}
