@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from tests.tidy.import_graph import Graph, circles, python_graph, rust_graph
 
-ROOMS = [*(f"crates/{name}" for name in ("bindings", "engine", "format", "storage", "trace")), "python/branchline"]
+ROOMS = [
+    *(f"crates/{name}" for name in ("bindings", "engine", "format", "slab", "storage", "trace")),
+    "python/branchline",
+]
 
 
 def graph_of(folder: Path) -> Graph:

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use branchline_engine::read::chunk::{Chunk, Values};
-use branchline_engine::read::slab::Buffer as Bytes;
 use branchline_format::column::Column;
+use branchline_slab::Buffer as Bytes;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;

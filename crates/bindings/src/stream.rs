@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use branchline_engine::read::chunk;
 use branchline_engine::read::decompress_limit;
 use branchline_engine::read::read_now::read_now;
+use branchline_engine::read::records;
 use branchline_engine::read::source::{Options, Selection, Source, SourceTree};
 use branchline_engine::read::stream::{self, Next};
-use branchline_engine::read::{records, slab};
 use branchline_format::compress::{InvalidSetting, Setting};
+use branchline_slab::Pool;
 use branchline_trace::Counter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -100,7 +101,7 @@ pub struct Stream {
     // Used by one thread at a time; the lock only makes that safe.
     stream: Mutex<stream::Stream>,
     records: Arc<records::Records>,
-    pool: Arc<slab::Pool>,
+    pool: Arc<Pool>,
 }
 
 #[pymethods]
@@ -164,7 +165,7 @@ impl Stream {
 pub struct Chunk {
     chunk: Arc<chunk::Chunk>,
     records: Arc<records::Records>,
-    pool: Arc<slab::Pool>,
+    pool: Arc<Pool>,
 }
 
 #[pymethods]

@@ -1,5 +1,7 @@
 //! Joins format and storage: branches x entry range -> arrays, and arrays and baskets -> files.
 
+#![forbid(unsafe_code)]
+
 mod basket_ranges;
 pub mod branch_info;
 mod cache_learning;

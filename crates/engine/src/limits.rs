@@ -56,8 +56,6 @@ pub const CHUNKS_ASKED_MAX: usize = 64;
 pub const LEARN_ENTRIES: u64 = 100;
 /// Output buffers that are kept for the next chunk take at most this part of the memory limit.
 pub const POOL_MEMORY_SHARE: u64 = 8;
-/// Buffers smaller than this are not worth keeping.
-pub const POOLED_BYTES_MIN: usize = 4 << 10;
 /// A chunk of a tree without a known size per entry has at least so many entries.
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
 /// Free buffers for stored bytes that are kept: those of some small files, or of a few joined reads.

@@ -4,11 +4,11 @@ use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
 use branchline_format::file::{read_object, TKey};
 use branchline_format::objects::Program;
+use branchline_slab::Buffer;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::read::chunk::Values;
-use crate::read::slab::Buffer;
 
 impl File {
     /// Reads the object with this path (`name;cycle` for an older cycle): a column of one entry, whose members are

@@ -27,7 +27,6 @@ mod room;
 mod samples;
 mod scheduler;
 mod scratch;
-pub mod slab;
 pub mod source;
 mod stages;
 pub(crate) mod strategy;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use branchline_slab::limits::POOLED_BYTES_MIN;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{ByteRange, RangeRead};
 use bytes::Bytes;
@@ -38,7 +39,7 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
 /// What a read of so many bytes may take: a little room beyond lets the next one, a little larger, use it too.
 pub(crate) fn buffer_bytes(length: u64) -> u64 {
     match length {
-        ..=MAX_JOINED_BYTES => length + length / 4 + limits::POOLED_BYTES_MIN as u64,
+        ..=MAX_JOINED_BYTES => length + length / 4 + POOLED_BYTES_MIN as u64,
         _ => length,
     }
 }
@@ -74,7 +75,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.0);
         let bytes_max = BYTES_MAX.load(Ordering::Relaxed);
-        if bytes.capacity() < limits::POOLED_BYTES_MIN || bytes.capacity() > bytes_max {
+        if bytes.capacity() < POOLED_BYTES_MIN || bytes.capacity() > bytes_max {
             return;
         }
         let mut free = free();

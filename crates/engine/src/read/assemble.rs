@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::layout::Layout;
+use branchline_slab::OpenSlab;
 use branchline_trace::journal;
 
 use crate::error::{ReadError, Result};
@@ -12,7 +13,6 @@ use crate::limits;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::{Chunk, Making, Reporter};
 use crate::read::needed::Needed;
-use crate::read::slab::OpenSlab;
 use crate::read::task::{Countings, Target, Task};
 use crate::tree::{Content, Shape};
 

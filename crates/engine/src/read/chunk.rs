@@ -6,11 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use branchline_format::column::Column;
+use branchline_slab::{Buffer, Pool, SharedSlab, Slab};
 use branchline_trace::Counter;
 
 use crate::error::{guarded, ReadError, Result};
 use crate::read::effort::ColumnCost;
-use crate::read::slab::{Buffer, Pool, SharedSlab, Slab};
 use crate::tree::{Shape, Tree};
 
 /// A finished column.

@@ -10,6 +10,7 @@ use branchline_format::basket::BasketRecord;
 use branchline_format::compress::{Compressor, Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::ntuple::cluster::Scratch;
+use branchline_slab::Pool;
 use branchline_storage::Access;
 
 use crate::error::{guarded, ReadError, Result};
@@ -20,7 +21,6 @@ use crate::read::fetch::fetch;
 use crate::read::needed::needed_baskets;
 use crate::read::page_decode::decompress_cluster;
 use crate::read::room::Room;
-use crate::read::slab::Pool;
 use crate::tree::Tree;
 
 /// What was decompressed, and in which time.

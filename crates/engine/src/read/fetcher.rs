@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use branchline_slab::Pool;
 use crossbeam_channel::Sender;
 
 use branchline_storage::{link_expected, link_to, Choice};
@@ -24,7 +25,6 @@ use crate::read::prefetch::{Prefetcher, Turn};
 use crate::read::records::Records;
 use crate::read::room::Room;
 use crate::read::scheduler::{Asking, Upcoming};
-use crate::read::slab::Pool;
 use crate::read::source::{Options, Source, SourceTree};
 use crate::read::stages::tasks_of;
 use crate::read::task::Task;

@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use branchline_slab::Pool;
 use branchline_storage::note_wrong_bytes;
 
 use crate::error::{ReadErrorKind, Result};
 use crate::read::chunk::Chunk;
 use crate::read::room::Room;
-use crate::read::slab::Pool;
 use crate::read::stages::prepare;
 use crate::read::worker::Worker;
 use crate::tree::Tree;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use branchline_slab::Pool;
 use branchline_storage::Access;
 
 use crate::file::File;
 use crate::read::chunk::Chunk;
 use crate::read::room::Room;
-use crate::read::slab::Pool;
 use crate::read::stages::prepare;
 use crate::read::task::Task;
 use crate::tree::Tree;

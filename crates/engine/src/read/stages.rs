@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use branchline_format::basket::BasketRecord;
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::{Kind, Layout};
+use branchline_slab::Pool;
 
 use crate::error::{ReadError, Result};
 use crate::read::assemble::assemble;
@@ -16,7 +17,6 @@ use crate::read::chunk::{Chunk, Reporter};
 use crate::read::fetch::fetch;
 use crate::read::needed::{needed_baskets, Needed};
 use crate::read::room::Room;
-use crate::read::slab::Pool;
 use crate::read::task::{Counting, Countings, Task};
 use crate::tree::{Shape, Tree};
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use branchline_slab::Pool;
 use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 
 use branchline_trace::journal;
@@ -21,7 +22,6 @@ use crate::read::opening::Opening;
 use crate::read::prefetch::Prefetcher;
 use crate::read::read_now::read_again;
 use crate::read::records::{Busy, Records};
-use crate::read::slab::Pool;
 use crate::read::source::{Options, Source};
 use crate::read::strategy::Strategy;
 use crate::read::task::Task;

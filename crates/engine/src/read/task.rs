@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use branchline_format::decode::Counts;
 use branchline_format::error::{ErrorKind, FormatError};
+use branchline_slab::Part;
 
 use crate::error::{ReadError, Result};
 use crate::read::basket_source::{BasketSource, ScratchBytes};
 use crate::read::budget::TaskAtWork;
 use crate::read::chunk::{Chunk, Reporter};
-use crate::read::slab::Part;
 
 /// Where a basket's values go.
 #[derive(Debug)]

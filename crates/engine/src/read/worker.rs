@@ -6,6 +6,7 @@ use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
 use branchline_format::decode::{whole_numbers, Counts};
 use branchline_format::ntuple::cluster::Scratch;
+use branchline_slab::Buffer;
 use branchline_trace::journal;
 use branchline_trace::panics::guarded;
 
@@ -15,7 +16,6 @@ use crate::read::clock::Clock;
 use crate::read::effort::Effort;
 use crate::read::page_decode::decode_cluster;
 use crate::read::scratch::SharedScratch;
-use crate::read::slab::Buffer;
 use crate::read::task::{Counting, Target, Task};
 use crate::read::tools::Tools;
 use crate::tree::Shape;
@@ -174,7 +174,7 @@ mod tests {
     use crate::error::{ReadError, ReadErrorKind};
     use crate::read::read_now::read_again;
     use crate::read::samples::prepared;
-    use crate::read::slab::{OpenSlab, Pool};
+    use branchline_slab::{OpenSlab, Pool};
 
     /// The error of a chunk whose baskets are decoded so.
     fn error_of(decode: impl Fn(&mut Worker, &mut Task) -> Result<Effort>) -> ReadError {

@@ -10,7 +10,7 @@ use branchline_engine::error::{ReadError, ReadErrorKind};
 use branchline_engine::file::File;
 use branchline_engine::read::chunk::Values;
 use branchline_engine::read::read_now::read_now;
-use branchline_engine::read::slab::{Buffer, Pool};
+use branchline_slab::{Buffer, Pool};
 use branchline_storage::Access;
 
 use crate::anatomy::Touched;

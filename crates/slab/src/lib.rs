@@ -1,10 +1,12 @@
 //! Output buffers: shared by threads that each fill a part of their own, and used again when arrays are dropped.
+//!
+//! A crate of its own, because Miri runs its tests (`make miri`): it must not depend on anything written in C.
+
+pub mod limits;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use crate::limits;
 
 /// Memory of one output buffer, aligned for any number.
 #[derive(Debug, Default)]
