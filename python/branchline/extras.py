@@ -16,6 +16,7 @@ EXTRAS = {
     "uhi": "histograms",
     "cloudpickle": "trains",
     "psutil": "trains",
+    "distributed": "cluster",
     "jinja2": "reports",
     "markupsafe": "reports",
     "matplotlib": "reports",

@@ -73,6 +73,44 @@ STOP_CHECK_INTERVAL_S = 0.5
 # A worker that does not end when it should is killed after this.
 KILL_GRACE_S = 2.0
 
+# A group of sub-jobs is about this long on a far worker: handing it out costs some milliseconds, and what is lost with
+# a worker, or waited for at the end, stays small.
+GROUP_S = 2.0
+# Of sub-jobs that take no time a group has so many, so that 2000 of them a second are handed out.
+GROUP_SUBJOBS_MAX = 100
+# A group has at most so many times as many sub-jobs as those before it: the first sub-jobs may be short by chance.
+GROUP_GROWTH = 4
+# Groups that are at work or wait at a pool: two for each worker, so that none has nothing to do, and enough for a
+# cluster that starts workers when work waits.
+GROUPS_PER_SLOT = 2
+GROUPS_MIN = 8
+# A group whose workers ended so often is split; a sub-job alone of which this is so is tried wagon by wagon.
+GROUP_DEATHS_MAX = 2
+# An executor that does not say how many workers it has is taken to have so many.
+EXECUTOR_SLOTS = 8
+# Wagons larger than this go to a worker when it says that it does not have them.
+PROGRAM_INLINE_BYTES = 256 * 1024
+# Files of wagons that travel to workers; more is data, which is not for this.
+SHIPPED_MAX_BYTES = 16 * MB
+# How often a job looks at its pool, and an agent at its process.
+POOL_LOOK_INTERVAL_S = 0.25
+AGENT_LOOK_INTERVAL_S = 0.25
+# A worker process that has nothing to do for so long is ended; a job ends those of its own earlier, where it can.
+AGENT_IDLE_S = 30.0
+# The queue of a batch system may be this long; after that nobody waits for the job any more.
+NO_WORKERS_S = 24 * 3600.0
+# A scheduler that does not answer for so long is gone; one with a thousand workers may be busy for some seconds.
+SCHEDULER_SILENT_S = 60.0
+SCHEDULER_CONNECT_S = 30.0
+SCHEDULER_LOOK_INTERVAL_S = 0.5
+# The result of a group comes over the network from the worker that has it; it may have to be computed again.
+RESULT_WAIT_S = 600.0
+# Letting go of workers may take so long; they end by themselves after AGENT_IDLE_S.
+RELEASE_WAIT_S = 5.0
+# So many workers are asked for their versions before a run, for so long; all others say it with their first group.
+VERSIONS_ASKED_MAX = 64
+VERSIONS_WAIT_S = 10.0
+
 # A worker that comes no step further and does not compute for so long is taken for stuck. Reading ends earlier by its
 # own deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.
 WORKER_TIMEOUT_S = 600

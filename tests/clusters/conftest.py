@@ -1,11 +1,62 @@
-"""Batch systems that really run, each started once for the tests that ask for it."""
+"""The files that the checks of places run over, the places, and batch systems that really run: each is started once,
+for the tests that ask for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+import awkward as ak
+import numpy as np
 import pytest
+import uproot
+from tests.clusters.places import PLACES, PlaceHere
 from tests.clusters.slurm import Slurm
+
+pytest.register_assert_rewrite("tests.clusters.conformance")
+
+from tests.clusters.conformance import EVENTS_PER_FILE, FILES  # noqa: E402 - behind what rewrites its checks
+
+GetPlace = Callable[[str], PlaceHere]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight files; each becomes a sub-job."""
+    folder = tmp_path_factory.mktemp("events")
+    for index in range(FILES):
+        random = np.random.default_rng(index)
+        counts = random.poisson(3, EVENTS_PER_FILE)
+        with uproot.recreate(folder / f"f{index}.root", compression=uproot.ZLIB(1)) as file:
+            tree = file.mktree("events", {"px": "float64", "run": "int32", "pt": "var * float64"})
+            pt = ak.unflatten(random.exponential(size=counts.sum()), counts)
+            run = np.full(EVENTS_PER_FILE, index, "i4")
+            tree.extend({"px": random.normal(size=EVENTS_PER_FILE), "run": run, "pt": pt})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_subjobs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is a sub-job of its own."""
+    largest_bytes = max(one.stat().st_size for one in data.iterdir())
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GetPlace]:
+    """Gives a place by its name."""
+    started: dict[str, PlaceHere] = {}
+    with ExitStack() as stack:
+
+        def get(name: str) -> PlaceHere:
+            if name not in started:
+                folder = tmp_path_factory.mktemp("place")
+                started[name] = stack.enter_context(contextmanager(PLACES[name])(folder))
+            return started[name]
+
+        yield get
 
 
 @pytest.fixture(scope="session")

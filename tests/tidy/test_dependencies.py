@@ -60,6 +60,7 @@ def at_the_top(path: Path) -> Iterator[str]:
 EXTRAS_OF_ROOMS = {
     "demo/": {"demo"},
     "jobs/": {"trains"},
+    "jobs/dask_": {"cluster"},
     "layout/drawing.py": {"reports"},
     "layout/parquet.py": {"parquet"},
     "objects/": {"histograms"},

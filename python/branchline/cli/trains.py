@@ -44,6 +44,25 @@ StepSize = Annotated[
 MemoryLimit = Annotated[
     str, Option("--memory-limit", metavar="SIZE", help="Memory that one worker may use for reading.", group=_PACE)
 ]
+On = Annotated[
+    str | None,
+    Option(
+        "--on",
+        metavar="WHERE",
+        help="Where workers run: dask=tcp://host:8786; without it on this machine.",
+        group=_PACE,
+    ),
+]
+WorkerTimeout = Annotated[
+    int,
+    Option(
+        "--worker-timeout",
+        minimum=0,
+        metavar="SECONDS",
+        help="End a worker that reports nothing for this long; 0: never.",
+        group=_PACE,
+    ),
+]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
 
@@ -62,18 +81,10 @@ def run(
         bool, Option("--skip-bad-files", help="Skip files that cannot be read, and list them.")
     ] = False,
     workers: Workers = None,
+    on: On = None,
     step_size: StepSize = "100 MB",
     memory_limit: MemoryLimit = "1 GiB",
-    worker_timeout: Annotated[
-        int,
-        Option(
-            "--worker-timeout",
-            minimum=0,
-            metavar="SECONDS",
-            help="End a worker that reports nothing for this long; 0: never.",
-            group=_PACE,
-        ),
-    ] = WORKER_TIMEOUT_S,
+    worker_timeout: WorkerTimeout = WORKER_TIMEOUT_S,
     pictures: Annotated[
         Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
     ] = "svg",
@@ -86,6 +97,8 @@ def run(
             branchline run wagons.py data/*.root -o out
         Read a far server with four processes:
             branchline run wagons.py root://server.example//store/files.txt -o out -j 4
+        Run on the workers of a Dask cluster:
+            branchline run wagons.py data/*.root -o out --on dask=tcp://host:8786
 
     """
     # Imported here since it imports awkward.
@@ -99,6 +112,7 @@ def run(
             dataset,
             out,
             workers=workers,
+            on=on,
             tree=tree,
             companions=companion,
             branches=branches.split(",") if branches else None,

@@ -8,6 +8,9 @@ from branchline.jobs.heartbeat import READING
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
+from branchline.jobs.pool import PoolError
+from branchline.jobs.pooled import PooledWorkers
+from branchline.jobs.program import Source
 from branchline.jobs.subjob import (
     WAIT,
     Context,
@@ -23,6 +26,7 @@ from branchline.jobs.subjob import (
     Work,
     WorkerDiedError,
 )
+from branchline.jobs.where import Terms, Where, place_on, where_of
 
 __all__ = [
     "READING",
@@ -40,8 +44,15 @@ __all__ = [
     "Message",
     "Note",
     "Place",
+    "PoolError",
+    "PooledWorkers",
+    "Source",
     "SubJob",
+    "Terms",
     "Wait",
+    "Where",
     "Work",
     "WorkerDiedError",
+    "place_on",
+    "where_of",
 ]

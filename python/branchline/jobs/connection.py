@@ -1,13 +1,15 @@
-"""The connection between a job and a worker: messages over a socket, at which the job never blocks."""
+"""The connection between a job and a worker: messages over a socket, at which the job never blocks.
+
+What users define travels in them as ``Pickled``: only those who need it take it out.
+"""
 
 from __future__ import annotations
 
+import pickle
 import socket
 import struct
 from collections.abc import Iterator
 from typing import Any
-
-import cloudpickle
 
 # The length of each message in bytes stands before it.
 LENGTH = struct.Struct("!Q")
@@ -23,14 +25,14 @@ class WorkerConnection:
 
     def send(self, content: Any) -> None:
         """Raises OSError if the job is gone."""
-        message = cloudpickle.dumps(content)
+        message = pickle.dumps(content)
         self._socket.sendall(LENGTH.pack(len(message)))
         self._socket.sendall(message)
 
     def receive(self) -> Any:
         """Raises EOFError or OSError if the job is gone."""
         [length] = LENGTH.unpack(self._exactly(LENGTH.size))
-        return cloudpickle.loads(self._exactly(length))
+        return pickle.loads(self._exactly(length))  # noqa: S301 - the job that started this process
 
     def _exactly(self, length: int) -> bytes:
         found = bytearray()
@@ -64,7 +66,7 @@ class JobConnection:
 
     def send(self, content: Any) -> None:
         """Sends what the worker takes now, and queues the rest for ``send_more``."""
-        message = cloudpickle.dumps(content)
+        message = pickle.dumps(content)
         self._to_send += LENGTH.pack(len(message))
         self._to_send += message
         self.send_more()
@@ -103,9 +105,9 @@ class JobConnection:
             end = LENGTH.size + length
             if len(self._received) < end:
                 return
-            content = cloudpickle.loads(bytes(memoryview(self._received)[LENGTH.size : end]))
+            message = bytes(memoryview(self._received)[LENGTH.size : end])
             del self._received[:end]
-            yield content
+            yield pickle.loads(message)  # noqa: S301 - a process that we started
 
     def close(self) -> None:
         """Closes the socket; the worker notices at its next message."""

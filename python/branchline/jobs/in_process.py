@@ -12,9 +12,16 @@ class InThisProcess:
     """Runs a job in the calling process, one sub-job after the other."""
 
     workers = 1
+    workers_seen = 1
 
     def __init__(self, interruption: Interruption | None = None) -> None:
         self._interruption = interruption or Interruption()
+
+    def prepare(self) -> None:
+        """Nothing has to be there before the run."""
+
+    def close(self) -> None:
+        """Nothing is left behind the run."""
 
     def run(self, work: Work, draw: Draw) -> Iterator[Message]:
         """Yields what the callable yields."""

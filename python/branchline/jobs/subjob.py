@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+import cloudpickle
 
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
@@ -21,12 +24,32 @@ WAIT = Wait.WAIT
 
 
 @dataclass(frozen=True)
+class Pickled:
+    """The payload of a sub-job, or a note, on its way past processes that need not know it."""
+
+    content: bytes
+
+    @classmethod
+    def of(cls, value: Any) -> Pickled:
+        """Pickled by value where nobody could import it."""
+        return cls(cloudpickle.dumps(value))
+
+    def value(self) -> Any:
+        """What it was."""
+        return cloudpickle.loads(self.content)
+
+
+@dataclass(frozen=True)
 class SubJob:
     """A share of a job. ``label`` is for people: what it works on; ``payload`` is for the callable."""
 
     index: int
     label: str
     payload: Any = None
+
+    def packed(self) -> SubJob:
+        """The same with its payload pickled, for its way to a worker."""
+        return replace(self, payload=Pickled.of(self.payload))
 
 
 @dataclass(frozen=True)
@@ -62,14 +85,21 @@ class Lost:
     how: str
     subjobs: tuple[str, ...]
     is_dead: bool = False
+    #: The machine; empty for this one. A worker of a pool that ended has no number of ours: -1.
+    host: str = ""
+
+    @property
+    def name(self) -> str:
+        """The worker, for messages."""
+        if self.worker < 0:
+            return "a worker"
+        host = f" on {self.host}" if self.host else ""
+        return f"worker {self.worker} (process {self.pid}{host})"
 
     def __str__(self) -> str:
         if self.is_dead:
-            return f"worker {self.worker} (process {self.pid}) {self.how} at: {self.doing}"
-        return (
-            f"worker {self.worker} (process {self.pid}) was ended after {self.seconds:.0f} s of silence "
-            f"({self.how}) at: {self.doing}"
-        )
+            return f"{self.name} {self.how} at: {self.doing}" if self.doing else f"{self.name} {self.how}"
+        return f"{self.name} was ended after {self.seconds:.0f} s of silence ({self.how}) at: {self.doing}"
 
 
 Message = Finished | Note
@@ -96,6 +126,10 @@ class Context:
     interruption: Interruption = field(default_factory=Interruption)
     #: Says what is begun now, and how it is waited for: see `branchline.jobs.heartbeat`.
     at: Callable[..., None] = _no_heartbeat
+    #: When this worker began to be started, by ``time.monotonic`` of its machine.
+    begin_s: float = field(default_factory=time.monotonic)
+    #: How many threads it may use; None where the callable knows.
+    threads: int | None = None
 
     def draw(self) -> SubJob | None:
         """The next sub-job, or None at the end; waits until one of the two is known."""
@@ -118,7 +152,19 @@ class Work(Protocol):
 class Place(Protocol):
     """Where a job runs."""
 
-    workers: int
+    @property
+    def workers(self) -> int:
+        """How many sub-jobs are worked on at a time now."""
+
+    @property
+    def workers_seen(self) -> int:
+        """How many workers there were so far; their numbers are below this."""
+
+    def prepare(self) -> None:
+        """Connects to what is needed, and raises what would keep the job from running at all."""
+
+    def close(self) -> None:
+        """Lets go of what ``prepare`` connected to, if ``run`` has not done so."""
 
     def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
         """Runs the callable on all the sub-jobs that ``draw`` gives, and yields what the workers say as they say it."""

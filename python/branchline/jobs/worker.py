@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -22,7 +23,8 @@ import cloudpickle
 from branchline.jobs.connection import WorkerConnection
 from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
-from branchline.jobs.subjob import Context, Finished, SubJob, Wait, Work
+from branchline.jobs.program import WorkerStart
+from branchline.jobs.subjob import Context, Finished, Pickled, SubJob, Wait, Work
 from branchline.limits import JOB_WATCH_PAUSE_S
 
 
@@ -43,28 +45,31 @@ def load_module(name: str, path: str) -> Any:
 
 def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
-    number, path, modules, pickled = connection.receive()
-    sys.path[:] = path
+    start: WorkerStart = connection.receive()
+    sys.path[:] = start.path
     heartbeat.at("loading the wagons")
-    _load_all(modules)
-    work: Work = cloudpickle.loads(pickled)
+    _load_all(start.modules)
+    work: Work = cloudpickle.loads(start.work)
 
     def draw(wait: bool) -> SubJob | Wait | None:
         heartbeat.at("waiting for a sub-job")
         connection.send(("draw", wait))
         drawn: SubJob | Wait | None = connection.receive()
+        if isinstance(drawn, SubJob) and isinstance(drawn.payload, Pickled):
+            drawn = replace(drawn, payload=drawn.payload.value())
         heartbeat.at(f"beginning {drawn.label}" if isinstance(drawn, SubJob) else "between two sub-jobs")
         return drawn
 
     interruption = Interruption(patient=True)
     with interruption.installed():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        for message in work(Context(number, draw, interruption, heartbeat.at)):
+        context = Context(start.number, draw, interruption, heartbeat.at, start.begin_s, start.threads)
+        for message in work(context):
             if isinstance(message, Finished):
                 heartbeat.at("handing over a result")
-                connection.send(("finished", message.index, cloudpickle.dumps(message.value)))
+                connection.send(("finished", message.index, Pickled.of(message.value)))
             else:
-                connection.send(("note", message.value))
+                connection.send(("note", type(message.value).__name__, Pickled.of(message.value)))
         connection.send(("bye",))
 
 
@@ -108,11 +113,12 @@ def main() -> None:
 def _report(connection: WorkerConnection, error: BaseException) -> None:
     text = traceback.format_exc()
     try:
-        cloudpickle.dumps(error)
-    except Exception:  # noqa: BLE001 - not every exception can be pickled, and each says so in its own way
-        error = RuntimeError(f"{type(error).__name__}: {error}")
+        pickled = Pickled.of(error)
+        pickled.value()
+    except Exception:  # noqa: BLE001 - not every exception can travel, and each says so in its own way
+        pickled = Pickled.of(RuntimeError(f"{type(error).__name__}: {error}"))
     with contextlib.suppress(OSError):
-        connection.send(("error", error, text))
+        connection.send(("error", pickled, text))
 
 
 if __name__ == "__main__":

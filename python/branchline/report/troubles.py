@@ -18,6 +18,9 @@ _CURES = (
     ("replicas_refused", "replica was not used because it differs", "replicas were not used because they differ"),
 )
 
+# A group of sub-jobs that was lost is named by its ends.
+LABELS_MAX = 4
+
 
 def trouble_sentences(job: JobRecord) -> list[str]:
     """Return a sentence for each storage element that gave trouble, the one that cost most time first."""
@@ -31,14 +34,22 @@ def lost_sentences(job: JobRecord) -> list[str]:
 
 
 def _lost(worker: LostWorker) -> str:
-    who = f"Worker {worker.worker} (process {worker.pid})"
+    host = f" on {worker.host}" if worker.host else ""
+    who = "A worker" if worker.worker < 0 else f"Worker {worker.worker} (process {worker.pid}{host})"
     if worker.is_dead:
-        sentence = f"{who} {worker.how} at: {worker.doing}"
+        sentence = f"{who} {worker.how} at: {worker.doing}" if worker.doing else f"{who} {worker.how}"
         again = "was tried again" if len(worker.subjobs) == 1 else "were tried again"
     else:
         sentence = f"{who} was ended after {duration(worker.seconds)} of silence ({worker.how}) at: {worker.doing}"
         again = "was given to another worker" if len(worker.subjobs) == 1 else "were given to another worker"
-    return f"{sentence}; {' and '.join(worker.subjobs)} {again}." if worker.subjobs else f"{sentence}."
+    return f"{sentence}; {_labels(worker.subjobs)} {again}." if worker.subjobs else f"{sentence}."
+
+
+def _labels(subjobs: list[str]) -> str:
+    """Those of many neighbours by the first and the last."""
+    if len(subjobs) > LABELS_MAX:
+        return f"{len(subjobs)} sub-jobs, from {subjobs[0]} to {subjobs[-1]},"
+    return " and ".join(subjobs)
 
 
 def _sentence(trouble: TroubleRecord) -> str:

@@ -36,6 +36,7 @@ def run(
     access: Access | str | None = None,
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
+    on: Any = None,
     force: bool = True,
     pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
@@ -67,6 +68,7 @@ def run(
     memory_limit: bytes that the reading of one worker may hold. access: how files are read, as "planned".
     skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``.
     worker_timeout: seconds after which a worker that neither comes further nor computes is replaced, once; 0: never.
+    on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
     force: replaces the results of an earlier run in ``out``. pictures: of histograms: "svg", "both" (and PNG), "none".
     progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
 
@@ -76,7 +78,7 @@ def run(
     then, and a warning that says so; ``exit_code`` is 0 only if all is well.
     """
     reading = {"tree": tree, "companions": companions, "branches": branches, "access": access}
-    chunks = {"workers": workers, "step_size": step_size, "memory_limit": memory_limit}
+    chunks = {"workers": workers, "on": on, "step_size": step_size, "memory_limit": memory_limit}
     faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout}
     settings: dict[str, Any] = reading | chunks | faults | {"progress": progress}
     result = run_quietly(wagons, dataset, out, force=force, pictures=pictures, command=command, **settings)

@@ -187,7 +187,8 @@ class SkippedFile:
 @dataclass
 class LostWorker:
     """A worker process that was ended because it was silent for ``seconds``, or that died by itself (``is_dead``);
-    ``doing`` is the step that it was at, ``subjobs`` are those that were given to others.
+    ``doing`` is the step that it was at, ``subjobs`` are those that were given to others. ``host`` is empty for the
+    machine of the job.
     """
 
     worker: int
@@ -197,6 +198,7 @@ class LostWorker:
     how: str = ""
     subjobs: list[str] = field(default_factory=list)
     is_dead: bool = False
+    host: str = ""
 
 
 @dataclass

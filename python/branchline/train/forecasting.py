@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -139,7 +138,7 @@ def _try(
     """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
     name = wagons[-1].name if wagons else "reading"
     subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
-    work = TrialWork(wagons, tuple(branches), sample, time.monotonic(), is_train)
+    work = TrialWork(wagons, tuple(branches), sample, is_train)
     try:
         for message in LocalProcesses(1, modules).run(work, lambda: next(subjobs, None)):
             if isinstance(message, Finished):

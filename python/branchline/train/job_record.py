@@ -86,6 +86,7 @@ class RecordMaker:
     plan: TrainPlan
     start: JobStart
     times: dict[int, WorkerTimes]
+    workers_count: int
     timeline: list[TimePoint]
     step_entries: int
     interrupted: bool
@@ -104,8 +105,8 @@ class RecordMaker:
             host=host(),
             cpu_count=cpu_count(),
             machine_cpu_count=os.cpu_count(),
-            workers=plan.workers,
-            threads=plan.threads,
+            workers=self.workers_count,
+            threads=max((one.threads for one in self.times.values()), default=plan.threads),
             started=self.start.started.isoformat(),
             memory_peak_bytes=self._memory_peak_bytes(),
             command=self.command,
@@ -148,17 +149,18 @@ class RecordMaker:
         """Sets the wall time, the CPU time and the phases to what they are now."""
         seconds = self.start.clock.seconds()
         run_s = seconds.pop("run", 0.0)
-        record.worker_phases = [self._worker_phases(worker, run_s) for worker in range(self.plan.workers)]
+        record.worker_phases = [self._worker_phases(worker, run_s) for worker in range(self.workers_count)]
         record.phases = {}
         for phase in PHASES:
-            of_workers = sum(getattr(one, phase) for one in record.worker_phases) / self.plan.workers
+            of_workers = sum(getattr(one, phase) for one in record.worker_phases) / self.workers_count
             record.phases[phase] = seconds.get(phase, 0.0) + of_workers
         record.wall_s = sum(seconds.values()) + run_s
         record.cpu_s = cpu_s() - self.start.cpu_s
         if not self.plan.is_in_this_process:
             record.cpu_s += sum(one.cpu_s for one in self.times.values())
         now_s = machine_cpu_s()
-        if now_s is not None and self.start.machine_cpu_s is not None:
+        is_here = self.plan.settings.on is None
+        if is_here and now_s is not None and self.start.machine_cpu_s is not None:
             record.machine_cpu_s = now_s - self.start.machine_cpu_s
 
     def _worker_phases(self, worker: int, run_s: float) -> WorkerPhases:
@@ -171,7 +173,9 @@ class RecordMaker:
         else:
             phases = dict(times.phases)
             phases["idle"] += min(run_s, max(0.0, self.start.clock.ended_s("run") - times.until_s))
-        phases["other"] += max(0.0, run_s - sum(phases.values()))
+        # A worker of a place elsewhere comes when it comes; those here are started with the run.
+        rest = "other" if self.plan.settings.on is None else "idle"
+        phases[rest] += max(0.0, run_s - sum(phases.values()))
         return WorkerPhases(worker, times.host if times else host(), run_s, **phases)
 
     def _memory_peak_bytes(self) -> int:

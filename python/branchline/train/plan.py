@@ -8,7 +8,8 @@ from typing import Any
 
 from branchline.access import Access, access_of
 from branchline.dataset import DataFile, Dataset
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, OptionError
+from branchline.jobs import Where, where_of
 from branchline.limits import memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
@@ -20,7 +21,8 @@ from branchline.train.wagons import Wagon, wagons_of
 @dataclass(frozen=True)
 class TrainSettings:
     """How a train runs, checked. ``workers`` None means a process for each core, 0 the calling process;
-    ``branches`` None that the wagons say what is read; ``worker_timeout_s`` None that a worker may take any time.
+    ``branches`` None that the wagons say what is read; ``worker_timeout_s`` None that a worker may take any time;
+    ``on`` None that workers are processes of this machine.
     """
 
     workers: int | None
@@ -30,6 +32,7 @@ class TrainSettings:
     skip_bad_files: bool
     access: Access
     worker_timeout_s: float | None
+    on: Where | None = None
 
     @classmethod
     def of(
@@ -42,10 +45,13 @@ class TrainSettings:
         skip_bad_files: bool,
         access: Access | str | None,
         worker_timeout: float,
+        on: Any = None,
     ) -> TrainSettings:
         """Those of a caller. Raises BranchlineError for what means nothing."""
         if workers is not None and workers < 0:
             raise BranchlineError(f"{workers} workers cannot run a train", hint="give 1 or more; 0 uses this process")
+        if workers is not None and on is not None:
+            raise OptionError("the place to run on has its own workers", hint="leave out the number of workers")
         if (step_size if isinstance(step_size, int) else parse_bytes(step_size)) < 1:
             what = f"{step_size} entries" if isinstance(step_size, int) else step_size
             raise BranchlineError(f"a step of {what} is none", hint='write it like 10000 (entries) or "100 MB"')
@@ -60,6 +66,7 @@ class TrainSettings:
             skip_bad_files=skip_bad_files,
             access=access_of(access),
             worker_timeout_s=worker_timeout or None,
+            on=None if on is None else where_of(on),
         )
 
 
@@ -116,6 +123,8 @@ class TrainPlan:
     @property
     def workers(self) -> int:
         """How many sub-jobs are worked on at a time."""
+        if self.settings.on is not None:
+            return 1  # It is not known before they work.
         wanted = cpu_count() if self.settings.workers is None else max(1, self.settings.workers)
         return min(wanted, max(1, len(self.shares)))
 

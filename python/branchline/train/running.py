@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from branchline.access import Access, longest_wait_s
 from branchline.dataset import Dataset
-from branchline.jobs import Finished, FromPlace, Interruption, InThisProcess, LocalProcesses, Lost, Place
+from branchline.jobs import (
+    Finished,
+    FromPlace,
+    Interruption,
+    InThisProcess,
+    LocalProcesses,
+    Lost,
+    Place,
+    Terms,
+    place_on,
+)
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
@@ -18,6 +29,7 @@ from branchline.train.progress import ProgressLog, TrainProgress
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.train.shipping import load_names, sources_of
 from branchline.train.subjobs import SubJobQueue
 from branchline.train.work import TrainWork
 
@@ -38,6 +50,7 @@ def run_train(
     worker_timeout: float = WORKER_TIMEOUT_S,
     companions: Any = None,
     access: Access | str | None = None,
+    on: Any = None,
     begin: Callable[[], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
@@ -54,6 +67,7 @@ def run_train(
         skip_bad_files=skip_bad_files,
         access=access,
         worker_timeout=worker_timeout,
+        on=on,
     )
     start = JobStart.now()
     with interruption.allowed():
@@ -62,10 +76,17 @@ def run_train(
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
-        with start.clock.during("write"):
-            if begin is not None:
-                begin()
-    return _Run(plan, start, command, interruption, progress).go(stopping)
+        run = _Run(plan, start, command, interruption, progress)
+        try:
+            with start.clock.during("start"):
+                run.place.prepare()
+            with start.clock.during("write"):
+                if begin is not None:
+                    begin()
+        except BaseException:
+            run.place.close()
+            raise
+    return run.go(stopping)
 
 
 class _Run:
@@ -86,6 +107,7 @@ class _Run:
         self._interruption = interruption
         self._progress = progress
         self._times: dict[int, WorkerTimes] = {}
+        self._workers_count = plan.workers
         self._lost: list[Lost] = []
         self._stopped_by: JobError | None = None
         self._queue = SubJobQueue(
@@ -98,6 +120,7 @@ class _Run:
         )
         self._recovery = Recovery(wagons, self._queue)
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
+        self.place = self._place()
         self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes)
 
     def go(self, stopping: Callable[[], None] | None = None) -> TrainResult:
@@ -105,7 +128,7 @@ class _Run:
         clock, interruption, wagons = self._start.clock, self._interruption, self._plan.loaded.wagons
         clock.switch("run")
         try:
-            self._listen(self._place(), stopping)
+            self._listen(self.place, stopping)
         except KeyboardInterrupt:
             interruption.asked = True
         except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
@@ -124,12 +147,22 @@ class _Run:
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
 
     def _place(self) -> Place:
+        settings, loaded = self._plan.settings, self._plan.loaded
         if self._plan.is_in_this_process:
             return InThisProcess(self._interruption)
+        if settings.on is not None:
+            terms = Terms(
+                load=load_names(loaded.modules),
+                sources=sources_of(loaded.wagons, loaded.modules),
+                timeout_s=settings.worker_timeout_s,
+                reading_timeout_s=longest_wait_s(),
+                after_death=self._recovery.worker_died,
+            )
+            return place_on(settings.on, terms)
         return LocalProcesses(
             self._plan.workers,
-            self._plan.loaded.modules,
-            self._plan.settings.worker_timeout_s,
+            loaded.modules,
+            settings.worker_timeout_s,
             longest_wait_s(),
             after_death=self._recovery.worker_died,
         )
@@ -152,11 +185,12 @@ class _Run:
             threads=self._plan.threads,
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
-            begin_s=time.monotonic(),
         )
         for message in place.run(work, self._queue.draw):
             with self._interruption.held():
                 self._take(message, place)
+                self._workers_count = max(self._workers_count, place.workers_seen)
+                self._queue.workers_count = place.workers
 
     def _take(self, message: FromPlace, place: Place) -> None:
         if isinstance(message, Lost):
@@ -165,7 +199,7 @@ class _Run:
             return
         value = message.value
         if isinstance(message, Finished):
-            self._times[message.worker] = value.times
+            self._note_times(message.worker, value.times)
             if self._recovery.is_trial(message.index):
                 self._recovery.trial_finished(message.index)
             else:
@@ -173,11 +207,16 @@ class _Run:
         elif isinstance(value, Learned):
             self._queue.learned(value.branches, value.step)
         elif isinstance(value, WorkerTimes):
-            self._times[message.worker] = value
+            self._note_times(message.worker, value)
         elif isinstance(value, Progress):
             now = self._log.take(message.worker, value)
             if self._progress is not None:
                 self._progress(now)
+
+    def _note_times(self, worker: int, times: WorkerTimes) -> None:
+        # The clock of another machine began elsewhere.
+        is_far = self._plan.settings.on is not None
+        self._times[worker] = replace(times, until_s=time.monotonic()) if is_far else times
 
     def _finished(self, index: int, result: ShareResult, place: Place) -> None:
         self._recovery.mark(result)
@@ -196,6 +235,7 @@ class _Run:
             plan=self._plan,
             start=self._start,
             times=self._times,
+            workers_count=self._workers_count,
             timeline=self._log.timeline(),
             step_entries=self._queue.step or 0,
             interrupted=interrupted,

@@ -64,6 +64,7 @@ class WorkerTimes:
     phases: dict[str, float]
     cpu_s: float
     memory_peak_bytes: int
+    threads: int = 1
 
 
 @dataclass

@@ -33,7 +33,7 @@ class SubJobQueue:
         self.step = step
         self.stopped = set(stopped)
         self._wagons_count = wagons_count
-        self._workers_count = workers_count
+        self.workers_count = workers_count
         self._next = 0
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
@@ -76,7 +76,7 @@ class SubJobQueue:
         that all workers have something to do to the end, and not more bytes than the largest share.
         """
         left_count = len(self.shares) - index
-        own_count = left_count if self._workers_count == 1 else left_count // (2 * self._workers_count)
+        own_count = left_count if self.workers_count == 1 else left_count // (2 * self.workers_count)
         count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
         count, size_bytes = 0, 0
         for share in self.shares[index : index + count_max]:

@@ -74,7 +74,6 @@ class TrialWork:
     wagons: tuple[Wagon, ...]
     branches: tuple[str, ...]
     sample: Sample
-    begin_s: float
     is_train: bool = False
 
     def __call__(self, context: Context) -> Iterator[Message]:
@@ -87,6 +86,7 @@ class TrialWork:
 class _Trying:
     def __init__(self, work: TrialWork, context: Context) -> None:
         self._work = work
+        self._begin_s = context.begin_s
         self._clock = PhaseClock("other")
         self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.sample.access)
         self._shares = self._coupling.begin(frozenset())
@@ -94,7 +94,7 @@ class _Trying:
 
     def trial(self) -> Trial:
         trial = self._trial
-        trial.start_s = time.monotonic() - self._work.begin_s
+        trial.start_s = time.monotonic() - self._begin_s
         trial.memory_start_bytes = memory_peak_bytes()
         first = self._work.sample.files[0]
         branches: Sequence[str] = self._work.branches

@@ -26,7 +26,7 @@ from branchline.tree import Chunk, ChunkStream, Source, Tree
 
 @dataclass(frozen=True)
 class TrainWork:
-    """The callable that a job runs in each worker. ``begin_s`` is when the worker was started."""
+    """The callable that a job runs in each worker. ``threads`` are those of a worker that is given none."""
 
     wagons: tuple[Wagon, ...]
     named_branches: tuple[str, ...]
@@ -35,7 +35,6 @@ class TrainWork:
     threads: int
     skip_bad_files: bool
     access: Access
-    begin_s: float
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
@@ -63,7 +62,8 @@ class Worker:
     def __init__(self, work: TrainWork, context: Context) -> None:
         self._work = work
         self._context = context
-        self._clock = PhaseClock("start", work.begin_s)
+        self._threads = context.threads or work.threads
+        self._clock = PhaseClock("start", context.begin_s)
         self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access, context.at)
         # Sub-jobs that are opened early, and one that was drawn and is not open yet.
         self._ahead: deque[OpenSubJob] = deque()
@@ -188,7 +188,7 @@ class Worker:
                 list(branches),
                 optional=self._optional(branches),
                 step_size=step,
-                threads=self._work.threads,
+                threads=self._threads,
                 memory_limit=self._work.memory_limit_bytes,
                 # Two streams live side by side at the border of two sub-jobs.
                 memory_parts=2,
@@ -354,7 +354,7 @@ class Worker:
 
     def _times(self) -> WorkerTimes:
         phases = split_reading(self._clock.seconds(), self._consumer)
-        return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes())
+        return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes(), self._threads)
 
 
 def _source_of(file: DataFile) -> Source:

@@ -1,0 +1,284 @@
+"""What runs on a far worker: an agent that keeps a worker process of ours and has it work on one group after the other.
+
+The code of users runs in that process only. So its crash ends neither Dask's worker nor an executor's, its last step is
+known (`branchline.jobs.heartbeat`), and it can be stopped, which tasks of these cannot.
+"""
+
+from __future__ import annotations
+
+import atexit
+import platform
+import selectors
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from branchline.jobs.groups import Group, GroupResult, RunSettings
+from branchline.jobs.process import WorkerProcess, end_processes
+from branchline.jobs.program import Program, Versions, WorkerStart
+from branchline.jobs.subjob import WAIT, Pickled, SubJob
+from branchline.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, STOP_GRACE_S
+
+
+class Agent:
+    """Keeps a worker process for the groups of one run."""
+
+    def __init__(self, settings: RunSettings, program: Program, threads: int | None) -> None:
+        self.run_id = settings.run
+        self.name = uuid.uuid4().hex
+        self.idle_since_s = time.monotonic()
+        self._settings = settings
+        self._threads = threads
+        self._folder = tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True)
+        self._program = program
+        self._unpack()
+        self._process: WorkerProcess | None = None
+
+    def _unpack(self) -> None:
+        for source in self._program.sources:
+            path = Path(self._folder.name, source.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.content)
+
+    def work_on(self, group: Group) -> GroupResult:
+        """Has the worker process work on a group, until all of it is done, or the process is lost or told to stop."""
+        process = self._process
+        if process is None:
+            process = self._process = self._started()
+        return _GroupAtWork(process, group, self.name).result(self._forget)
+
+    def _started(self) -> WorkerProcess:
+        process = WorkerProcess(0)
+        modules = tuple((name, str(Path(self._folder.name, path))) for name, path in self._program.load)
+        path = (self._folder.name, *sys.path)
+        work, begin_s = self._program.work, time.monotonic()
+        process.send(WorkerStart(0, path, modules, work, begin_s, self._threads))
+        return process
+
+    def _forget(self) -> None:
+        """The process is gone or does not take another group."""
+        if self._process is not None:
+            end_processes([self._process])
+        self._process = None
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._forget()
+        self._folder.cleanup()
+
+
+@dataclass
+class _GroupAtWork:
+    """One group, while its process works on it."""
+
+    process: WorkerProcess
+    group: Group
+    name: str
+    left: deque[SubJob] = field(default_factory=deque)
+    notes: dict[str, Pickled] = field(default_factory=dict)
+    stop_at: float | None = None
+
+    def result(self, forget: Any) -> GroupResult:
+        """Works to the end of the group."""
+        begin_s = time.monotonic()
+        self.left.extend(self.group.subjobs)
+        self.process.holds.clear()
+        result = GroupResult(self.name, _host())
+        if self.process.is_parked:
+            self._answer(waits=True)
+        done: set[int] = set()
+        while len(done) < len(self.group.subjobs) and self._goes_on(result):
+            for kind, *content in self._messages():
+                if kind == "finished":
+                    result.finished.append((content[0], content[1]))
+                    done.add(content[0])
+                    self.process.holds = deque(one for one in self.process.holds if one.index != content[0])
+                elif kind == "draw":
+                    self._answer(waits=content[0])
+                elif kind == "note":
+                    self.notes[content[0]] = content[1]
+                elif kind == "error":
+                    result.error = (content[0], content[1])
+                    self.process.is_done = True
+                elif kind == "bye":
+                    self.process.is_done = True
+        held = [one.index for one in self.process.holds]
+        rest = [one.index for one in self.group.subjobs if one.index not in done and one.index not in held]
+        result.unfinished = held + rest
+        result.notes = list(self.notes.values())
+        result.seconds = time.monotonic() - begin_s
+        if self.process.is_done or self.process.is_dead or result.lost is not None or self.stop_at is not None:
+            forget()
+        return result
+
+    def _goes_on(self, result: GroupResult) -> bool:
+        """Whether more can come of the process; notes in the result how it was lost."""
+        if self.process.is_done:
+            return False
+        if self.process.is_dead:
+            error, result.lost = self.process.death()
+            result.lost_hint = error.hint
+            return False
+        settings = self.group.settings
+        if self.stop_at is None and _AGENTS.is_stopped(settings):
+            self.stop_at = time.monotonic() + STOP_GRACE_S
+            self.left.clear()
+            self.process.interrupt()
+        if self.stop_at is not None:
+            return time.monotonic() < self.stop_at
+        if settings.timeout_s is not None:
+            silence = self.process.silence(settings.timeout_s, settings.reading_timeout_s)
+            if silence is not None:
+                self.process.process.kill()
+                result.lost = self.process.lost(silence)
+                return False
+        return True
+
+    def _messages(self) -> Iterator[tuple[Any, ...]]:
+        with selectors.PollSelector() as selector:
+            more = selectors.EVENT_WRITE if self.process.connection.has_more_to_send else 0
+            selector.register(self.process, selectors.EVENT_READ | more)
+            ready = [events for _, events in selector.select(AGENT_LOOK_INTERVAL_S)]
+        if any(events & selectors.EVENT_WRITE for events in ready):
+            self.process.connection.send_more()
+        if not any(events & selectors.EVENT_READ for events in ready):
+            return
+        try:
+            for message in self.process.connection.receive():
+                self.process.heartbeat.heard()
+                yield message
+        except (EOFError, OSError):
+            self.process.is_dead = not self.process.is_done
+
+    def _answer(self, *, waits: bool) -> None:
+        """Sends the next sub-job of the group. Behind the last one the process waits for the next group."""
+        self.process.is_parked = not self.left and waits and self.stop_at is None
+        if self.left:
+            subjob = self.left.popleft()
+            self.process.holds.append(subjob)
+            self.process.send(subjob)
+        elif self.stop_at is not None:
+            self.process.send(None)
+        elif not waits:
+            self.process.send(WAIT)
+
+
+class _Agents:
+    """The agents of this process of a pool: those that work, and those that wait for the next group."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting: list[Agent] = []
+        self._watch: threading.Thread | None = None
+        self._stopped: set[str] = set()
+
+    def stop(self, run_id: str) -> None:
+        """Has the groups of a run handed over as they are."""
+        self._stopped.add(run_id)
+
+    def is_stopped(self, settings: RunSettings) -> bool:
+        """Whether a run is to hand over what it has."""
+        return settings.run in self._stopped or Path(settings.stop_file).exists()
+
+    @contextmanager
+    def turn(self, settings: RunSettings) -> Iterator[bool]:
+        """Inside the block it is this group's turn; False if the run was stopped before it was."""
+        if not settings.one_at_a_time:
+            yield True
+            return
+        while not self._turn.acquire(timeout=AGENT_LOOK_INTERVAL_S):
+            if _AGENTS.is_stopped(settings):
+                yield False
+                return
+        try:
+            yield True
+        finally:
+            self._turn.release()
+
+    def take(self, group: Group) -> Agent | None:
+        """An agent that waits, or a new one; None if it takes a program that is not here."""
+        with self._lock:
+            for agent in self._waiting:
+                if agent.run_id == group.settings.run:
+                    self._waiting.remove(agent)
+                    return agent
+        if group.program is None:
+            return None
+        return Agent(group.settings, group.program, group.threads)
+
+    def put_back(self, agent: Agent) -> None:
+        """It waits for the next group, for a while."""
+        agent.idle_since_s = time.monotonic()
+        with self._lock:
+            self._waiting.append(agent)
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._close_idle, name="branchline-agents", daemon=True)
+                self._watch.start()
+
+    def close(self, run_id: str | None = None, idle_s: float = 0.0) -> None:
+        """Ends the agents that wait: those of a run, or all, and only if they have waited for so long."""
+        before_s = time.monotonic() - idle_s
+        with self._lock:
+            ended = [one for one in self._waiting if run_id in (None, one.run_id) and one.idle_since_s <= before_s]
+            self._waiting = [one for one in self._waiting if one not in ended]
+        for agent in ended:
+            agent.close()
+
+    def _close_idle(self) -> None:
+        while True:
+            time.sleep(AGENT_IDLE_S / 4)
+            self.close(idle_s=AGENT_IDLE_S)
+            with self._lock:
+                if not self._waiting:
+                    self._watch = None
+                    return
+
+
+def _host() -> str:
+    return platform.node() or "localhost"
+
+
+_AGENTS = _Agents()
+atexit.register(_AGENTS.close)
+
+
+def work_on_group(group: Group) -> GroupResult:
+    """The task that a pool runs: has an agent of this process work on a group."""
+    unfinished = [one.index for one in group.subjobs]
+    nothing = GroupResult("", _host(), unfinished=unfinished)
+    nothing.refused = Versions().difference_from(group.settings.versions)
+    if nothing.refused:
+        return nothing
+    with _AGENTS.turn(group.settings) as is_ours:
+        if not is_ours:
+            return nothing
+        agent = _AGENTS.take(group)
+        if agent is None:
+            nothing.needs_program = True
+            return nothing
+        try:
+            result = agent.work_on(group)
+        except BaseException:
+            agent.close()
+            raise
+        _AGENTS.put_back(agent)
+        return result
+
+
+def stop_agents(run_id: str) -> None:
+    """Has the groups of a run that are worked on in this process handed over as they are."""
+    _AGENTS.stop(run_id)
+
+
+def end_agents(run_id: str) -> None:
+    """Ends the agents of a run that wait in this process; those that work end when they have waited."""
+    _AGENTS.close(run_id)

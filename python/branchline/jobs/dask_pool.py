@@ -1,0 +1,220 @@
+"""A cluster of Dask as a pool of workers, which come and go; they may be none yet."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from distributed import Client, Future, KilledWorker
+from distributed import wait as wait_for_futures
+from distributed.client import FutureCancelledError
+
+from branchline.jobs.agent import end_agents
+from branchline.jobs.dask_task import stop_on_worker, topic_of, work_on_dask_group
+from branchline.jobs.groups import Group
+from branchline.jobs.pool import Done, PoolError
+from branchline.jobs.program import Versions
+from branchline.limits import (
+    RELEASE_WAIT_S,
+    RESULT_WAIT_S,
+    SCHEDULER_CONNECT_S,
+    SCHEDULER_LOOK_INTERVAL_S,
+    SCHEDULER_SILENT_S,
+    VERSIONS_ASKED_MAX,
+    VERSIONS_WAIT_S,
+)
+
+
+class DaskPool:
+    """Each group is a task of a client, which is made for a scheduler's address or for a cluster."""
+
+    one_at_a_time = True
+
+    def __init__(self, target: Any) -> None:
+        """``target``: a ``distributed.Client``, a ``distributed.deploy.Cluster``, or the address of a scheduler."""
+        self._target = target
+        self._client: Client | None = None
+        self._is_ours = not isinstance(target, Client)
+        self._run_id = ""
+        self._futures: dict[int, Future] = {}
+        self._events: queue.SimpleQueue[tuple[int, Future | str]] = queue.SimpleQueue()
+        self._begun: set[int] = set()
+        self._threads: dict[str, int] = {}
+        self._heard_s = time.monotonic()
+        self._is_closed = threading.Event()
+
+    @property
+    def name(self) -> str:
+        """The scheduler, for messages."""
+        if isinstance(self._target, str):
+            return self._target
+        scheduler = getattr(self._client, "scheduler", None)
+        return str(getattr(scheduler, "address", "the Dask cluster"))
+
+    def open(self, run_id: str) -> None:
+        """Connects to the scheduler; workers may come later."""
+        self._run_id = run_id
+        self._client = self._connected()
+        self._look()
+        self._check_versions(self._client)
+        self._client.subscribe_topic(topic_of(run_id), self._on_event)
+        self._heard_s = time.monotonic()
+        threading.Thread(target=self._keep_looking, name="branchline-dask-watch", daemon=True).start()
+
+    def _connected(self) -> Client:
+        if not self._is_ours:
+            if self._target.asynchronous:
+                raise PoolError("this Dask client is asynchronous", hint="give one made with asynchronous=False")
+            client: Client = self._target
+            return client
+        try:
+            return Client(self._target, timeout=SCHEDULER_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            what = f"there is no Dask scheduler at {self.name}: {error}"
+            raise PoolError(what, hint="start it, or correct the address", retry=True) from error
+
+    def _check_versions(self, client: Client) -> None:
+        """Asks the workers that are there; those that are busy are asked with their first group."""
+        addresses = list(self._threads)[:VERSIONS_ASKED_MAX]
+        asked = {
+            one: client.submit(
+                Versions, workers=[one], pure=False, priority=10, key=f"branchline-versions-{number}-{self._run_id}"
+            )
+            for number, one in enumerate(addresses)
+        }
+        if not asked:
+            return
+        with suppress(TimeoutError), client.as_current():
+            wait_for_futures(list(asked.values()), timeout=VERSIONS_WAIT_S)
+        for address, future in asked.items():
+            if future.status == "error":
+                what = f"the worker {address} cannot run Branchline: {future.exception()}"
+                raise PoolError(what, hint="install the same Branchline there, with its extra cluster")
+            difference = future.result().difference_from(Versions()) if future.status == "finished" else ""
+            if difference:
+                what = f"the worker {address} has {difference}"
+                raise PoolError(what, hint="install the same versions on both sides")
+        client.cancel(list(asked.values()))
+
+    def slots(self) -> int:
+        """The threads of all workers, which is how Dask counts; each works on one group at a time with all of its."""
+        self._check()
+        return sum(self._threads.values())
+
+    def _check(self) -> None:
+        silent_s = time.monotonic() - self._heard_s
+        if self._client is None:
+            return
+        if self._client.status not in ("running", "connecting") or silent_s > SCHEDULER_SILENT_S:
+            raise self._gone()
+
+    def _gone(self) -> PoolError:
+        what = f"the Dask scheduler at {self.name} is gone"
+        return PoolError(what, hint="what was finished is kept; run again when it is back", retry=True)
+
+    def _look(self) -> None:
+        assert self._client is not None
+        self._threads = dict(self._client.nthreads())
+        self._heard_s = time.monotonic()
+
+    def _keep_looking(self) -> None:
+        while not self._is_closed.wait(SCHEDULER_LOOK_INTERVAL_S):
+            try:
+                self._look()
+            except Exception:  # noqa: BLE001, S112 - one that stays away is noticed by its silence
+                continue
+
+    def submit(self, group: Group) -> None:
+        """As a task that is never taken for the same as another one; Dask tries it again when its worker ends."""
+        assert self._client is not None
+        key = f"branchline-group-{self._run_id}-{group.number}"
+        future = self._client.submit(work_on_dask_group, group, key=key, pure=False, retries=0)
+        self._futures[group.number] = future
+        future.add_done_callback(partial(self._on_done, group.number))
+
+    def _on_done(self, number: int, future: Future) -> None:
+        self._events.put((number, future))
+
+    def _on_event(self, event: tuple[float, dict[str, Any]]) -> None:
+        _, message = event
+        self._events.put((message["number"], message["worker"]))
+
+    def done(self, timeout_s: float) -> Iterator[Done]:
+        """Those of the next moment, and those that were begun again by Dask."""
+        try:
+            number, event = self._events.get(timeout=timeout_s)
+            while True:
+                yield from self._done(number, event)
+                number, event = self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def _done(self, number: int, event: Future | str) -> Iterator[Done]:
+        if number not in self._futures:
+            return
+        if isinstance(event, str):
+            if number in self._begun:
+                yield Done(number, begun_again_at=event)
+            self._begun.add(number)
+            return
+        del self._futures[number]
+        self._begun.discard(number)
+        try:
+            yield Done(number, event.result(timeout=RESULT_WAIT_S))
+        except KilledWorker as error:
+            yield Done(number, error=error, worker_died=True)
+        except FutureCancelledError as error:
+            raise self._gone() from error
+        except Exception as error:  # noqa: BLE001 - Dask hands on whatever was raised
+            yield Done(number, error=error)
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this group any more."""
+        future = self._futures.pop(number, None)
+        self._begun.discard(number)
+        if future is not None and self._client is not None:
+            self._client.cancel([future])
+
+    def stop(self) -> None:
+        """Tells all workers, in the background: some may not answer."""
+        self._on_all_workers(stop_on_worker)
+
+    def close(self) -> None:
+        """Cancels what is left and lets go of the workers; a client of the caller stays as it is."""
+        self._is_closed.set()
+        client = self._client
+        if client is None:
+            return
+        futures = list(self._futures.values())
+        self._futures.clear()
+        if client.status == "running":
+            _in_time(lambda: client.cancel(futures))
+            _in_time(lambda: client.unsubscribe_topic(topic_of(self._run_id)))
+            self._on_all_workers(end_agents).join(RELEASE_WAIT_S)
+        if self._is_ours:
+            _in_time(lambda: client.close(timeout=RELEASE_WAIT_S))
+
+    def _on_all_workers(self, function: Callable[[str], None]) -> threading.Thread:
+        client, run_id = self._client, self._run_id
+        assert client is not None
+        return _started(lambda: client.run(function, run_id, on_error="ignore"))
+
+
+def _started(action: Callable[[], Any]) -> threading.Thread:
+    def act() -> None:
+        with suppress(Exception):  # Who does not answer is on its way out.
+            action()
+
+    thread = threading.Thread(target=act, name="branchline-dask", daemon=True)
+    thread.start()
+    return thread
+
+
+def _in_time(action: Callable[[], Any]) -> None:
+    """Does it in the background, and waits for it for a moment."""
+    _started(action).join(RELEASE_WAIT_S)

@@ -1,0 +1,89 @@
+"""Any executor of ``concurrent.futures`` as a pool of workers: processes, threads, or those of another package."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import replace
+from functools import partial
+
+from branchline.jobs.agent import end_agents, stop_agents, work_on_group
+from branchline.jobs.groups import Group, GroupResult
+from branchline.jobs.pool import Done, PoolError
+from branchline.limits import EXECUTOR_SLOTS
+
+
+class ExecutorPool:
+    """Each group is a call of the executor. The code of users runs in processes of its own, so that threads do, too."""
+
+    one_at_a_time = False
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._slots: int = getattr(executor, "_max_workers", None) or EXECUTOR_SLOTS
+        self._futures: dict[int, Future[GroupResult]] = {}
+        self._done: queue.SimpleQueue[tuple[int, Future[GroupResult]]] = queue.SimpleQueue()
+        self._run_id = ""
+
+    def open(self, run_id: str) -> None:
+        """An executor starts its workers by itself."""
+        self._run_id = run_id
+
+    def slots(self) -> int:
+        """Its workers, as far as it says how many."""
+        return self._slots
+
+    def submit(self, group: Group) -> None:
+        """Raises PoolError for an executor that is shut down or broken."""
+        cores = len(os.sched_getaffinity(0))
+        group = replace(group, threads=max(1, cores // self._slots))
+        try:
+            future = self._executor.submit(work_on_group, group)
+        except RuntimeError as error:  # BrokenExecutor is one
+            raise PoolError(f"the executor takes no more work: {error}", hint="give one that works") from error
+        self._futures[group.number] = future
+        future.add_done_callback(partial(self._take, group.number))
+
+    def _take(self, number: int, future: Future[GroupResult]) -> None:
+        self._done.put((number, future))
+
+    def done(self, timeout_s: float) -> Iterator[Done]:
+        """Those of the next moment."""
+        try:
+            number, future = self._done.get(timeout=timeout_s)
+            while True:
+                if self._futures.pop(number, None) is not None:
+                    yield _done(number, future)
+                number, future = self._done.get_nowait()
+        except queue.Empty:
+            return
+
+    def cancel(self, number: int) -> None:
+        """One that is at work goes on in vain."""
+        if (future := self._futures.pop(number, None)) is not None:
+            future.cancel()
+
+    def stop(self) -> None:
+        """Threads see this; processes of this machine the file that says so."""
+        for future in self._futures.values():
+            future.cancel()
+        stop_agents(self._run_id)
+
+    def close(self) -> None:
+        """The executor stays as it is, but for our processes in it."""
+        for future in self._futures.values():
+            future.cancel()
+        self._futures.clear()
+        end_agents(self._run_id)
+
+
+def _done(number: int, future: Future[GroupResult]) -> Done:
+    try:
+        return Done(number, future.result(timeout=0))
+    except BrokenExecutor as error:
+        hint = "a process of it died; what was finished is kept"
+        raise PoolError(f"the executor broke: {error}", hint=hint, retry=True) from error
+    except (Exception, CancelledError) as error:  # noqa: BLE001 - the executor hands on whatever was raised
+        return Done(number, error=error)

@@ -1,0 +1,62 @@
+"""Groups of neighbouring sub-jobs: what a place hands to a far worker at a time, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from branchline.jobs.program import Program, Versions
+from branchline.jobs.subjob import Lost, Pickled, SubJob
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What all groups of a run share.
+
+    ``timeout_s`` and ``reading_timeout_s`` are as for ``LocalProcesses``. A run ends its work early when the file
+    ``stop_file`` exists, on machines that see it. ``one_at_a_time`` says that a process of the pool works on one group
+    at a time, with all its threads.
+    """
+
+    run: str
+    versions: Versions
+    timeout_s: float | None
+    reading_timeout_s: float
+    stop_file: str
+    one_at_a_time: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sub-jobs for one worker. ``program`` is left out where it is large and the worker has it by ``program_key``."""
+
+    number: int
+    settings: RunSettings
+    subjobs: tuple[SubJob, ...]
+    program_key: str
+    program: Program | None
+    threads: int | None = None
+
+
+@dataclass
+class GroupResult:
+    """What became of a group. ``worker`` names the process that worked, on ``host``.
+
+    The indices in ``unfinished`` are to be handed out again; if the worker was
+    lost on the way, it was at the first of them.
+    """
+
+    worker: str
+    host: str
+    finished: list[tuple[int, Pickled]] = field(default_factory=list)
+    # The last one of each kind.
+    notes: list[Pickled] = field(default_factory=list)
+    unfinished: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+    lost: Lost | None = None
+    lost_hint: str | None = None
+    #: What the callable raised, with the traceback.
+    error: tuple[Pickled, str] | None = None
+    #: The worker does not have the program.
+    needs_program: bool = False
+    #: Why the worker cannot work for this job at all.
+    refused: str = ""

@@ -1,0 +1,58 @@
+"""What a pool of far workers must be able to do, so that a job can run there: an executor's, or Dask's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from branchline.errors import BranchlineError
+from branchline.jobs.groups import Group, GroupResult
+
+
+class PoolError(BranchlineError):
+    """The workers of a job cannot be reached, or cannot work for it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A group came back, or ``error`` says why not. ``worker_died`` if that was with a worker's process.
+
+    Or it did not come back yet: the pool gave it to another worker, ``begun_again_at``, since the first one ended.
+    """
+
+    number: int
+    result: GroupResult | None = None
+    error: BaseException | None = None
+    worker_died: bool = False
+    begun_again_at: str = ""
+
+
+class Pool(Protocol):
+    """Workers that somebody else starts and ends. Groups are submitted by their numbers."""
+
+    #: A process of the pool works on one group at a time, with all its threads.
+    one_at_a_time: bool
+
+    def open(self, run_id: str) -> None:
+        """Connects, and checks that the workers that are there can work for this process. Raises PoolError."""
+
+    def slots(self) -> int:
+        """How many groups can be worked on at a time now; 0 while there are no workers. Raises PoolError if the pool
+        is gone.
+        """
+
+    def submit(self, group: Group) -> None:
+        """Hands over a group. Raises PoolError."""
+
+    def done(self, timeout_s: float) -> Iterable[Done]:
+        """Waits for groups that came back, for so long at most. Raises PoolError if the pool is gone."""
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this group any more."""
+
+    def stop(self) -> None:
+        """Asks the workers to hand over what they have."""
+
+    def close(self) -> None:
+        """Drops what is left, and lets go of the workers."""

@@ -1,0 +1,276 @@
+"""The place whose workers belong to a pool: groups of neighbouring sub-jobs are at work, a window of them at a time."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import cloudpickle
+
+from branchline.jobs.groups import Group, GroupResult, RunSettings
+from branchline.jobs.pool import Done, Pool, PoolError
+from branchline.jobs.process import with_traceback
+from branchline.jobs.program import Program, Source, Versions
+from branchline.jobs.subjob import (
+    AfterDeath,
+    Draw,
+    Finished,
+    FromPlace,
+    Lost,
+    Note,
+    SubJob,
+    Work,
+    WorkerDiedError,
+)
+from branchline.limits import (
+    GROUP_DEATHS_MAX,
+    GROUP_GROWTH,
+    GROUP_S,
+    GROUP_SUBJOBS_MAX,
+    GROUPS_MIN,
+    GROUPS_PER_SLOT,
+    NO_WORKERS_S,
+    POOL_LOOK_INTERVAL_S,
+    PROGRAM_INLINE_BYTES,
+    STOP_GRACE_S,
+)
+
+
+class PooledWorkers:
+    """Runs a job on the workers of a pool.
+
+    ``load`` and ``sources`` are the user's files that travel with the job, as in ``Program``; timeouts and
+    ``after_death`` are as for ``LocalProcesses``.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        load: Sequence[tuple[str, str]] = (),
+        sources: Sequence[Source] = (),
+        timeout_s: float | None = None,
+        reading_timeout_s: float = 0.0,
+        after_death: AfterDeath | None = None,
+    ) -> None:
+        self._pool = pool
+        self._load = tuple(load)
+        self._sources = tuple(sources)
+        self._timeouts = (timeout_s, reading_timeout_s)
+        self._after_death = after_death
+        self._stop_at: float | None = None
+        self._is_stopping = False
+        self._live: dict[int, tuple[SubJob, ...]] = {}
+        self._again: deque[SubJob] = deque()
+        # Sub-jobs that are tried in a group of their own, since a group with them cost a worker of the pool.
+        self._alone: deque[SubJob] = deque()
+        self._deaths: dict[int, int] = {}
+        self._silent: set[int] = set()
+        self._numbers: dict[str, int] = {}
+        self._groups_count = 0
+        self._run_id = uuid.uuid4().hex
+        self._is_open = False
+        self._subjob_s: float | None = None
+        self._size = 1
+
+    @property
+    def workers(self) -> int:
+        """How many there are, or were at work so far."""
+        return max(1, len(self._numbers), self._pool.slots())
+
+    @property
+    def workers_seen(self) -> int:
+        """How many have worked on something; their numbers are below this."""
+        return max(1, len(self._numbers))
+
+    def prepare(self) -> None:
+        """Connects to the pool. Raises PoolError."""
+        if not self._is_open:
+            self._is_open = True
+            self._pool.open(self._run_id)
+
+    def close(self) -> None:
+        """Lets go of the workers."""
+        if self._is_open:
+            self._is_open = False
+            self._pool.close()
+        self._live.clear()
+
+    def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
+        """Yields what the workers say, when a group comes back.
+
+        Raises PoolError when the pool is gone or cannot work for this job, WorkerDiedError as ``LocalProcesses``.
+        """
+        program = Program(cloudpickle.dumps(work), self._load, self._sources)
+        with tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True) as folder:
+            stop_file = Path(folder, "stop")
+            timeout_s, reading_timeout_s = self._timeouts
+            settings = RunSettings(
+                self._run_id, Versions(), timeout_s, reading_timeout_s, str(stop_file), self._pool.one_at_a_time
+            )
+            try:
+                self.prepare()
+                yield from self._serve(draw, program, settings, stop_file)
+            finally:
+                stop_file.touch()
+                self.close()
+
+    def stop(self) -> None:
+        """Asks the workers to hand over what they have; those that take too long are left behind."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + STOP_GRACE_S
+
+    def _serve(self, draw: Draw, program: Program, settings: RunSettings, stop_file: Path) -> Iterator[FromPlace]:
+        had_workers_s = time.monotonic()
+        while True:
+            if self._stop_at is None:
+                self._fill(draw, program, settings)
+            elif not self._is_stopping:
+                self._is_stopping = True
+                stop_file.touch()
+                self._pool.stop()
+            slots = self._pool.slots()
+            now_s = time.monotonic()
+            if slots:
+                had_workers_s = now_s
+            elif now_s - had_workers_s > NO_WORKERS_S:
+                raise PoolError(f"there was no worker for {NO_WORKERS_S / 3600:.0f} h", hint="start some", retry=True)
+            is_over = self._stop_at is not None and (now_s > self._stop_at or not slots)
+            if not self._live or is_over:
+                return
+            for done in self._pool.done(POOL_LOOK_INTERVAL_S):
+                yield from self._take(done, program, settings)
+
+    def _fill(self, draw: Draw, program: Program, settings: RunSettings) -> None:
+        """Submits groups until as many are at work as the window holds, or none can be made now."""
+        window = max(GROUPS_MIN, math.ceil(GROUPS_PER_SLOT * self._pool.slots()))
+        while len(self._live) < window:
+            subjobs = self._next_group(draw)
+            if not subjobs:
+                return
+            self._submit(subjobs, program, settings, with_program=program.size_bytes <= PROGRAM_INLINE_BYTES)
+
+    def _next_group(self, draw: Draw) -> tuple[SubJob, ...]:
+        if self._alone:
+            return (self._alone.popleft(),)
+        subjobs: list[SubJob] = []
+        while len(subjobs) < self._size:
+            drawn = self._again.popleft() if self._again else draw()
+            if not isinstance(drawn, SubJob):
+                break
+            subjobs.append(drawn)
+        return tuple(subjobs)
+
+    def _submit(
+        self, subjobs: tuple[SubJob, ...], program: Program, settings: RunSettings, *, with_program: bool
+    ) -> None:
+        number = self._groups_count
+        self._groups_count += 1
+        sent = tuple(one.packed() for one in subjobs)
+        self._live[number] = subjobs
+        self._pool.submit(Group(number, settings, sent, program.key, program if with_program else None))
+
+    def _take(self, done: Done, program: Program, settings: RunSettings) -> Iterator[FromPlace]:
+        subjobs = self._live.get(done.number)
+        if subjobs is None:
+            return
+        result = done.result
+        if done.begun_again_at:
+            yield from self._begun_again(done, subjobs)
+            return
+        del self._live[done.number]
+        if result is None:
+            yield from self._failed(subjobs, done)
+        elif result.refused:
+            what = f"the worker on {result.host} has {result.refused}"
+            raise PoolError(what, hint="install the same versions on both sides")
+        elif result.needs_program:
+            self._submit(subjobs, program, settings, with_program=True)
+        else:
+            yield from self._take_result(subjobs, result)
+
+    def _take_result(self, subjobs: tuple[SubJob, ...], result: GroupResult) -> Iterator[FromPlace]:
+        by_index = {one.index: one for one in subjobs}
+        unfinished = [by_index[index] for index in result.unfinished]
+        if result.worker:
+            number = self._numbers.setdefault(result.worker, len(self._numbers))
+            self._learn_size(result)
+            for note in result.notes:
+                yield Note(note.value(), number)
+            for index, pickled in result.finished:
+                yield Finished(index, pickled.value(), number)
+            if result.error is not None:
+                raise with_traceback(*result.error)
+            if result.lost is not None and self._stop_at is None:
+                yield self._lost(replace(result.lost, worker=number, host=result.host), unfinished, result.lost_hint)
+                return
+        if self._stop_at is None:
+            self._again.extend(unfinished)
+
+    def _learn_size(self, result: GroupResult) -> None:
+        """A group gets as many sub-jobs as take about ``GROUP_S``, and grows slowly to there."""
+        count = len(result.finished)
+        if not count:
+            return
+        seconds = result.seconds / count
+        self._subjob_s = seconds if self._subjob_s is None else (self._subjob_s + seconds) / 2
+        wanted = int(GROUP_S / max(self._subjob_s, GROUP_S / GROUP_SUBJOBS_MAX))
+        self._size = max(1, min(wanted, self._size * GROUP_GROWTH))
+
+    def _lost(self, lost: Lost, subjobs: Sequence[SubJob], hint: str | None) -> Lost:
+        """Has what a lost worker process left tried again. Raises WorkerDiedError if nothing more can be tried."""
+        if lost.is_dead:
+            if self._after_death is None or not self._after_death(lost, subjobs):
+                where = f" in {subjobs[0].label}" if subjobs else ""
+                what = f"{lost.name} {lost.how}{where}"
+                raise WorkerDiedError(what, hint=hint, retry=True)
+            return lost
+        again = [one for one in subjobs[:1] if one.index in self._silent]
+        if again:
+            raise WorkerDiedError(
+                f"{lost}, as another worker was before it in {again[0].label}",
+                hint="if it only takes long, give it more time with --worker-timeout",
+            )
+        self._silent |= {one.index for one in subjobs[:1]}
+        self._again.extend(subjobs)
+        return lost
+
+    def _failed(self, subjobs: tuple[SubJob, ...], done: Done) -> Iterator[FromPlace]:
+        """A group that did not come back: by the death of workers of the pool, or because it could not be sent."""
+        if self._stop_at is not None:
+            return
+        if not done.worker_died:
+            error = done.error
+            what = f"a worker of the pool cannot run this job: {type(error).__name__}: {error}"
+            hint = "it needs the same Branchline, with its extra cluster, and the same packages as this process"
+            raise PoolError(what, hint=hint) from error
+        yield self._set_aside(subjobs, f"died with the worker of the pool: {done.error}")
+
+    def _begun_again(self, done: Done, subjobs: tuple[SubJob, ...]) -> Iterator[FromPlace]:
+        """The pool gave a group to another worker. One that cost a few workers is set aside before it costs more."""
+        deaths = self._deaths[done.number] = self._deaths.get(done.number, 0) + 1
+        how = f"was lost with the worker of the pool; its group was begun again at {done.begun_again_at}"
+        if deaths < GROUP_DEATHS_MAX:
+            yield _of_pool(subjobs, how)
+            return
+        del self._live[done.number]
+        self._pool.cancel(done.number)
+        yield self._set_aside(subjobs, how)
+
+    def _set_aside(self, subjobs: tuple[SubJob, ...], how: str) -> Lost:
+        """The sub-jobs of a group that cost workers are tried one by one; the one that goes on so is the culprit."""
+        lost = _of_pool(subjobs, how)
+        if len(subjobs) > 1:
+            self._alone.extend(subjobs)
+            return lost
+        return self._lost(lost, subjobs, "its worker ended again and again, also with this sub-job alone")
+
+
+def _of_pool(subjobs: Sequence[SubJob], how: str) -> Lost:
+    """For a worker of the pool, which has no number of ours."""
+    return Lost(-1, 0, "", 0.0, how, tuple(one.label for one in subjobs), is_dead=True)

@@ -1,0 +1,117 @@
+"""A worker process as its job sees it: started, sent to, watched, ended."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from branchline.errors import BranchlineError
+from branchline.jobs.connection import JobConnection
+from branchline.jobs.heartbeat import HeartbeatReader, Silence
+from branchline.jobs.interruption import signals_blocked
+from branchline.jobs.subjob import Finished, Lost, Message, Note, Pickled, SubJob, WorkerDiedError
+from branchline.limits import KILL_GRACE_S
+
+# Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
+START = "from branchline.jobs.worker import main; main()"
+
+
+class WorkerProcess:
+    """One worker process, the socket to it, and the sub-jobs that it holds."""
+
+    def __init__(self, number: int) -> None:
+        ours, theirs = socket.socketpair()
+        self.heartbeat = HeartbeatReader()
+        inherited = [theirs.fileno(), self.heartbeat.descriptor]
+        with theirs, signals_blocked():
+            self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+                [sys.executable, "-c", START, *map(str, inherited)],
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
+                process_group=0,
+            )
+        self.heartbeat.handed_over()
+        self.connection = JobConnection(ours)
+        self.number = number
+        self.holds: deque[SubJob] = deque()
+        self.is_parked = False
+        self.is_done = False
+        self.is_dead = False
+
+    def fileno(self) -> int:
+        return self.connection.fileno()
+
+    def send(self, content: Any) -> None:
+        self.heartbeat.heard()
+        self.connection.send(content)
+
+    def silence(self, timeout_s: float, reading_timeout_s: float) -> Silence | None:
+        if self.is_done or self.is_parked:
+            self.heartbeat.heard()
+            return None
+        return self.heartbeat.silence(self.process.pid, time.monotonic(), timeout_s, reading_timeout_s)
+
+    def lost(self, silence: Silence) -> Lost:
+        subjobs = tuple(one.label for one in self.holds)
+        return Lost(self.number, self.process.pid, silence.doing, silence.seconds, silence.how, subjobs)
+
+    def message(self, kind: str, content: list[Any]) -> Message:
+        if kind == "note":
+            return Note(content[1].value(), self.number)
+        index, pickled = content
+        self.holds = deque(one for one in self.holds if one.index != index)
+        return Finished(index, pickled.value(), self.number)
+
+    def interrupt(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+
+    def death(self) -> tuple[WorkerDiedError, Lost]:
+        """How a process that is gone ended: as an error, and for the record."""
+        code = self.process.wait()
+        how = f"ended with exit code {code}"
+        hint = "the lines above may say why"
+        if code < 0:
+            how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
+        if code == -signal.SIGKILL:
+            hint = (
+                "the kernel does so when memory is short: try fewer --workers, a smaller --step-size or --memory-limit"
+            )
+        what = f"worker {self.number} (process {self.process.pid}) {how} before it had a sub-job"
+        if self.holds:
+            what = f"worker {self.number} (process {self.process.pid}) {how} in {self.holds[0].label}"
+        subjobs = tuple(one.label for one in self.holds)
+        lost = Lost(self.number, self.process.pid, self.heartbeat.doing(), 0.0, how, subjobs, is_dead=True)
+        return WorkerDiedError(what, hint=hint, retry=True), lost
+
+
+def end_processes(processes: Iterable[WorkerProcess]) -> None:
+    """Waits for the processes that are done, ends the others; none is left but what a dead file system holds."""
+    processes = list(processes)
+    for process in processes:
+        process.connection.close()
+        if not process.is_done:
+            process.process.kill()
+    for process in processes:
+        try:
+            process.process.wait(KILL_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.process.wait(KILL_GRACE_S)
+
+
+def with_traceback(pickled: Pickled, text: str) -> BaseException:
+    """The error of a worker, with its traceback there as a note; not a Branchline error if it was none."""
+    error: BaseException = pickled.value()
+    if not isinstance(error, BranchlineError):
+        error.add_note(f"In the worker:\n{text}")
+    return error

@@ -1,0 +1,88 @@
+"""Where a job runs, as the caller writes it (``on=...``, ``--on``): read in one spot into one typed value."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from branchline.errors import OptionError
+from branchline.extras import require
+from branchline.jobs.pool import Pool
+from branchline.jobs.pooled import PooledWorkers
+from branchline.jobs.program import Source
+from branchline.jobs.subjob import AfterDeath
+
+WAYS = "write dask=tcp://host:8786; in Python also a Dask client or cluster, or an executor"
+
+
+@dataclass(frozen=True)
+class OnDask:
+    """At the scheduler with this address, or that of a client or cluster of ``distributed``."""
+
+    target: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
+class OnExecutor:
+    """In the workers of an executor."""
+
+    executor: concurrent.futures.Executor
+
+
+Where = OnDask | OnExecutor
+
+
+def where_of(on: Any) -> Where:
+    """What the caller means. Raises OptionError for what is no place, MissingPackageError without Dask."""
+    if isinstance(on, OnDask | OnExecutor):
+        return on
+    if isinstance(on, str):
+        return _named(on)
+    if isinstance(on, concurrent.futures.Executor):
+        return OnExecutor(on)
+    # Who has a client or a cluster has imported it.
+    distributed = sys.modules.get("distributed")
+    if distributed is not None and isinstance(on, distributed.Client | distributed.deploy.Cluster):
+        return OnDask(on)
+    raise OptionError(f"a job cannot run on {on!r}", hint=WAYS)
+
+
+def _named(text: str) -> Where:
+    name, _, address = text.partition("=")
+    if name != "dask":
+        raise OptionError(f"there is no place {text!r} to run on", hint=WAYS)
+    if "://" not in address:
+        raise OptionError(f"{text!r} has no address of a Dask scheduler", hint="write it like dask=tcp://host:8786")
+    require("distributed")
+    return OnDask(address)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a place needs to know of a job, whichever it is."""
+
+    load: Sequence[tuple[str, str]]
+    sources: Sequence[Source]
+    timeout_s: float | None
+    reading_timeout_s: float
+    after_death: AfterDeath
+
+
+def place_on(where: Where, terms: Terms) -> PooledWorkers:
+    """The place itself; it connects when the job runs."""
+    return PooledWorkers(
+        _pool(where), terms.load, terms.sources, terms.timeout_s, terms.reading_timeout_s, terms.after_death
+    )
+
+
+def _pool(where: Where) -> Pool:
+    if isinstance(where, OnExecutor):
+        from branchline.jobs.executor_pool import ExecutorPool
+
+        return ExecutorPool(where.executor)
+    from branchline.jobs.dask_pool import DaskPool
+
+    return DaskPool(where.target)

@@ -1,0 +1,189 @@
+"""What every place must do. Each check runs a train there and compares it with the same train in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.clusters.places import PlaceHere
+from tests.clusters.wagons import CRASHING, FAILING, KILLING, PLAIN, SLOW, write_wagons
+
+import branchline
+
+EVENTS_PER_FILE = 1200
+FILES = 8
+EVENTS = FILES * EVENTS_PER_FILE
+
+
+@dataclass(frozen=True)
+class Case:
+    """A place, the files to run over, and a folder for the wagons."""
+
+    place: PlaceHere
+    data: Path
+    folder: Path
+
+    def run(self, wagons: str, data: Path | None = None, **settings: Any) -> branchline.TrainResult:
+        return run(wagons, data or self.data, **self.place.settings, **settings)
+
+    def alone(self, wagons: str, data: Path | None = None, **settings: Any) -> branchline.TrainResult:
+        return run(wagons, data or self.data, workers=0, **settings)
+
+
+def run(wagons: str, data: Path, **settings: Any) -> branchline.TrainResult:
+    from branchline.running import run_quietly
+
+    given = {"step_size": 400, "memory_limit": "256 MiB", "force": True, "command": "", "skip_bad_files": False}
+    nothing = {"workers": None, "tree": None, "branches": None, "progress": None}
+    return run_quietly(wagons, str(data), **{**nothing, **given, **settings})
+
+
+def digest(result: branchline.TrainResult) -> str:
+    """Every bit of the plain wagons' results, as text."""
+    outputs = result.outputs
+    assert None not in (outputs["spectra"], outputs["momenta"]), [one.traceback for one in result.record.errors]
+    histogram = outputs["spectra"]["pt"].view(flow=True)
+    bits = [histogram.tobytes().hex(), outputs["momenta"]["sum"].hex()]
+    return json.dumps([bits, outputs["spectra"]["events"], outputs["momenta"]["events"]])
+
+
+def the_result_is_the_same_bit_for_bit(case: Case) -> None:
+    wagons = write_wagons(case.folder, PLAIN)
+    result, alone = case.run(wagons), case.alone(wagons)
+    assert result.errors == []
+    assert digest(result) == digest(alone)
+    assert result.record.events == EVENTS
+    assert result.record.subjobs_done == result.record.subjobs == FILES
+    assert sum(one.host != "" for one in result.record.worker_phases) == result.record.workers
+
+
+def a_failing_wagon_is_stopped_alone(case: Case) -> None:
+    wagons = write_wagons(case.folder, FAILING)
+    result, alone = case.run(wagons), case.alone(wagons)
+    assert digest(result) == digest(alone)
+    assert result.outputs["fails"] == alone.outputs["fails"] == 3 * EVENTS_PER_FILE
+    error = _wagon(result, "fails").error
+    assert error is not None
+    assert "a mistake of the wagon" in error.message
+    assert (error.path or "").endswith("f3.root")
+    assert result.exit_code == 3
+
+
+def a_wagon_that_kills_its_process_is_stopped_alone(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("the process of the test would die")
+    wagons = write_wagons(case.folder, CRASHING)
+    result = case.run(wagons)
+    assert digest(result) == digest(case.alone(write_wagons(case.folder / "plain", PLAIN)))
+    error = _wagon(result, "crashes").error
+    assert error is not None
+    assert "SIGSEGV" in error.message
+    assert (error.path or "").endswith("f3.root")
+    assert result.outputs["crashes"] == 3 * EVENTS_PER_FILE
+    assert "wagon crashes in" in result.record.workers_lost[0].doing
+    assert result.exit_code == 3
+
+
+def a_killed_worker_costs_nothing(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("the process of the test would die")
+    _survives(case, "os.getpid()")
+
+
+def a_killed_worker_of_the_pool_costs_nothing(case: Case) -> None:
+    if not case.place.revives:
+        pytest.skip("it is this process, or a pool that is broken then")
+    _survives(case, "os.getppid()")
+
+
+def _survives(case: Case, victim: str) -> None:
+    wagons = write_wagons(case.folder, KILLING, VICTIM=victim, MARK=case.folder / "mark")
+    result = case.run(wagons)
+    assert result.errors == []
+    assert digest(result) == digest(case.alone(wagons))
+    assert result.outputs["kills"] == EVENTS
+    assert (case.folder / "mark").exists()
+    [lost] = result.record.workers_lost
+    assert any("f3.root" in one for one in lost.subjobs)
+    assert result.exit_code == 0
+
+
+def a_bad_file_is_skipped_and_named(case: Case) -> None:
+    bad = case.folder / "data"
+    shutil.copytree(case.data, bad)
+    (bad / "f2.root").write_bytes(b"root" + bytes(2000))
+    wagons = write_wagons(case.folder / "wagons", PLAIN)
+    result = case.run(wagons, bad, skip_bad_files=True)
+    assert digest(result) == digest(case.alone(wagons, bad, skip_bad_files=True))
+    [skipped] = result.record.skipped
+    assert skipped.path.endswith("f2.root")
+    refused = case.run(wagons, bad)
+    assert refused.exit_code == 1
+    assert "f2.root" in refused.errors[0]
+
+
+def ctrl_c_keeps_what_is_done(case: Case) -> None:
+    marks = case.folder / "marks"
+    marks.mkdir()
+    wagons = write_wagons(case.folder / "wagons", SLOW, FOLDER=marks, PAUSE_S=0.3)
+    begin_s = time.monotonic()
+    with when(lambda: len(list(marks.iterdir())) >= 6, lambda: os.kill(os.getpid(), signal.SIGINT)):
+        result = case.run(wagons)
+    assert time.monotonic() - begin_s < 30
+    assert result.record.interrupted
+    assert result.exit_code == 130
+    assert 0 < result.record.events < EVENTS
+    assert result.outputs["slow"] == result.outputs["momenta"]["events"] == result.record.events
+    # Nothing goes on in the place, which takes other work.
+    again = case.run(write_wagons(case.folder / "plain", PLAIN))
+    assert again.record.events == EVENTS
+    count = len(list(marks.iterdir()))
+    time.sleep(0.5)
+    assert len(list(marks.iterdir())) == count
+
+
+class when:  # noqa: N801 - reads as a word of the checks
+    """Does something in another thread as soon as it is time, while the block runs."""
+
+    def __init__(self, is_time: Callable[[], bool], action: Callable[[], object]) -> None:
+        self._is_time = is_time
+        self._action = action
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.02):
+            if self._is_time():
+                self._action()
+                return
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+def _wagon(result: branchline.TrainResult, name: str) -> Any:
+    return next(one for one in result.record.wagons if one.name == name)
+
+
+CHECKS: list[Callable[[Case], None]] = [
+    the_result_is_the_same_bit_for_bit,
+    a_failing_wagon_is_stopped_alone,
+    a_wagon_that_kills_its_process_is_stopped_alone,
+    a_killed_worker_costs_nothing,
+    a_killed_worker_of_the_pool_costs_nothing,
+    a_bad_file_is_skipped_and_named,
+    ctrl_c_keeps_what_is_done,
+]

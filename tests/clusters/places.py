@@ -1,0 +1,91 @@
+"""The places that every check is run at: real processes on the loopback, ended by their own id."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.stores.servers import Process, free_port
+
+
+@dataclass(frozen=True)
+class PlaceHere:
+    """A place to check. ``settings`` go to ``branchline.run``; ``has_processes`` that wagons run in others; and
+    ``revives`` that it starts another worker where one was killed from outside.
+    """
+
+    settings: dict[str, Any]
+    has_processes: bool = True
+    revives: bool = False
+    servers: dict[str, Process] = field(default_factory=dict)
+
+
+def in_this_process(_folder: Path) -> Iterator[PlaceHere]:
+    yield PlaceHere({"workers": 0}, has_processes=False)
+
+
+def local_processes(_folder: Path) -> Iterator[PlaceHere]:
+    yield PlaceHere({"workers": 2})
+
+
+def threads(_folder: Path) -> Iterator[PlaceHere]:
+    with ThreadPoolExecutor(2) as executor:
+        yield PlaceHere({"on": executor})
+
+
+def processes(_folder: Path) -> Iterator[PlaceHere]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        yield PlaceHere({"on": executor})
+
+
+def dask_cluster(folder: Path) -> Iterator[PlaceHere]:
+    from distributed import LocalCluster
+
+    settings: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": str(folder)}
+    with LocalCluster(n_workers=2, **settings) as cluster:
+        yield PlaceHere({"on": cluster}, revives=True)
+
+
+def dask_over_tcp(folder: Path) -> Iterator[PlaceHere]:
+    with dask_servers(folder, workers=2) as place:
+        yield place
+
+
+@contextmanager
+def dask_servers(folder: Path, workers: int) -> Iterator[PlaceHere]:
+    """A scheduler and workers that were started by Dask's own commands."""
+    address = f"127.0.0.1:{free_port()}"
+    host, port = address.split(":")
+    with ExitStack() as stack:
+        servers: dict[str, Process] = {}
+
+        def start(name: str, ready: int | Callable[[], bool], *arguments: str) -> None:
+            words = [sys.executable, "-m", "distributed.cli.dask_" + name.partition("-")[0], *arguments]
+            log = folder / f"{name}.log"
+            server = Process(words, ready, log)
+            stack.callback(server.kill)
+            server.start()
+            servers[name] = server
+
+        start("scheduler", int(port), "--host", host, "--port", port, "--no-dashboard", "--no-jupyter")
+        for number in range(workers):
+            arguments = [f"tcp://{address}", "--host", host, "--nthreads", "1", "--no-dashboard"]
+            arguments += ["--local-directory", str(folder), "--name", f"w{number}"]
+            start(f"worker-{number}", lambda: True, *arguments)
+        yield PlaceHere({"on": f"dask=tcp://{address}"}, revives=True, servers=servers)
+
+
+PLACES: dict[str, Callable[[Path], Iterator[PlaceHere]]] = {
+    "here": in_this_process,
+    "local processes": local_processes,
+    "threads": threads,
+    "processes of an executor": processes,
+    "Dask": dask_cluster,
+    "Dask over TCP": dask_over_tcp,
+}

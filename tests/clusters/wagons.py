@@ -1,0 +1,112 @@
+"""The wagons of the checks, as files that a user has in a folder: workers elsewhere must be sent both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CUTS = """
+LARGEST = 2.5
+"""
+
+PLAIN = """
+import awkward as ak
+import hist
+import numpy as np
+from own_cuts import LARGEST
+
+
+class Spectra:
+    name = "spectra"
+
+    def process(self, events):
+        pt = events.pt[events.pt < LARGEST]
+        histogram = hist.Hist.new.Reg(40, 0, 4, name="pt").Weight()
+        histogram.fill(ak.flatten(pt), weight=0.1)
+        return {"pt": histogram, "events": len(events)}
+
+
+class Momenta:
+    name = "momenta"
+
+    def process(self, events):
+        return {"sum": 0.1 * float(np.sum(np.asarray(events.px))), "events": len(events)}
+"""
+
+FAILING = (
+    PLAIN
+    + """
+
+class Fails:
+    name = "fails"
+
+    def process(self, events):
+        if int(events.run[0]) == 3:
+            raise ValueError("a mistake of the wagon")
+        return len(events)
+"""
+)
+
+CRASHING = (
+    PLAIN
+    + """
+import ctypes
+
+
+class Crashes:
+    name = "crashes"
+
+    def process(self, events):
+        if int(events.run[0]) == 3:
+            ctypes.string_at(0)
+        return len(events)
+"""
+)
+
+# Kills a process once, the first time that it sees a file: its own, or the one that started it.
+KILLING = (
+    PLAIN
+    + """
+import os
+import signal
+from pathlib import Path
+
+
+class Kills:
+    name = "kills"
+
+    def process(self, events):
+        mark = Path("MARK")
+        if int(events.run[0]) == 3 and not mark.exists():
+            mark.touch()
+            os.kill(VICTIM, signal.SIGKILL)
+        return len(events)
+"""
+)
+
+SLOW = (
+    PLAIN
+    + """
+import time
+from pathlib import Path
+
+
+class Slow:
+    name = "slow"
+
+    def process(self, events):
+        Path("FOLDER", f"{int(events.run[0])}-{events.metadata['entrystart']}").touch()
+        time.sleep(PAUSE_S)
+        return len(events)
+"""
+)
+
+
+def write_wagons(folder: Path, text: str, **values: object) -> str:
+    """Writes the file with its module beside it, and returns its path. ``values`` replace their names in it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "own_cuts.py").write_text(CUTS)
+    path = folder / "wagons.py"
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    path.write_text(text)
+    return str(path)
