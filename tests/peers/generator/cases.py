@@ -167,7 +167,7 @@ def trusted(
         if found is None:
             kept.append(column)
         else:
-            outcome.lost.append(found)
+            outcome.lost.append(f"ROOT reads it otherwise: {found}")
     file.Close()
     return kept
 

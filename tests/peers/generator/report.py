@@ -48,7 +48,7 @@ class Summary:
         """The summary for the terminal."""
         lines = [f"wrong: {text}" for text in self.wrong]
         lines += [f"refused, and not known to be: {kind}: {self.reasons[kind]}" for kind in self.newly_refused]
-        lines += [f"not compared, ROOT itself reads it otherwise: {text}" for text in self.lost]
+        lines += [f"not compared: {text}" for text in self.lost]
         lines += [f"{count} branches not compared: {why}" for why, count in self.unchecked.items()]
         lines.append("refused branches by what they hold:" if self.refused else "no branch was refused")
         lines += [
