@@ -97,10 +97,10 @@ def test_a_count_of_baskets_that_lies_is_not_counted_up_to(tmp_path: Path) -> No
     for at in (at for at in range(len(content)) if content[at : at + len(pattern)] == pattern):
         struct.pack_into(">i", content, at, 2**31 - 1)
     made.path.write_bytes(content)
-    started_s = time.monotonic()
+    started_s = time.process_time()
     tree = branchline.open(made.location)
     assert tree["energy"].array().tolist() == made.values.energy.tolist()
-    assert time.monotonic() - started_s < 5, "opening takes as long as the file says"
+    assert time.process_time() - started_s < 5, "opening takes as long as the file says"
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, 2**28])

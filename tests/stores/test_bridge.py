@@ -158,10 +158,9 @@ def test_a_library_that_hangs_is_given_up(odd: type[Odd], monkeypatch: pytest.Mo
     release = threading.Event()
     odd.trouble = lambda size: (release.wait(30), bytes(size))[1]
     store = Store("odd://f.bin")
-    started_s = time.monotonic()
+    # Without a deadline the read would succeed after 30 s.
     with pytest.raises(StorageError, match="did not answer within") as raised:
         store.read([(0, 5)])
-    assert time.monotonic() - started_s < 5
     assert not raised.value.retry
     release.set()
     assert store.read([(0, 5)])[0] == [bytes(5)], "it goes on when the library does"

@@ -109,7 +109,8 @@ def test_a_server_that_stalls_is_an_error_within_its_deadline(
         store.read([(offset, 10) for offset in range(0, 100_000, 100)])
     with pytest.raises(StorageError, match="did not answer in time"):
         Store(url(server))
-    assert time.monotonic() - started_s < 10
+    # A deadline for each range, one after the other, would be 60 s.
+    assert time.monotonic() - started_s < 40
     server.go_on()
     assert raised.value.retry
     assert store.read([(0, 10)])[0] == [served.content[:10]]

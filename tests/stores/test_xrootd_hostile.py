@@ -445,20 +445,22 @@ def test_a_connection_that_breaks_is_replaced() -> None:
 def test_bytes_that_trickle_end_at_the_deadline(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
 
+    whole: list[int] = []
+
     def trickle(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
         if code != at:
             return None
         for byte in script.good(stream, code, arguments, payload)[:200] + bytes(100):
             connections[number].sendall(bytes([byte]))
             time.sleep(0.1)
+        whole.append(number)
         return b""
 
     with xrootd_script(CONTENT, trickle) as (url, script, _):
         connections = script.connections
-        started_s = time.monotonic()
         with pytest.raises(StorageError, match="did not answer in time"):
             Store(url).read([(4000, 300)])
-        assert time.monotonic() - started_s < 5
+        assert not whole, "the error came with the last byte, not with the deadline"
 
 
 SECRET = "very.secret"
@@ -509,7 +511,7 @@ def test_wrong_answers_are_errors(name: str, at: str) -> None:
         return WRONG[name](stream, good) if code in codes else None
 
     with xrootd_script(CONTENT, hook) as (url, script, _):
-        started_s = time.monotonic()
+        # An answer that never ends is ended by the timeout of all tests.
         if at == "read":
             with pytest.raises((StorageError, BadFileError)):
                 read_all(url)
@@ -517,7 +519,6 @@ def test_wrong_answers_are_errors(name: str, at: str) -> None:
             # What follows the answer to a login or an open is sometimes of no importance.
             with suppress(StorageError, BadFileError):
                 read_all(url)
-        assert time.monotonic() - started_s < 15
 
 
 def test_changed_answers_never_panic_or_hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def list_folder(url: str, *, once: bool = False) -> list[Entry]:
     scheme = url.split("://", 1)[0].lower()
     if scheme in OWN_SCHEMES:
         form, pages = _core.list_folder(url, once)
-        found = [entry for page in pages for entry in _read(form, page, url)]
+        found = [entry for page in pages for entry in entries_in(form, page, url)]
     else:
         found = _listed_by_library(url, scheme, _core.listing_wait_s(once))
     # Several servers of a cluster may have the same.
@@ -68,7 +68,11 @@ def _listed_by_library(url: str, scheme: str, patience_s: float) -> list[Entry]:
         raise StorageError(f"the folder cannot be listed: {error}", path=shown, retry=error.retry) from error
 
 
-def _read(form: str, page: bytes, url: str) -> Iterator[Entry]:
+def entries_in(form: str, page: bytes, url: str) -> Iterator[Entry]:
+    """The entries in a page of a server's listing; ``form`` is a key of ``_READERS``.
+
+    Raises StorageError if the page is not understood.
+    """
     try:
         yield from _READERS[form](page, url)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ElementTree.ParseError) as error:

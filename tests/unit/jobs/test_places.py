@@ -252,13 +252,14 @@ def test_a_worker_that_computes_for_ever_is_ended(tmp_path: Path) -> None:
 
 def test_a_worker_that_is_stopped_while_the_job_waits_for_nothing_of_it_is_left_alone(tmp_path: Path) -> None:
     """One that has no sub-job is ended only when it gets one and does not begin."""
-    place = LocalProcesses(2, timeout_s=0.5)
+    place = LocalProcesses(2, timeout_s=2.0)
     handed: list[int] = []
 
     def draw() -> SubJob | Wait | None:
         if len(handed) == 3:
             return None
         if len(handed) == 1 and not (tmp_path / "go on").exists():
+            (tmp_path / "one waits").touch()
             return WAIT
         handed.append(len(handed))
         return SubJob(handed[-1], f"number {handed[-1]}", handed[-1])
@@ -283,10 +284,12 @@ class Waits:
     def __call__(self, context: Context) -> Iterator[Message]:
         while (here := context.draw()) is not None:
             if here.index == 0:
-                time.sleep(0.3)  # the other one waits by then
+                while not Path(self.folder, "one waits").exists():
+                    context.at("the start")
+                    time.sleep(0.01)
                 yield Note("begun", context.worker)
-                for step in range(10):
+                for step in range(30):
                     context.at(f"step {step}")
-                    time.sleep(0.2)
+                    time.sleep(0.1)
                 Path(self.folder, "go on").touch()
             yield Finished(here.index, here.payload, context.worker)
