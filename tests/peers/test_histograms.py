@@ -176,6 +176,7 @@ def test_histograms_are_those_of_uproot(root: Any, tmp_path: Path, make: Callabl
     path = tmp_path / "h.root"
     write(root, path, make)
     ours, theirs = branchline.open(path), uproot.open(path)
+    assert ours.keys() == theirs.keys() != []
     for name in ours.keys():
         got, wanted = ours[name], theirs[name]
         assert np.array_equal(got.values(), wanted.values())

@@ -49,6 +49,7 @@ def test_the_weights_add_up_to_the_inelastic_cross_section_without_diffraction(e
 
 def test_the_same_seed_gives_the_same_events_whatever_the_number_of_workers(collisions: Path, tmp_path: Path) -> None:
     again = files.make_data(tmp_path, files=2, events_per_file=20, seed=7, workers=2)
+    assert len(again) == 2
     for path in again:
         here, there = (uproot.open(f"{folder / path.name}:events").arrays() for folder in (tmp_path, collisions))
         assert here.layout.is_equal_to(there.layout, all_parameters=True)

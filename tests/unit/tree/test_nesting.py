@@ -114,7 +114,9 @@ def test_what_virtual_arrays_cannot_be_is_refused(tree: Any, options: dict[str, 
 
 def test_a_chunk_has_groups_that_read_when_touched(path: Path, values: dict[str, Any]) -> None:
     with ChunkStream([Source(str(path), "Events")], ["run", "Muon_pt"], step_size=40) as stream:
+        entries_count = 0
         for chunk in stream:
+            entries_count += len(chunk)
             wanted = values["Muon"][chunk.entry_start : chunk.entry_stop]
             muons = chunk.group("Muon")
             assert muons is not None
@@ -131,6 +133,7 @@ def test_a_chunk_has_groups_that_read_when_touched(path: Path, values: dict[str,
             assert asked == ["nMuon", "Muon_charge"]
             for name in ("run", "Muon_pt", "nMuon", "one", "nothing"):
                 assert chunk.group(name) is None
+    assert entries_count == len(values["run"])
 
 
 @pytest.fixture(scope="module")
