@@ -250,12 +250,13 @@ impl Tree {
 
     /// Bytes per entry of these branches: stored, and after decompression.
     fn bytes_per_entry(&self, indices: Vec<usize>) -> (f64, f64) {
-        self.0.bytes_per_entry(&indices)
+        let bytes = self.0.bytes_per_entry(&indices);
+        (bytes.stored, bytes.plain)
     }
 
     /// What the file says of a branch.
     fn branch(&self, index: usize) -> BranchFacts {
-        let known = self.0.about(index);
+        let known = self.0.branch_info(index);
         let kind = kind_name(&known.state);
         let reason = match known.state {
             State::Unsupported(reason) => Some(reason),

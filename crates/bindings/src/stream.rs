@@ -261,7 +261,8 @@ pub fn decompress_all(
     let names = branches.unwrap_or_default();
     let setting: Option<Setting> =
         codec.map(str::parse).transpose().map_err(|error: InvalidSetting| PyValueError::new_err(error.to_string()))?;
-    let done = detached(py, "", || decompress_limit::decompress_all(&paths, tree, &names, (threads, setting)))?;
+    let options = decompress_limit::DecompressOptions { threads, setting };
+    let done = detached(py, "", || decompress_limit::decompress_all(&paths, tree, &names, options))?;
     Ok(Decompressed {
         seconds: done.seconds,
         baskets: done.baskets,

@@ -5,6 +5,7 @@
 mod basket_ranges;
 pub mod branch_info;
 mod cache_learning;
+mod codecs;
 pub mod error;
 pub mod extents;
 mod external;

@@ -142,6 +142,12 @@ impl Ntuple {
         Ok(self.clusters.get_or_init(|| clusters))
     }
 
+    /// The entries of a cluster; none if the page lists cannot be read.
+    pub(crate) fn cluster_entries(&self, file: &File, cluster: usize) -> Range<u64> {
+        let cluster = self.clusters(file).ok().and_then(|clusters| clusters.get(cluster));
+        cluster.map_or(0..0, |cluster| cluster.entries.clone())
+    }
+
     /// Indices of the clusters that overlap these entries, or the first entry that is in none.
     pub(crate) fn clusters_of(
         &self,

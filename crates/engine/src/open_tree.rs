@@ -19,14 +19,36 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
 use crate::file::{add_open_time, some_of, File};
 use crate::ntuple::Ntuple;
-use crate::tree::{Content, Tree};
+use crate::tree::content::Content;
+use crate::tree::rntuple::ClusterTree;
+use crate::tree::ttree::BasketTree;
+use crate::tree::Tree;
+
+/// The kinds of trees. Each has its own implementation of [`Content`].
+#[derive(Debug, Clone, Copy)]
+enum TreeClass {
+    Tree,
+    Ntuple,
+}
+
+/// The key of a tree, and its kind.
+struct FoundTree {
+    entry: Entry,
+    class: TreeClass,
+}
 
 impl File {
     /// Whether the object of a key is a TTree or an RNTuple.
     pub fn is_tree(&self, key: &TKey) -> bool {
-        let class_name = key.class_name.as_str();
-        matches!(class_name, "TTree" | "TNtuple" | "TNtupleD" | anchor::CLASS_NAME)
-            || self.class_infos().inherits(class_name, "TTree")
+        self.tree_class(key).is_some()
+    }
+
+    fn tree_class(&self, key: &TKey) -> Option<TreeClass> {
+        match key.class_name.as_str() {
+            "TTree" | "TNtuple" | "TNtupleD" => Some(TreeClass::Tree),
+            anchor::CLASS_NAME => Some(TreeClass::Ntuple),
+            other => self.class_infos().inherits(other, "TTree").then_some(TreeClass::Tree),
+        }
     }
 
     /// Paths of its trees, each once.
@@ -53,34 +75,41 @@ impl File {
     pub(crate) fn tree_once(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
         let watch = Stopwatch::start();
         let before = self.counters().snapshot().get(Counter::FetchNs);
-        let Entry { path, key } = self.find_tree(path)?;
-        let mut reader = self.metadata_reader();
-        if key.class_name == anchor::CLASS_NAME {
-            let entry = Entry { path, key };
-            let ntuple = Ntuple::open(&mut reader, &entry, self.classes())?;
-            let tree = Tree::new(Arc::clone(self), entry, Content::Ntuple(Box::new(ntuple)));
-            add_open_time(self.counters(), &watch, before);
-            return Ok(Arc::new(tree));
-        }
-        if self.strategy().reads_records_alone() {
-            reader.fetch([Locator { offset: key.seek, size: key.size }])?;
-        }
-        let mut decompressor = Decompressor::new();
-        let plain = reader.until_known(|held| read_object(held, &key, &mut decompressor))?;
-        let named = |error: FormatError| ReadError::from_format(self.path(), &error.in_object(&path));
-        let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
-        let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
-        let externals = Externals::open(self, &meta.branches, &mut kinds);
-        let tree = Tree::new(Arc::clone(self), Entry { path, key }, Content::Tree { meta, kinds, externals });
+        let FoundTree { entry, class } = self.find_tree_and_class(path)?;
+        let content: Box<dyn Content> = match class {
+            TreeClass::Tree => Box::new(self.open_ttree(&entry)?),
+            TreeClass::Ntuple => {
+                Box::new(ClusterTree::new(Ntuple::open(&mut self.metadata_reader(), &entry, self.classes())?))
+            }
+        };
+        let tree = Tree::new(Arc::clone(self), entry, content);
         add_open_time(self.counters(), &watch, before);
         Ok(Arc::new(tree))
     }
 
+    fn open_ttree(&self, Entry { path, key }: &Entry) -> Result<BasketTree> {
+        let mut reader = self.metadata_reader();
+        if self.strategy().reads_records_alone() {
+            reader.fetch([Locator { offset: key.seek, size: key.size }])?;
+        }
+        let mut decompressor = Decompressor::new();
+        let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
+        let named = |error: FormatError| ReadError::from_format(self.path(), &error.in_object(path));
+        let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
+        let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
+        let externals = Externals::open(self, &meta.branches, &mut kinds);
+        Ok(BasketTree { meta, kinds, externals })
+    }
+
     /// The key of the tree with this path, or of the only one.
     pub(crate) fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
+        Ok(self.find_tree_and_class(path)?.entry)
+    }
+
+    fn find_tree_and_class(&self, path: Option<&str>) -> Result<FoundTree> {
         let Some(path) = path else {
             return match self.tree_paths()?.as_slice() {
-                [only] => self.find_tree(Some(only)),
+                [only] => self.find_tree_and_class(Some(only)),
                 [] => Err(ReadError::new(ReadErrorKind::NoSuchKey, self.path(), "the file has no tree")),
                 many => {
                     let message = format!("the file has several trees: {}", some_of(many));
@@ -95,10 +124,12 @@ impl File {
         };
         let keys = self.find(name)?.into_iter();
         let found = keys
-            .filter(|key| self.is_tree(key) && cycle.is_none_or(|cycle| key.cycle == cycle))
-            .max_by_key(|key| key.cycle);
+            .filter(|key| cycle.is_none_or(|cycle| key.cycle == cycle))
+            .filter_map(|key| self.tree_class(&key).map(|class| (key, class)))
+            .max_by_key(|(key, _)| key.cycle);
         let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no tree {path:?}"));
-        Ok(Entry { path: name.to_string(), key: found.ok_or_else(missing)? })
+        let (key, class) = found.ok_or_else(missing)?;
+        Ok(FoundTree { entry: Entry { path: name.to_string(), key }, class })
     }
 }
 

@@ -2,22 +2,22 @@
 
 mod assemble;
 mod basket_decode;
-mod basket_fetch;
-mod basket_source;
+pub(crate) mod basket_fetch;
+pub(crate) mod basket_source;
 pub(crate) mod budget;
 pub mod chunk;
-mod chunk_ranges;
 mod clock;
 pub mod decompress_limit;
 mod effort;
 mod fetch;
+pub(crate) mod fetch_request;
 mod fetcher;
 mod file_order;
 mod memory_plan;
 mod needed;
 mod opening;
 mod page_decode;
-mod page_fetch;
+pub(crate) mod page_fetch;
 mod prefetch;
 mod range_fetch;
 pub mod read_now;

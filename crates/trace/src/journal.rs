@@ -16,7 +16,7 @@ mod writer;
 pub use branches::Branches;
 pub use records::Span;
 pub use requests::{decided, decided_at, request, set_attempt, set_wagon, slowed, Decided, Request, Slowed};
-pub use uses::{did, used, used_page, Used, UsedPage};
+pub use uses::{did, used, used_page, Used, UsedBranch, UsedPage, UsedRange};
 pub use writer::{begin, begin_as_environment_says, end, flush, is_on, FOLDER_VARIABLE};
 
 #[cfg(test)]

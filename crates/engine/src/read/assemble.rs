@@ -6,15 +6,16 @@ use std::sync::Arc;
 use branchline_format::basket::BasketRecord;
 use branchline_format::layout::Layout;
 use branchline_slab::OpenSlab;
+use branchline_storage::ByteRange;
 use branchline_trace::journal;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::{Chunk, Making, Reporter};
-use crate::read::needed::Needed;
+use crate::read::fetch_request::Needed;
 use crate::read::task::{Countings, Target, Task};
-use crate::tree::{Content, Shape};
+use crate::tree::content::Shape;
 
 /// A basket with its bytes, and which of its entries the chunk wants.
 struct Fetched {
@@ -23,7 +24,7 @@ struct Fetched {
     basket_start: u64,
     entries_count: u64,
     entries: Range<usize>,
-    place: Option<(u64, u64)>,
+    place: Option<ByteRange>,
 }
 
 impl Fetched {
@@ -36,7 +37,7 @@ impl Fetched {
             reporter: Reporter::new(chunk),
             chunk: Arc::clone(chunk),
             column,
-            scratch: self.source.scratch(&chunk.tree, self.entries_count),
+            scratch: self.source.scratch(self.entries_count),
             source: self.source,
             basket: self.basket,
             basket_start: self.basket_start,
@@ -93,8 +94,8 @@ fn assemble_column(
     tasks: &mut Vec<Task>,
 ) -> Result<Making> {
     let shape = chunk.tree.shape(chunk.columns[column])?;
-    let element_size = shape.numbers().and_then(|(_, size, dimensions)| {
-        dimensions.iter().try_fold(size, |product, extent| product.checked_mul(*extent))
+    let element_size = shape.numbers().and_then(|numbers| {
+        numbers.dimensions.iter().try_fold(numbers.size, |product, extent| product.checked_mul(*extent))
     });
     let Some(element_size) = element_size else { return pieces(chunk, column, fetched, countings, tasks) };
     if !shape.is_run() {
@@ -104,8 +105,7 @@ fn assemble_column(
             pieces(chunk, column, fetched, countings, tasks)
         };
     }
-    let counts: Option<Vec<usize>> =
-        fetched.iter().map(|one| elements_count(chunk, shape, element_size, one)).collect();
+    let counts: Option<Vec<usize>> = fetched.iter().map(|one| elements_count(shape, element_size, one)).collect();
     match counts {
         Some(counts) => place_runs(chunk, column, element_size, fetched, &counts, tasks),
         None => pieces(chunk, column, fetched, countings, tasks),
@@ -150,14 +150,14 @@ fn place_fixed(
 }
 
 /// Elements in a basket that is wanted whole, if its head tells; in a cluster, if the sizes of its pages do.
-fn elements_count(chunk: &Chunk, shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> Option<usize> {
+fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> Option<usize> {
     if !fetched.is_whole() {
         return None;
     }
-    let layout = match (shape, &fetched.source, chunk.tree.content()) {
-        (Shape::Baskets(layout), BasketSource::Record(_), _) => layout,
-        (Shape::Clusters(form), BasketSource::Pages(pages), Content::Ntuple(ntuple)) => {
-            let elements = usize::try_from(pages.cluster.run_elements(&ntuple.schema, form)?).ok()?;
+    let layout = match (shape, &fetched.source) {
+        (Shape::Baskets(layout), BasketSource::Record(_)) => layout,
+        (Shape::Clusters(form), BasketSource::Pages(pages)) => {
+            let elements = usize::try_from(pages.cluster.run_elements(&pages.ntuple.schema, form)?).ok()?;
             let size = elements.checked_mul(element_size)?;
             return (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements);
         }

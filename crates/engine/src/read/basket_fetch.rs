@@ -1,52 +1,51 @@
-//! From the baskets of a TTree that a chunk needs to their bytes in memory.
+//! From the baskets of a TTree that are needed to their bytes in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use branchline_format::tree::{Basket, Place, TTree};
+use branchline_format::tree::{Basket, Place, TBranch, TTree};
 use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, Result};
+use crate::external::Externals;
 use crate::file::File;
 use crate::limits;
 use crate::read::basket_source::{BasketSource, Carried};
-use crate::read::chunk::Chunk;
-use crate::read::needed::Needed;
+use crate::read::fetch_request::{FetchRequest, Needed};
 use crate::read::range_fetch::{read_joined, read_together};
 use crate::read::room::Room;
 
-/// The bytes of these baskets, in their order. Baskets that reach beyond the chunk are left in `carried` for the next
-/// one; those that the chunk before left there are not fetched again.
+/// The bytes of the baskets of a TTree, in their order. Baskets that reach beyond the request are left in `carried` for
+/// the next one; those that the request before left there are not fetched again.
 pub(crate) fn fetch_baskets(
-    chunk: &Chunk,
     meta: &TTree,
-    needed: &[Needed],
+    externals: &Externals,
+    request: &FetchRequest<'_>,
     before: &Carried,
     carried: &mut Carried,
-    room: Room<'_>,
 ) -> Result<Vec<BasketSource>> {
-    let known = |one: &Needed| before.get(chunk.columns[one.column], one.basket);
-    let fresh: Vec<Needed> = needed.iter().filter(|one| known(one).is_none()).copied().collect();
-    let mut fetched = fetch(chunk, meta, &fresh, room)?.into_iter();
-    let missing = || ReadError::internal(chunk.tree.file().path(), "a basket was not fetched");
-    let mut sources = Vec::with_capacity(needed.len());
-    for one in needed {
-        let (branch, index) = (chunk.columns[one.column], one.basket);
-        let goes_on = chunk.tree.basket_entries(branch, index).end > chunk.entries.end;
+    let fetching = BasketFetch { meta, externals, request };
+    let known = |one: &Needed| before.get(request.branches[one.column], one.basket);
+    let fresh: Vec<Needed> = request.needed.iter().filter(|one| known(one).is_none()).copied().collect();
+    let mut fetched = fetching.fetch(&fresh)?.into_iter();
+    let missing = || ReadError::internal(request.file.path(), "a basket was not fetched");
+    let mut sources = Vec::with_capacity(request.needed.len());
+    for one in request.needed {
+        let (branch, index) = (request.branches[one.column], one.basket);
+        let reaches_beyond = fetching.basket(one).entry_stop > request.entries.end;
         sources.push(match known(one) {
             Some(kept) => {
-                if goes_on {
+                if reaches_beyond {
                     carried.keep_on(branch, index, kept);
                 }
                 kept.source.clone()
             }
             None => {
                 let source = fetched.next().ok_or_else(missing)?;
-                let is_held = || chunk.tree.fetched_bytes(branch, index, &chunk.entries) == 0;
-                if goes_on {
-                    carried.keep(branch, index, source, is_held())
+                if reaches_beyond {
+                    carried.keep(branch, index, source, fetching.is_held(one))
                 } else {
                     source
                 }
@@ -56,52 +55,98 @@ pub(crate) fn fetch_baskets(
     Ok(sources)
 }
 
-/// The bytes of these baskets, in their order.
-fn fetch(chunk: &Chunk, meta: &TTree, needed: &[Needed], room: Room<'_>) -> Result<Vec<BasketSource>> {
-    let file = chunk.tree.file();
-    let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
-    // By file: a branch may have its baskets in another one.
-    let mut wanted: BTreeMap<&str, (Vec<usize>, Vec<ByteRange>)> = BTreeMap::new();
-    for (position, one) in needed.iter().enumerate() {
-        let index = chunk.columns[one.column];
-        let branch = &meta.branches[index];
-        sources.push(match &branch.baskets[one.basket].place {
-            Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
-            Place::File { seek, size } => match chunk.tree.home(index).held(*seek, *size) {
-                Some(bytes) => Some(BasketSource::Record(bytes)),
-                None => {
-                    let (positions, ranges) = wanted.entry(&branch.file_name).or_default();
-                    positions.push(position);
-                    ranges.push(ByteRange::new(*seek, *size));
-                    None
-                }
-            },
-        });
-    }
-    for (positions, ranges) in wanted.into_values() {
-        let home = chunk.tree.home(chunk.columns[needed[positions[0]].column]);
-        let first_entry = |position: usize| {
-            let one = &needed[position];
-            chunk.tree.basket_entries(chunk.columns[one.column], one.basket).start
-        };
-        for (position, bytes) in
-            read_in_order(home, positions, &ranges, &first_entry, &|| first_baskets_beside(chunk, meta), room)?
-        {
-            sources[position] = Some(BasketSource::Record(bytes));
-        }
-    }
-    let missing = || ReadError::internal(file.path(), "a basket was not fetched");
-    sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
+/// The baskets that are fetched, and the tree that has them.
+struct BasketFetch<'a> {
+    meta: &'a TTree,
+    externals: &'a Externals,
+    request: &'a FetchRequest<'a>,
 }
 
-/// The bytes of these baskets in the order in which the file's access reads them, each with its position. With the access
-/// `cache` the first ones are read together with what is there `beside` them, as nobody knows yet what will be wanted.
+/// Baskets that are read from one file: their ranges, and the positions of their bytes in the result.
+#[derive(Default)]
+struct FileBaskets {
+    positions: Vec<usize>,
+    ranges: Vec<ByteRange>,
+}
+
+impl<'a> BasketFetch<'a> {
+    fn branch(&self, one: &Needed) -> &'a TBranch {
+        &self.meta.branches[self.request.branches[one.column]]
+    }
+
+    fn basket(&self, one: &Needed) -> &'a Basket {
+        &self.branch(one).baskets[one.basket]
+    }
+
+    /// The file that holds the baskets of a branch.
+    fn home(&self, branch: &TBranch) -> &'a Arc<File> {
+        self.externals.get(&branch.file_name).unwrap_or(self.request.file)
+    }
+
+    /// Whether a basket is in memory with its file.
+    fn is_held(&self, one: &Needed) -> bool {
+        match self.basket(one).place {
+            Place::File { seek, size } => size == 0 || self.home(self.branch(one)).held(seek, size).is_some(),
+            Place::Embedded(_) => true,
+        }
+    }
+
+    /// The bytes of these baskets, in their order.
+    fn fetch(&self, needed: &[Needed]) -> Result<Vec<BasketSource>> {
+        let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
+        // By file: a branch may have its baskets in another one.
+        let mut wanted: BTreeMap<&str, FileBaskets> = BTreeMap::new();
+        for (position, one) in needed.iter().enumerate() {
+            let branch = self.branch(one);
+            sources.push(match &self.basket(one).place {
+                Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
+                Place::File { seek, size } => match self.home(branch).held(*seek, *size) {
+                    Some(bytes) => Some(BasketSource::Record(bytes)),
+                    None => {
+                        let of_file = wanted.entry(&branch.file_name).or_default();
+                        of_file.positions.push(position);
+                        of_file.ranges.push(ByteRange::new(*seek, *size));
+                        None
+                    }
+                },
+            });
+        }
+        for FileBaskets { positions, ranges } in wanted.into_values() {
+            let home = self.home(self.branch(&needed[positions[0]]));
+            let first_entry = |position: usize| self.basket(&needed[position]).entry_start;
+            let unwanted = || self.unwanted_first_baskets();
+            let read = read_in_order(home, positions, &ranges, &first_entry, &unwanted, self.request.room)?;
+            for (position, bytes) in read {
+                sources[position] = Some(BasketSource::Record(bytes));
+            }
+        }
+        let missing = || ReadError::internal(self.request.file.path(), "a basket was not fetched");
+        sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
+    }
+
+    /// The baskets with the first entries of those branches of the tree that are not wanted, in its own file.
+    fn unwanted_first_baskets(&self) -> Vec<ByteRange> {
+        let others = (0..self.meta.branches.len()).filter(|index| !self.request.branches.contains(index));
+        let branches = others.map(|index| &self.meta.branches[index]).filter(|branch| branch.file_name.is_empty());
+        let baskets = branches.flat_map(|branch| &branch.baskets);
+        let first = baskets.filter(|basket| basket.entry_start < limits::LEARN_ENTRIES);
+        let range = |basket: &Basket| match basket.place {
+            Place::File { seek, size } => Some(ByteRange::new(seek, size)),
+            Place::Embedded(_) => None,
+        };
+        first.filter_map(range).collect()
+    }
+}
+
+/// The bytes of these baskets in the order in which the file's strategy reads them, each with its position. A learning
+/// cache reads the `unwanted` first baskets of other branches with the first ones, as TTreeCache does: it does not know
+/// yet which branches will be wanted.
 fn read_in_order(
     file: &Arc<File>,
     positions: Vec<usize>,
     ranges: &[ByteRange],
     first_entry: &dyn Fn(usize) -> u64,
-    beside: &dyn Fn() -> Vec<ByteRange>,
+    unwanted: &dyn Fn() -> Vec<ByteRange>,
     room: Room<'_>,
 ) -> Result<Vec<(usize, Bytes)>> {
     let mut wanted: Vec<(usize, ByteRange)> = positions.into_iter().zip(ranges.iter().copied()).collect();
@@ -115,25 +160,25 @@ fn read_in_order(
         }
         let first = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
         let ranges: Vec<ByteRange> = wanted[..first].iter().map(|(_, range)| *range).collect();
-        read.extend(read_first_entries(file, cache_bytes, &ranges, beside, room)?);
+        read.extend(read_first_entries(file, cache_bytes, &ranges, unwanted, room)?);
     }
     let rest: Vec<ByteRange> = wanted[read.len()..].iter().map(|(_, range)| *range).collect();
     read.extend(read_joined(file, &rest, room)?);
     Ok(wanted.into_iter().map(|(position, _)| position).zip(read).collect())
 }
 
-/// The bytes of baskets with first entries: from the cache, which at the first time is filled with those `beside` them,
-/// too. Without room there for all of them each is read by itself until the branches are known.
+/// The bytes of baskets with first entries, from the cache. The first call fills it, with the `unwanted` ones too. If they
+/// do not fit, each basket is read by itself until the branches are known.
 fn read_first_entries(
     file: &Arc<File>,
     cache_bytes: u64,
     wanted: &[ByteRange],
-    beside: &dyn Fn() -> Vec<ByteRange>,
+    unwanted: &dyn Fn() -> Vec<ByteRange>,
     room: Room<'_>,
 ) -> Result<Vec<Bytes>> {
     if !wanted.is_empty() && file.learned().is_due() {
         let mut all = wanted.to_vec();
-        all.extend(beside());
+        all.extend(unwanted());
         if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= cache_bytes {
             // The cache comes on top of what chunks may take, as it outlives them.
             file.learned().keep(&all, &read_joined(file, &all, Room::Free)?);
@@ -147,17 +192,4 @@ fn read_first_entries(
         }
     }
     Ok(read)
-}
-
-/// The baskets with the first entries of those branches of a chunk's tree that the chunk has not, in its own file.
-fn first_baskets_beside(chunk: &Chunk, meta: &TTree) -> Vec<ByteRange> {
-    let others = (0..meta.branches.len()).filter(|index| !chunk.columns.contains(index));
-    let branches = others.map(|index| &meta.branches[index]).filter(|branch| branch.file_name.is_empty());
-    let baskets = branches.flat_map(|branch| &branch.baskets);
-    let first = baskets.filter(|basket| basket.entry_start < limits::LEARN_ENTRIES);
-    let range = |basket: &Basket| match basket.place {
-        Place::File { seek, size } => Some(ByteRange::new(seek, size)),
-        Place::Embedded(_) => None,
-    };
-    first.filter_map(range).collect()
 }

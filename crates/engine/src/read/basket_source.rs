@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::cursor::Cursor;
-use branchline_format::error::Result as FormatResult;
+use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::file::parse_key_sizes;
-use branchline_format::ntuple::cluster::{FieldCluster, Stored};
+use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Stored};
 use branchline_format::tree::embedded::EmbeddedBasket;
 
+use crate::ntuple::Ntuple;
 use crate::read::budget::{Budget, Lease};
-use crate::tree::{Content, Tree};
 
 /// Where the bytes of a basket are in memory.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ impl BasketSource {
     }
 
     /// What decompressing it takes for a while. Nothing of a shared basket, whose plain bytes stay.
-    pub(crate) fn scratch(&self, tree: &Tree, entries_count: u64) -> ScratchBytes {
+    pub(crate) fn scratch(&self, entries_count: u64) -> ScratchBytes {
         let (kept, passing) = match self {
             Self::Record(bytes) => match BasketRecord::parse(bytes, entries_count) {
                 Ok(record) => record.scratch_bytes(),
@@ -56,10 +56,7 @@ impl BasketSource {
                 Err(_) => (0, 0),
             },
             Self::Shared(_) | Self::Embedded(_) => (0, 0),
-            Self::Pages(pages) => match tree.content() {
-                Content::Ntuple(ntuple) => (pages.cluster.largest_page_bytes(&ntuple.schema), 0),
-                Content::Tree { .. } => (0, 0),
-            },
+            Self::Pages(pages) => (pages.cluster.largest_page_bytes(&pages.ntuple.schema), 0),
         };
         ScratchBytes { kept, passing }
     }
@@ -86,8 +83,19 @@ impl ScratchBytes {
 /// The pages of a field in one cluster, or those of them that a chunk needs.
 #[derive(Debug)]
 pub(crate) struct ClusterPages {
+    pub(crate) ntuple: Arc<Ntuple>,
+    /// The branch of the field.
+    pub(crate) branch: usize,
     pub(crate) cluster: FieldCluster,
     pub(crate) stored: Stored,
+}
+
+impl ClusterPages {
+    /// Decodes the field from the pages that were fetched.
+    pub(crate) fn reader(&self) -> FormatResult<FieldReader<'_>> {
+        let form = self.ntuple.form(self.branch).map_err(FormatError::unsupported)?;
+        Ok(FieldReader { schema: &self.ntuple.schema, form, cluster: &self.cluster, stored: &self.stored })
+    }
 }
 
 /// A basket that reaches from one chunk into the next.

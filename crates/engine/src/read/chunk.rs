@@ -11,7 +11,8 @@ use branchline_trace::Counter;
 
 use crate::error::{guarded, ReadError, Result};
 use crate::read::effort::ColumnCost;
-use crate::tree::{Shape, Tree};
+use crate::tree::content::{Numbers, Shape};
+use crate::tree::Tree;
 
 /// A finished column.
 pub type Values = Column<Buffer, Buffer>;
@@ -234,7 +235,7 @@ impl Drop for Reporter {
 }
 
 fn direct_values(shape: Shape<'_>, values: Slab, offsets: Option<Slab>) -> Values {
-    let Some((dtype, _, dimensions)) = shape.numbers() else {
+    let Some(Numbers { dtype, dimensions, .. }) = shape.numbers() else {
         // Only numbers are made in place.
         return shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers);
     };

@@ -1,5 +1,5 @@
 //! The limits that reading and recompressing are compared with: decompressing the same baskets and nothing else, or
-//! compressing them anew, too.
+//! compressing them again, too.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +23,15 @@ use crate::read::page_decode::decompress_cluster;
 use crate::read::room::Room;
 use crate::tree::Tree;
 
+/// How `decompress_all` works.
+#[derive(Debug, Clone, Copy)]
+pub struct DecompressOptions {
+    /// Threads that decompress, at least one.
+    pub threads: usize,
+    /// With this setting every basket is compressed again.
+    pub setting: Option<Setting>,
+}
+
 /// What was decompressed, and in which time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Decompressed {
@@ -37,13 +46,13 @@ pub struct Decompressed {
 }
 
 /// Decompresses every basket of these branches (all that can be read if none are named). The stored bytes are fetched
-/// first, and the output of each thread goes to one buffer that is used again. With a setting what was a basket is
-/// compressed anew, and what comes of it is dropped.
+/// first, and the output of each thread goes to one buffer that is used again. With a setting each
+/// basket is compressed again, and the result is dropped.
 pub fn decompress_all(
     paths: &[String],
     tree: Option<&str>,
     names: &[String],
-    (threads, setting): (usize, Option<Setting>),
+    options: DecompressOptions,
 ) -> Result<Decompressed> {
     let mut sources = Vec::new();
     for path in paths {
@@ -60,15 +69,17 @@ pub fn decompress_all(
         for (one, source) in needed.iter().zip(fetched) {
             let branch = chunk.columns[one.column];
             let entries = chunk.tree.basket_entries(branch, one.basket);
-            sources.push((Arc::clone(&chunk.tree), branch, source, entries.end - entries.start));
+            let entries_count = entries.end - entries.start;
+            sources.push(Stored { tree: Arc::clone(&chunk.tree), source, entries_count });
         }
     }
     let next = AtomicUsize::new(0);
     let started = Instant::now();
-    let threads = threads.max(1);
+    let DecompressOptions { threads, setting } = options;
     let parts: Vec<Result<Decompressed>> = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            (0..threads).map(|_| scope.spawn(|| guarded("", || decompress_part(&sources, &next, setting)))).collect();
+        let running: Vec<_> = (0..threads.max(1))
+            .map(|_| scope.spawn(|| guarded("", || decompress_part(&sources, &next, setting))))
+            .collect();
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     let mut total = Decompressed { seconds: started.elapsed().as_secs_f64(), ..Decompressed::default() };
@@ -81,15 +92,19 @@ pub fn decompress_all(
     Ok(total)
 }
 
-/// A basket of a branch of a tree, and its entries.
-type Stored = (Arc<Tree>, usize, BasketSource, u64);
+/// A basket in memory.
+struct Stored {
+    tree: Arc<Tree>,
+    source: BasketSource,
+    entries_count: u64,
+}
 
 fn decompress_part(sources: &[Stored], next: &AtomicUsize, setting: Option<Setting>) -> Result<Decompressed> {
     let (mut decompressor, mut compressor) = (Decompressor::new(), Compressor::new());
     let (mut plain, mut stored) = (Vec::new(), Vec::new());
     let mut scratch = Scratch::default();
     let mut done = Decompressed::default();
-    while let Some((tree, branch, source, entries_count)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+    while let Some(Stored { tree, source, entries_count }) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
         let failed = |error: FormatError| ReadError::from_format(tree.file().path(), &error);
         match source {
             BasketSource::Record(_) => {
@@ -103,7 +118,7 @@ fn decompress_part(sources: &[Stored], next: &AtomicUsize, setting: Option<Setti
                 done.plain_bytes += size as u64;
             }
             BasketSource::Pages(pages) => {
-                let size = decompress_cluster(tree, *branch, pages, &mut decompressor, &mut scratch);
+                let size = decompress_cluster(pages, &mut decompressor, &mut scratch);
                 done.plain_bytes += size.map_err(failed)?;
             }
             BasketSource::Embedded(_) | BasketSource::Shared(_) => {}

@@ -1,13 +1,10 @@
 //! From the baskets or clusters that a chunk needs to their bytes in memory.
 
 use crate::error::Result;
-use crate::read::basket_fetch::fetch_baskets;
 use crate::read::basket_source::{BasketSource, Carried};
 use crate::read::chunk::Chunk;
-use crate::read::needed::Needed;
-use crate::read::page_fetch::fetch_pages;
+use crate::read::fetch_request::{FetchRequest, Needed};
 use crate::read::room::Room;
-use crate::tree::Content;
 
 /// The bytes of these baskets, in their order. Baskets that reach beyond the chunk are left in `carried` for the next
 /// one; those that the chunk before left in `before` are not fetched again.
@@ -18,10 +15,8 @@ pub(crate) fn fetch_carrying(
     carried: &mut Carried,
     room: Room<'_>,
 ) -> Result<Vec<BasketSource>> {
-    match chunk.tree.content() {
-        Content::Tree { meta, .. } => fetch_baskets(chunk, meta, needed, before, carried, room),
-        Content::Ntuple(ntuple) => fetch_pages(chunk, ntuple, needed, before, carried, room),
-    }
+    let (file, entries, branches) = (chunk.tree.file(), &chunk.entries, &chunk.columns);
+    chunk.tree.content().fetch(&FetchRequest { file, entries, branches, needed, room }, before, carried)
 }
 
 /// The bytes of these baskets, in their order, for a chunk that stands alone.

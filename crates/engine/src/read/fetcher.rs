@@ -11,7 +11,7 @@ use crossbeam_channel::Sender;
 
 use branchline_storage::{link_expected, link_to, Choice};
 
-use crate::basket_ranges::BasketBytes;
+use crate::basket_ranges::BytesPerEntry;
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::read::basket_source::Carried;
@@ -30,6 +30,7 @@ use crate::read::stages::tasks_of;
 use crate::read::task::Task;
 use crate::read::watch::{watched, Doing};
 use crate::read_buffers::buffer_bytes;
+use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 
 /// What the fetcher tells the consumer, in the order of the sources.
@@ -383,8 +384,8 @@ fn ask_first(prepared: &mut Prepared, options: &Options, ahead: &Arc<Prefetcher>
     if asks_ahead(tree) {
         if let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next() {
             // Whatever is wrong is told when the chunk is made.
-            let by_file = tree.upcoming(columns, &entries).unwrap_or_default();
-            by_file.iter().for_each(|(file, ranges)| ahead.ask(file, ranges, asked));
+            let by_file = tree.ranges_to_fetch(columns, &entries).unwrap_or_default();
+            by_file.iter().for_each(|one| ahead.ask(&one.file, &one.ranges, asked));
         }
     }
 }
@@ -397,7 +398,7 @@ fn cut(
     plan: &MemoryPlan,
     options: &Options,
 ) -> impl Iterator<Item = Range<u64>> {
-    let (stored, plain) = tree.bytes_per_entry(columns);
+    let BytesPerEntry { stored, plain } = tree.bytes_per_entry(columns);
     let by_memory = if options.keeps_values {
         tree.entries_fetched_within(columns, &entries, plan.group_bytes)
     } else {

@@ -1,8 +1,8 @@
 //! What reading some branches of a tree takes in memory, and how much of it goes to chunks, baskets and scratch.
 
-use crate::basket_ranges::BasketBytes;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 
 /// What reading may take, and who shares it.

@@ -5,13 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::read::basket_source::Carried;
 use crate::read::chunk::Chunk;
-
-/// A basket that a chunk needs: its column in the chunk and its index in the branch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Needed {
-    pub(crate) column: usize,
-    pub(crate) basket: usize,
-}
+use crate::read::fetch_request::Needed;
 
 /// The baskets of a chunk, column by column.
 pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {

@@ -2,7 +2,7 @@
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{FormatError, Result as FormatResult};
-use branchline_format::ntuple::cluster::{FieldReader, Scratch, Unpacker};
+use branchline_format::ntuple::cluster::{Scratch, Unpacker};
 use branchline_format::ntuple::envelope::Locator;
 use branchline_trace::journal;
 
@@ -11,24 +11,16 @@ use crate::read::clock::Clock;
 use crate::read::effort::Effort;
 use crate::read::task::{Target, Task};
 use crate::read::tools::Tools;
-use crate::tree::{Content, Tree};
 
 fn mistaken() -> FormatError {
     FormatError::internal("pages without a cluster")
 }
 
-/// The field of a branch with the pages that were fetched.
-fn reader_of<'a>(tree: &'a Tree, branch: usize, pages: &'a ClusterPages) -> FormatResult<FieldReader<'a>> {
-    let Content::Ntuple(ntuple) = tree.content() else { return Err(mistaken()) };
-    let form = ntuple.form(branch).map_err(FormatError::unsupported)?;
-    Ok(FieldReader { schema: &ntuple.schema, form, cluster: &pages.cluster, stored: &pages.stored })
-}
-
-/// Decodes the entries of a task to its target and tells what it took.
+/// Decodes the entries of a task to its target.
 pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<Effort> {
     let Tools { decompressor, scratch, clock } = tools;
     let BasketSource::Pages(pages) = &task.source else { return Err(mistaken()) };
-    let reader = reader_of(&task.chunk.tree, task.chunk.columns[task.column], pages)?;
+    let reader = pages.reader()?;
     let mut decompress_ns = 0;
     let mut decompress = |from: &[u8], to: &mut [u8]| {
         let mut clock = Clock::start();
@@ -53,7 +45,7 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
         }
     }
     if let Some(pages) = unpacker.pages.take() {
-        tell_pages(task, &pages);
+        trace_pages(task, &pages);
     }
     let (stored_bytes, plain_bytes, codec) = (unpacker.stored_bytes, unpacker.plain_bytes, unpacker.codec);
     Ok(Effort {
@@ -66,32 +58,30 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
     })
 }
 
-/// Tells the trace which pages were used.
-fn tell_pages(task: &Task, pages: &[(usize, Locator)]) {
+/// Records in the trace which pages were used.
+fn trace_pages(task: &Task, pages: &[(usize, Locator)]) {
     let (tree, index) = (&task.chunk.tree, task.chunk.columns[task.column]);
     for (column, page) in pages {
         journal::used_page(&journal::UsedPage {
             file: tree.home(index).path(),
             tree: tree.path(),
-            branch: (tree.told_branches(), index),
+            branch: journal::UsedBranch { branches: tree.traced_branches(), index },
             column: *column,
             cluster: task.basket,
             entries: task.basket_start..task.basket_start + task.entries_count,
-            place: (page.offset, page.size),
+            place: journal::UsedRange { offset: page.offset, size_bytes: page.size },
         });
     }
 }
 
 /// Decompresses the pages of a cluster and nothing else; answers with their plain bytes.
 pub(crate) fn decompress_cluster(
-    tree: &Tree,
-    branch: usize,
     pages: &ClusterPages,
     decompressor: &mut Decompressor,
     scratch: &mut Scratch,
 ) -> FormatResult<u64> {
     let mut decompress = |from: &[u8], to: &mut [u8]| decompressor.decompress_into(from, to);
     let mut unpacker = Unpacker::new(&mut decompress, scratch);
-    reader_of(tree, branch, pages)?.unpack(&mut unpacker)?;
+    pages.reader()?.unpack(&mut unpacker)?;
     Ok(unpacker.plain_bytes)
 }

@@ -11,38 +11,39 @@ use bytes::Bytes;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
-use branchline_format::ntuple::cluster::{FieldReader, Scratch, Stored, Unpacker};
+use branchline_format::ntuple::cluster::{Scratch, Stored, Unpacker};
 use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, Result};
+use crate::file::File;
 use crate::ntuple::Ntuple;
 use crate::read::basket_source::{BasketSource, Carried, ClusterPages};
-use crate::read::chunk::Chunk;
-use crate::read::needed::Needed;
+use crate::read::fetch_request::FetchRequest;
 use crate::read::range_fetch::read_joined;
-use crate::read::room::Room;
 
 /// A range of the file: offset and bytes.
 type Extent = (u64, u64);
 
-/// The pages of these clusters, in their order. Those that reach beyond the chunk are left in `carried` for the next
-/// one; those that the chunk before left are not fetched again.
+/// The pages of these clusters, in their order. Those that reach beyond the request are left in `carried` for the next
+/// one; those that the request before left are not fetched again.
 pub(crate) fn fetch_pages(
-    chunk: &Chunk,
-    ntuple: &Ntuple,
-    needed: &[Needed],
+    ntuple: &Arc<Ntuple>,
+    request: &FetchRequest<'_>,
     before: &Carried,
     carried: &mut Carried,
-    room: Room<'_>,
 ) -> Result<Vec<BasketSource>> {
-    let file = chunk.tree.file();
+    let FetchRequest { file, needed, .. } = request;
     let mut fetching = Vec::with_capacity(needed.len());
-    for one in needed {
-        let branch = chunk.columns[one.column];
+    for one in *needed {
+        let branch = request.branches[one.column];
         let cluster = ntuple.field_cluster(file, branch, one.basket)?;
         let stored = Stored::new(file.size_bytes(), ntuple.max_key_size);
-        let entries = wanted_entries(chunk, branch, one.basket);
-        fetching.push(Fetching { branch, entries, pages: ClusterPages { cluster, stored }, is_done: false });
+        let all = ntuple.cluster_entries(file, one.basket);
+        // Counted from the start of the cluster.
+        let start = request.entries.start.max(all.start) - all.start;
+        let entries = start..request.entries.end.min(all.end).saturating_sub(all.start);
+        let pages = ClusterPages { ntuple: Arc::clone(ntuple), branch, cluster, stored };
+        fetching.push(Fetching { entries, reaches_beyond: all.end > request.entries.end, pages, is_done: false });
     }
     let mut decompressor = Decompressor::new();
     let mut scratch = Scratch::default();
@@ -50,7 +51,7 @@ pub(crate) fn fetch_pages(
         // By extent, as several fields may need the same page.
         let mut missing: BTreeMap<Extent, Vec<usize>> = BTreeMap::new();
         for (index, one) in fetching.iter_mut().enumerate().filter(|(_, one)| !one.is_done) {
-            let extents = one.missing(chunk, ntuple, &mut decompressor, &mut scratch)?;
+            let extents = one.missing(file, &mut decompressor, &mut scratch)?;
             one.is_done = extents.is_empty();
             extents.into_iter().for_each(|extent| missing.entry(extent).or_default().push(index));
         }
@@ -59,59 +60,45 @@ pub(crate) fn fetch_pages(
         }
         let extents: Vec<Extent> = missing.keys().copied().collect();
         for ((extent, bytes), indices) in
-            extents.iter().zip(read_extents(chunk, &extents, before, room)?).zip(missing.values())
+            extents.iter().zip(read_extents(request, &extents, before)?).zip(missing.values())
         {
             indices.iter().for_each(|index| fetching[*index].pages.stored.add(extent.0, bytes.clone()));
         }
     }
-    for (one, of) in fetching.iter().zip(needed) {
-        if chunk.tree.basket_entries(one.branch, of.basket).end > chunk.entries.end {
-            let pages = one.pages.cluster.last_pages(&one.pages.stored);
-            pages.for_each(|(offset, bytes)| carried.keep_page(offset, bytes));
-        }
+    for one in fetching.iter().filter(|one| one.reaches_beyond) {
+        let pages = one.pages.cluster.last_pages(&one.pages.stored);
+        pages.for_each(|(offset, bytes)| carried.keep_page(offset, bytes));
     }
     Ok(fetching.into_iter().map(|one| BasketSource::Pages(Arc::new(one.pages))).collect())
 }
 
-/// Entries of a cluster that a chunk wants, counted from the start of the cluster.
-fn wanted_entries(chunk: &Chunk, branch: usize, cluster: usize) -> Range<u64> {
-    let all = chunk.tree.basket_entries(branch, cluster);
-    let start = chunk.entries.start.max(all.start) - all.start;
-    start..chunk.entries.end.min(all.end).saturating_sub(all.start)
-}
-
 /// A cluster of a field whose pages are being fetched.
 struct Fetching {
-    branch: usize,
+    /// Entries that are wanted, counted from the start of the cluster.
     entries: Range<u64>,
+    /// Whether the next request needs its last entries.
+    reaches_beyond: bool,
     pages: ClusterPages,
     is_done: bool,
 }
 
 impl Fetching {
-    fn missing(
-        &self,
-        chunk: &Chunk,
-        ntuple: &Ntuple,
-        decompressor: &mut Decompressor,
-        scratch: &mut Scratch,
-    ) -> Result<Vec<Extent>> {
+    fn missing(&self, file: &File, decompressor: &mut Decompressor, scratch: &mut Scratch) -> Result<Vec<Extent>> {
         let named = |error: FormatError| {
-            let object = format!("tree {}, branch {}", chunk.tree.path(), chunk.tree.branch_path(self.branch));
-            ReadError::from_format(chunk.tree.file().path(), &error.in_object(object))
+            let ClusterPages { ntuple, branch, .. } = &self.pages;
+            let object = format!("tree {}, branch {}", ntuple.path(), ntuple.branches[*branch].path);
+            ReadError::from_format(file.path(), &error.in_object(object))
         };
-        let form = ntuple.form(self.branch).map_err(|reason| named(FormatError::unsupported(reason)))?;
-        let ClusterPages { cluster, stored } = &self.pages;
-        let reader = FieldReader { schema: &ntuple.schema, form, cluster, stored };
+        let reader = self.pages.reader().map_err(named)?;
         let mut decompress = |from: &[u8], to: &mut [u8]| decompressor.decompress_into(from, to);
         let missing = reader.missing(&self.entries, &mut Unpacker::new(&mut decompress, scratch)).map_err(named)?;
         Ok(missing.into_iter().map(|locator| (locator.offset, locator.size)).collect())
     }
 }
 
-/// The bytes of these extents: left by the chunk before, held with the file, or read.
-fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried, room: Room<'_>) -> Result<Vec<Bytes>> {
-    let file = chunk.tree.file();
+/// The bytes of these extents: left by the request before, held with the file, or read.
+fn read_extents(request: &FetchRequest<'_>, extents: &[Extent], before: &Carried) -> Result<Vec<Bytes>> {
+    let file = request.file;
     let mut found = Vec::with_capacity(extents.len());
     let mut wanted = Vec::new();
     for (offset, size) in extents {
@@ -121,7 +108,7 @@ fn read_extents(chunk: &Chunk, extents: &[Extent], before: &Carried, room: Room<
         }
         found.push(bytes);
     }
-    let mut read = read_joined(file, &wanted, room)?.into_iter();
+    let mut read = read_joined(file, &wanted, request.room)?.into_iter();
     let missing = || ReadError::internal(file.path(), "a page was not fetched");
     found.into_iter().map(|bytes| bytes.or_else(|| read.next()).ok_or_else(missing)).collect()
 }

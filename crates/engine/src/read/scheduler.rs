@@ -204,8 +204,8 @@ impl Shared {
     /// Looks up which ranges a chunk needs; for an RNTuple this may read page lists.
     fn look_up(&self, number: u64, entries: &Range<u64>) {
         // An error is reported when the chunk itself is made.
-        let by_file = self.tree.upcoming(&self.columns, entries).unwrap_or_default();
-        let portions = by_file.iter().flat_map(|(file, ranges)| self.ahead.portions(file, ranges)).collect();
+        let by_file = self.tree.ranges_to_fetch(&self.columns, entries).unwrap_or_default();
+        let portions = by_file.iter().flat_map(|one| self.ahead.portions(&one.file, &one.ranges)).collect();
         self.of(number, |expected| expected.left = Some(portions));
     }
 

@@ -15,10 +15,12 @@ use crate::read::assemble::assemble;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::{Chunk, Reporter};
 use crate::read::fetch::fetch;
-use crate::read::needed::{needed_baskets, Needed};
+use crate::read::fetch_request::Needed;
+use crate::read::needed::needed_baskets;
 use crate::read::room::Room;
 use crate::read::task::{Counting, Countings, Task};
-use crate::tree::{Shape, Tree};
+use crate::tree::content::Shape;
+use crate::tree::Tree;
 
 /// Baskets that are in memory, by branch and number.
 type Baskets = HashMap<(usize, usize), BasketSource>;

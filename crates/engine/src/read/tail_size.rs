@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use branchline_storage::{is_worth_a_round_trip, Link};
 
 use crate::limits::{HEAD_BYTES, TAIL_BYTES, TAIL_MIN_BYTES};
-use crate::tree::{Content, Tree};
+use crate::tree::Tree;
 
 /// What was seen of the files of a stream so far.
 #[derive(Debug, Default)]
@@ -23,11 +23,8 @@ impl Ends {
     /// Learns from a file whose tree is open.
     pub(crate) fn learn(&self, tree: &Tree, columns: &[usize]) {
         let (file, size) = (tree.file(), tree.file().size_bytes());
-        // The metadata of others need not lie together.
-        let Content::Tree { .. } = tree.content() else { return };
-        let seek_info = file.header().seek_info;
-        let first = if seek_info > 0 { seek_info.min(tree.offset()) } else { tree.offset() };
-        let wanted = tree.bytes_per_entry(columns).0 * tree.entries_count() as f64;
+        let Some(first) = tree.content().metadata_start(file, tree.offset()) else { return };
+        let wanted = tree.bytes_per_entry(columns).stored * tree.entries_count() as f64;
         let seen = Seen { tail_bytes: size.saturating_sub(first), wanted_share: wanted / size.max(1) as f64 };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }

@@ -8,6 +8,8 @@ use branchline_format::decode::Counts;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_slab::Part;
 
+use branchline_storage::ByteRange;
+
 use crate::error::{ReadError, Result};
 use crate::read::basket_source::{BasketSource, ScratchBytes};
 use crate::read::budget::TaskAtWork;
@@ -50,8 +52,8 @@ pub(crate) struct Task {
     pub(crate) entries_count: u64,
     /// Those of them that belong to the chunk.
     pub(crate) entries: Range<usize>,
-    /// Where it lies in its file, where a trace wants to know it.
-    pub(crate) place: Option<(u64, u64)>,
+    /// Where it lies in its file, if a trace is recorded.
+    pub(crate) place: Option<ByteRange>,
     /// What decompressing it takes.
     pub(crate) scratch: ScratchBytes,
     pub(crate) reporter: Reporter,

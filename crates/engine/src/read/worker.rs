@@ -18,7 +18,7 @@ use crate::read::page_decode::decode_cluster;
 use crate::read::scratch::SharedScratch;
 use crate::read::task::{Counting, Target, Task};
 use crate::read::tools::Tools;
-use crate::tree::Shape;
+use crate::tree::content::Shape;
 
 /// A thread's own codecs and scratch memory.
 pub(crate) struct Worker {
@@ -75,7 +75,7 @@ impl Worker {
                 Ok(effort) => {
                     spent(effort.decompress_ns, effort.decode_ns);
                     if journal::is_on() {
-                        tell_used(&task, &effort);
+                        trace_used(&task, &effort);
                     }
                     task.chunk.costs[task.column].add(&effort);
                 }
@@ -142,16 +142,16 @@ fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
     }
 }
 
-/// Tells the trace that a basket was used.
-fn tell_used(task: &Task, effort: &Effort) {
+/// Records in the trace that a basket was used.
+fn trace_used(task: &Task, effort: &Effort) {
     let (tree, index) = (&task.chunk.tree, task.chunk.columns[task.column]);
     journal::used(&journal::Used {
         file: tree.home(index).path(),
         tree: tree.path(),
-        branch: (tree.told_branches(), index),
+        branch: journal::UsedBranch { branches: tree.traced_branches(), index },
         basket: task.basket,
         entries: task.basket_start..task.basket_start + task.entries_count,
-        place: task.place,
+        place: task.place.map(|range| journal::UsedRange { offset: range.offset, size_bytes: range.length }),
         decompress_ns: effort.decompress_ns,
         decode_ns: effort.decode_ns,
     });

@@ -55,8 +55,9 @@ fn names_in(blocks: &[(u8, Vec<u8>)]) -> HashMap<u32, String> {
     found
 }
 
-fn tell_used(branch: (&Branches, usize)) {
-    let (file, tree, basket, entries, place) = ("a.root", "t", 0, 0..10, Some((100, 50)));
+fn record_used(branch: UsedBranch<'_>) {
+    let place = Some(UsedRange { offset: 100, size_bytes: 50 });
+    let (file, tree, basket, entries) = ("a.root", "t", 0, 0..10);
     used(&Used { file, tree, branch, basket, entries, place, decompress_ns: 1, decode_ns: 1 });
 }
 
@@ -81,7 +82,7 @@ fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
     let alike = [Branches::of(PATHS.into_iter()), Branches::of(PATHS.into_iter())];
     let other = Branches::of(["px", "pzz"].into_iter());
     for (branches, index) in [(&early, 0), (&alike[0], 1), (&alike[1], 2), (&other, 0), (&other, 1), (&alike[0], 0)] {
-        tell_used((branches, index));
+        record_used(UsedBranch { branches, index });
     }
     let threads: Vec<_> = (0..4)
         .map(|_| {

@@ -4,8 +4,25 @@ use std::time::Instant;
 
 use super::branches::Branches;
 use super::names::Kind;
-use super::records::Span;
 use super::writer::{with_log, ThreadLog};
+
+/// A branch of a tree.
+#[derive(Clone, Copy)]
+pub struct UsedBranch<'a> {
+    /// All branches of the tree.
+    pub branches: &'a Branches,
+    /// Which of them it is.
+    pub index: usize,
+}
+
+/// A range of a file.
+#[derive(Clone, Copy, Default)]
+pub struct UsedRange {
+    /// Its first byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub size_bytes: u64,
+}
 
 /// A basket, or a cluster of a field, that was decompressed and decoded until now.
 pub struct Used<'a> {
@@ -13,14 +30,14 @@ pub struct Used<'a> {
     pub file: &'a str,
     /// The tree.
     pub tree: &'a str,
-    /// The branches of the tree, and which of them it is.
-    pub branch: (&'a Branches, usize),
+    /// Its branch.
+    pub branch: UsedBranch<'a>,
     /// The number of the basket in its branch.
     pub basket: usize,
     /// Its entries.
     pub entries: std::ops::Range<u64>,
     /// Where it lies, if that is one place.
-    pub place: Option<Span>,
+    pub place: Option<UsedRange>,
     /// Time that decompressing and decoding took.
     pub decompress_ns: u64,
     /// Time that decoding took.
@@ -32,10 +49,10 @@ pub fn used(one: &Used<'_>) {
     with_log(|own| {
         let end = own.journal.ns(Instant::now());
         // No basket lies at 0, where the header is.
-        let (offset, size) = one.place.unwrap_or_default();
+        let UsedRange { offset, size_bytes } = one.place.unwrap_or_default();
         let texts = [own.name(Kind::File, one.file), own.name(Kind::Tree, one.tree), number_of(one.branch, own)];
         let basket = one.basket as u32;
-        let numbers = [one.entries.start, one.entries.end, offset, size, end, one.decompress_ns, one.decode_ns];
+        let numbers = [one.entries.start, one.entries.end, offset, size_bytes, end, one.decompress_ns, one.decode_ns];
         own.log(|buffer| buffer.put_used(texts, basket, numbers));
     });
 }
@@ -46,8 +63,8 @@ pub struct UsedPage<'a> {
     pub file: &'a str,
     /// The tree.
     pub tree: &'a str,
-    /// The fields of the tree, and which of them it is.
-    pub branch: (&'a Branches, usize),
+    /// Its field.
+    pub branch: UsedBranch<'a>,
     /// The column that it is of.
     pub column: usize,
     /// The cluster.
@@ -55,7 +72,7 @@ pub struct UsedPage<'a> {
     /// The entries of the cluster.
     pub entries: std::ops::Range<u64>,
     /// Where it lies.
-    pub place: Span,
+    pub place: UsedRange,
 }
 
 /// Logs that a page was used.
@@ -63,7 +80,7 @@ pub fn used_page(one: &UsedPage<'_>) {
     with_log(|own| {
         let end = own.journal.ns(Instant::now());
         let texts = [own.name(Kind::File, one.file), own.name(Kind::Tree, one.tree), number_of(one.branch, own)];
-        let numbers = [one.entries.start, one.entries.end, one.place.0, one.place.1, end];
+        let numbers = [one.entries.start, one.entries.end, one.place.offset, one.place.size_bytes, end];
         own.log(|buffer| buffer.put_page(texts, one.column as u32, one.cluster as u32, numbers));
     });
 }
@@ -78,6 +95,6 @@ pub fn did(what: &str, wagon: &str, since: Instant) {
 }
 
 /// The number of the path of a branch.
-fn number_of((branches, index): (&Branches, usize), own: &ThreadLog) -> u32 {
-    branches.number(index, &own.journal)
+fn number_of(branch: UsedBranch<'_>, own: &ThreadLog) -> u32 {
+    branch.branches.number(branch.index, &own.journal)
 }

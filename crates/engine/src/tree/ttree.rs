@@ -1,0 +1,327 @@
+//! A tree that is a TTree.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use branchline_format::layout::{Kind, Layout};
+use branchline_format::tree::{Basket, ElementBranch, Place, TBranch, TTree};
+use branchline_format::type_name::type_name;
+use branchline_storage::ByteRange;
+
+use crate::branch_info::{BranchInfo, State};
+use crate::error::Result;
+use crate::extents::Extent;
+use crate::external::Externals;
+use crate::file::File;
+use crate::read::basket_fetch::fetch_baskets;
+use crate::read::basket_source::{BasketSource, Carried};
+use crate::read::fetch_request::FetchRequest;
+use crate::read_buffers::buffer_bytes;
+use crate::tree::content::{BasketBytes, Content, Shape, StoredBytes, Unreadable, ValueBytes};
+
+/// The content of a TTree.
+#[derive(Debug)]
+pub(crate) struct BasketTree {
+    pub(crate) meta: TTree,
+    /// What each of its branches holds.
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) externals: Externals,
+}
+
+impl BasketTree {
+    fn basket(&self, branch: usize, basket: usize) -> &Basket {
+        &self.meta.branches[branch].baskets[basket]
+    }
+}
+
+impl Content for BasketTree {
+    fn title(&self) -> &str {
+        &self.meta.title
+    }
+
+    fn entries_count(&self) -> u64 {
+        self.meta.entries_count
+    }
+
+    fn branches_count(&self) -> usize {
+        self.meta.branches.len()
+    }
+
+    fn branch_path(&self, branch: usize) -> &str {
+        &self.meta.branches[branch].path
+    }
+
+    fn branch_name(&self, branch: usize) -> &str {
+        &self.meta.branches[branch].name
+    }
+
+    fn separator(&self) -> &'static str {
+        "/"
+    }
+
+    fn has_relatives(&self) -> bool {
+        self.meta.has_relatives
+    }
+
+    fn nests(&self) -> bool {
+        false
+    }
+
+    fn parent(&self, branch: usize) -> Option<usize> {
+        self.meta.branches[branch].parent
+    }
+
+    fn counter(&self, branch: usize) -> Option<usize> {
+        let branch = &self.meta.branches[branch];
+        let of_element = branch.element.as_ref().and_then(|element| element.count);
+        of_element.or_else(|| branch.leaves.first().and_then(|leaf| leaf.count_branch))
+    }
+
+    fn kind(&self, branch: usize) -> Option<&Kind> {
+        self.kinds.get(branch)
+    }
+
+    fn shape(&self, branch: usize) -> std::result::Result<Shape<'_>, Unreadable<'_>> {
+        match &self.kinds[branch] {
+            Kind::Data(layout) => Ok(Shape::Baskets(layout)),
+            Kind::Group => Err(Unreadable::Group),
+            Kind::Unsupported { class_name, reason } => Err(Unreadable::Unsupported { class_name, reason }),
+        }
+    }
+
+    fn is_read_by_default(&self, branch: usize) -> bool {
+        matches!(self.kinds[branch], Kind::Data(_))
+    }
+
+    fn state(&self, branch: usize) -> State {
+        match &self.kinds[branch] {
+            Kind::Group => State::Group,
+            Kind::Data(_) => State::Data,
+            Kind::Unsupported { reason, .. } => State::Unsupported(reason.clone()),
+        }
+    }
+
+    fn branch_info(&self, _file: &File, branch: usize) -> BranchInfo {
+        let (about, state) = (&self.meta.branches[branch], self.state(branch));
+        let stored = stored_bytes(about);
+        BranchInfo {
+            title: about.title.clone(),
+            class_name: about.class_name.clone(),
+            type_name: type_name(&self.kinds[branch], about),
+            container_class: about.element.as_ref().map_or_else(String::new, container_class),
+            state,
+            is_part: false,
+            entries_count: about.entries_count,
+            baskets_count: about.baskets.len(),
+            compressed_bytes: about.compressed_bytes.max(stored),
+            plain_bytes: about.plain_bytes.max(stored),
+            compress: about.compress,
+        }
+    }
+
+    fn other_home(&self, branch: usize) -> Option<&Arc<File>> {
+        self.externals.get(&self.meta.branches[branch].file_name)
+    }
+
+    fn other_files(&self) -> Vec<&Arc<File>> {
+        self.externals.files().collect()
+    }
+
+    fn metadata_start(&self, file: &File, record_start: u64) -> Option<u64> {
+        let seek_info = file.header().seek_info;
+        Some(if seek_info > 0 { seek_info.min(record_start) } else { record_start })
+    }
+
+    fn baskets_of(
+        &self,
+        _file: &File,
+        branch: usize,
+        entries: &Range<u64>,
+    ) -> Result<std::result::Result<Range<usize>, u64>> {
+        Ok(baskets_of(&self.meta.branches[branch].baskets, entries))
+    }
+
+    fn basket_entries(&self, _file: &File, branch: usize, basket: usize) -> Range<u64> {
+        entries_of(self.basket(branch, basket))
+    }
+
+    fn all_basket_entries(&self, _file: &File, branch: usize) -> Vec<Range<u64>> {
+        self.meta.branches[branch].baskets.iter().map(entries_of).collect()
+    }
+
+    /// Its number, and where it begins in the file.
+    fn basket_name(&self, branch: usize, basket: usize) -> String {
+        match &self.basket(branch, basket).place {
+            Place::File { seek, .. } => match self.other_home(branch) {
+                None => format!("basket {basket} at {seek}"),
+                Some(home) => format!("basket {basket} at {seek} of {}", home.path()),
+            },
+            Place::Embedded(_) => format!("basket {basket}, which came with the tree"),
+        }
+    }
+
+    fn basket_place(&self, branch: usize, basket: usize) -> Option<ByteRange> {
+        match &self.basket(branch, basket).place {
+            Place::File { seek, size } => Some(ByteRange::new(*seek, *size)),
+            Place::Embedded(_) => None,
+        }
+    }
+
+    /// Baskets that came with the tree have none, and those of a branch that is kept in another file are not in this one.
+    fn extents(&self, _file: &File, branch: usize) -> Result<Vec<Extent>> {
+        let branch = &self.meta.branches[branch];
+        if !branch.file_name.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(branch.baskets.iter().filter_map(extent_of).collect())
+    }
+
+    fn names_codecs(&self) -> bool {
+        false
+    }
+
+    fn basket_ranges(
+        &self,
+        _file: &File,
+        branch: usize,
+        basket: usize,
+        _entries: &Range<u64>,
+    ) -> Result<Vec<ByteRange>> {
+        Ok(self.basket_place(branch, basket).into_iter().collect())
+    }
+
+    fn stored_entries_end(&self, _file: &File) -> Result<u64> {
+        Ok(self.meta.branches.iter().map(|branch| branch.entries_count).max().unwrap_or(0))
+    }
+
+    fn common_starts(&self, file: &File, branches: &[usize]) -> Vec<u64> {
+        let mut common: Option<Vec<u64>> = None;
+        for branch in branches {
+            let own = self.all_basket_entries(file, *branch).into_iter().map(|entries| entries.start);
+            let own: Vec<u64> = own.collect();
+            common = Some(match common {
+                None => own,
+                Some(before) => before.into_iter().filter(|entry| own.binary_search(entry).is_ok()).collect(),
+            });
+        }
+        common.unwrap_or_default()
+    }
+
+    fn largest_branch(&self) -> Option<usize> {
+        (0..self.meta.branches.len()).max_by_key(|branch| stored_bytes(&self.meta.branches[*branch]))
+    }
+
+    fn stored_bytes(&self, _file: &File, branches: &[usize]) -> StoredBytes {
+        let mut sum = StoredBytes::default();
+        for branch in branches.iter().map(|branch| &self.meta.branches[*branch]) {
+            let stored = branch.compressed_bytes.max(stored_bytes(branch));
+            sum.stored = sum.stored.saturating_add(stored);
+            sum.plain = sum.plain.saturating_add(branch.plain_bytes.max(stored));
+        }
+        sum
+    }
+
+    fn values_per_entry(&self, _file: &File, branch: usize) -> ValueBytes {
+        let entries = self.meta.entries_count.max(1) as f64;
+        values_per_entry(&self.kinds[branch], self.meta.branches[branch].plain_bytes as f64 / entries)
+    }
+
+    fn largest_basket(&self, file: &File, branch: usize) -> BasketBytes {
+        let branch = &self.meta.branches[branch];
+        let entries = branch.baskets.iter().map(|basket| basket.entry_stop - basket.entry_start).max();
+        let plain_per_entry = branch.plain_bytes as f64 / branch.entries_count.max(1) as f64;
+        let is_compressed = branch.plain_bytes > branch.compressed_bytes;
+        let plain = (plain_per_entry * entries.unwrap_or(0) as f64) as u64;
+        let stored = branch.baskets.iter().map(stored_size).max().map_or(0, buffer_bytes);
+        let compress = match branch.compress {
+            ..=0 => i64::from(file.compress()),
+            own => own,
+        };
+        let scratch = if compress / 100 == LZMA { plain.saturating_mul(2) } else { plain };
+        BasketBytes { stored, scratch: if is_compressed { scratch } else { 0 } }
+    }
+
+    fn fetched_bytes(&self, file: &File, branch: usize, basket: usize, _entries: &Range<u64>) -> u64 {
+        let home = self.other_home(branch).map_or(file, |home| home);
+        match self.basket(branch, basket).place {
+            Place::File { seek, size } if home.held(seek, size).is_none() => size,
+            _ => 0,
+        }
+    }
+
+    fn fetch(&self, request: &FetchRequest<'_>, before: &Carried, carried: &mut Carried) -> Result<Vec<BasketSource>> {
+        fetch_baskets(&self.meta, &self.externals, request, before, carried)
+    }
+}
+
+/// The class of a container that was split: TBranchElement::fType 3 is a TClonesArray, 4 an STL collection.
+fn container_class(element: &ElementBranch) -> String {
+    match element.branch_type {
+        3 => "TClonesArray".to_string(),
+        4 if element.class_name.contains('<') => element.class_name.clone(),
+        4 => format!("vector<{}>", element.clones_name),
+        _ => String::new(),
+    }
+}
+
+/// What the values of an entry take that has so many bytes after decompression.
+fn values_per_entry(kind: &Kind, plain: f64) -> ValueBytes {
+    match kind {
+        Kind::Data(Layout::Fixed { scalar, dimensions }) => {
+            let bytes = dimensions.iter().fold(scalar.size() as f64, |size, extent| size * *extent as f64);
+            ValueBytes { bytes, is_in_place: true }
+        }
+        Kind::Data(Layout::Run { scalar, .. }) => {
+            let bytes = plain * scalar.size() as f64 / scalar.stored_size().max(1) as f64 + OFFSET_BYTES;
+            ValueBytes { bytes, is_in_place: false }
+        }
+        // Offsets of inner lists, and room in which pieces grow.
+        _ => ValueBytes { bytes: 2.0 * plain + 2.0 * OFFSET_BYTES, is_in_place: false },
+    }
+}
+
+/// The number, in a compression setting, of the codec that takes a dictionary as large as the basket.
+const LZMA: i64 = 2;
+/// Bytes of the offset of an entry's values.
+const OFFSET_BYTES: f64 = 8.0;
+
+/// Indices of the baskets that overlap these entries, or the first entry that is in none.
+fn baskets_of(baskets: &[Basket], entries: &Range<u64>) -> std::result::Result<Range<usize>, u64> {
+    let first = baskets.partition_point(|basket| basket.entry_stop <= entries.start);
+    let last = baskets.partition_point(|basket| basket.entry_start < entries.end).max(first);
+    let mut next = entries.start;
+    for basket in &baskets[first..last] {
+        if basket.entry_start > next {
+            break;
+        }
+        next = basket.entry_stop;
+    }
+    if next < entries.end {
+        Err(next)
+    } else {
+        Ok(first..last)
+    }
+}
+
+fn entries_of(basket: &Basket) -> Range<u64> {
+    basket.entry_start..basket.entry_stop
+}
+
+fn extent_of(basket: &Basket) -> Option<Extent> {
+    match &basket.place {
+        Place::File { seek, size } => Some(Extent { offset: *seek, size: *size, entries: entries_of(basket) }),
+        Place::Embedded(_) => None,
+    }
+}
+
+/// Bytes of the baskets of a branch in the file.
+fn stored_bytes(branch: &TBranch) -> u64 {
+    branch.baskets.iter().map(stored_size).sum()
+}
+
+fn stored_size(basket: &Basket) -> u64 {
+    match &basket.place {
+        Place::File { size, .. } => *size,
+        Place::Embedded(basket) => basket.data.len() as u64,
+    }
+}
