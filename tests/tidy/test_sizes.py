@@ -30,7 +30,8 @@ def rust_functions(path: Path) -> Iterator[tuple[str, int, int]]:
         closing = head[1] + "}"
         stop = next((index for index in range(start + 1, len(lines)) if lines[index].rstrip() == closing), start)
         # A declaration in a trait ends in a semicolon before any brace.
-        declared = next((index for index in range(start, stop) if lines[index] == head[1] + ");"), None)
+        ends = (line.startswith(head[1] + ")") and line.endswith(";") for line in lines[start:stop])
+        declared = next((True for is_end in ends if is_end), None)
         if declared is None:
             yield head[2], start + 1, stop - start + 1
 
@@ -48,8 +49,9 @@ def test_functions_fit_a_screen(repository: Path, python_sources: list[Path], ru
 
 def test_the_lines_of_rust_functions_are_counted(tmp_path: Path) -> None:
     source = tmp_path / "lib.rs"
-    source.write_text("trait A {\n    fn a(&self);\n}\n\npub fn b(\n    c: u8,\n) -> u8 {\n    if c {\n    }\n}\n")
-    assert list(rust_functions(source)) == [("b", 5, 6)]
+    trait = "trait A {\n    fn a(&self);\n    fn d(\n        &self,\n    ) -> u8;\n}\n"
+    source.write_text(trait + "\npub fn b(\n    c: u8,\n) -> u8 {\n    if c {\n    }\n}\n")
+    assert list(rust_functions(source)) == [("b", 8, 6)]
 
 
 def test_files_have_one_subject(repository: Path, python_sources: list[Path], rust_sources: list[Path]) -> None:
