@@ -31,8 +31,8 @@ def branchline(files: list[str], tree: str, branches: list[str] | None, how: dic
             entries += len(chunk)
             chunk.release()
         seconds, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
-        read = stream.records()["files"]
-    calls, moved = (sum(one[name] for one in read) for name in ("read_calls", "bytes_read"))
+        read = stream.records().files
+    calls, moved = sum(one.read_calls for one in read), sum(one.bytes_read for one in read)
     return {"seconds": seconds, "cpu_s": cpu_s, "entries": entries, "calls": calls, "bytes": moved}
 
 

@@ -168,9 +168,9 @@ def make_branchline_split(options: Options, cores: int, _setup: Setup) -> Reader
         for chunk in stream:
             entries += len(chunk.arrays())
         seconds = time.perf_counter() - start
-        files = stream.records()["files"]
+        files = stream.records().files
         stream.close()
-        extra = {name: float(sum(file[name] for file in files)) for name in ("read_calls", "bytes_read")}
+        extra = {name: float(sum(getattr(file, name) for file in files)) for name in ("read_calls", "bytes_read")}
         return Pass(seconds, entries, None, extra)
 
     return read

@@ -85,7 +85,7 @@ def branchline_pass(way: str, url: str, environment: dict[str, str], folder: str
         store = Store(url)
         ranges = [(at, min(PIECE_BYTES, store.size_bytes - at)) for at in range(0, store.size_bytes, PIECE_BYTES)]
         for first in range(0, len(ranges), PIECES):
-            count += sum(map(len, store.read(ranges[first : first + PIECES])[0]))
+            count += sum(map(len, store.read(ranges[first : first + PIECES]).contents))
     else:
         chosen: dict[str, Any] = {
             ARRAYS: {},

@@ -2,20 +2,19 @@
 
 Paths may be URLs. Errors are those of `branchline.errors`; a fault of the module itself raises InternalError. Times are
 seconds, sizes bytes, entries are numbered from 0 within a tree.
-
-A *column* is a nested tuple: `("flat", dtype, values)`, `("regular", size, content)`, `("list", offsets, content)`,
-`("text", offsets, bytes)`, `("record", names, contents, count, class name)`, `("tuple", contents, count)`,
-`("option", valid, content)` or `("union", tags, contents)`; values and offsets are Buffers, contents are columns.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Protocol, final
+
+from typing_extensions import disjoint_base
 
 from branchline.access import Access
 from branchline.layout.fields import ShownField
 from branchline.layout.merge_request import MergeRequest
 from branchline.layout.targets import Layout, Target
+from branchline.tree.stream_records import StreamRecords
 
 __version__: str
 
@@ -29,11 +28,115 @@ class Buffer:
     # Python before 3.12 has no name for it at run time.
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-def list_folder(url: str, once: bool = False) -> tuple[str, list[bytes]]:
-    """What is in a folder at a server: the form (xrootd, webdav, json, html or s3) and the bytes of the answers.
-
-    ``once``: without retries. Raises MissingFileError, StorageError.
+@disjoint_base
+class Column:
+    """The values of a branch, as one of the classes in this one. Contents are columns; memory is read-only.
+    Numbers are in native byte order, offsets are 64-bit.
     """
+
+    @final
+    class Flat(Column):
+        """Numbers; ``dtype`` is NumPy's name, or "unknown" where there are no values."""
+
+        __match_args__ = ("dtype", "values")
+        def __new__(cls, dtype: str, values: memoryview) -> Column.Flat: ...
+        @property
+        def dtype(self) -> str: ...
+        @property
+        def values(self) -> memoryview: ...
+
+    @final
+    class Regular(Column):
+        """Arrays of ``size`` values each."""
+
+        __match_args__ = ("size", "content")
+        def __new__(cls, size: int, content: Column) -> Column.Regular: ...
+        @property
+        def size(self) -> int: ...
+        @property
+        def content(self) -> Column: ...
+
+    @final
+    class List(Column):
+        """Lists; there is one offset more than there are lists."""
+
+        __match_args__ = ("offsets", "content")
+        def __new__(cls, offsets: memoryview, content: Column) -> Column.List: ...
+        @property
+        def offsets(self) -> memoryview: ...
+        @property
+        def content(self) -> Column: ...
+
+    @final
+    class Text(Column):
+        """Texts: bytes, with offsets as those of lists."""
+
+        __match_args__ = ("offsets", "letters")
+        def __new__(cls, offsets: memoryview, letters: memoryview) -> Column.Text: ...
+        @property
+        def offsets(self) -> memoryview: ...
+        @property
+        def letters(self) -> memoryview: ...
+
+    @final
+    class Record(Column):
+        """``count`` records of a class, or of none; ``contents`` has a column for each name."""
+
+        __match_args__ = ("names", "contents", "count", "class_name")
+        def __new__(
+            cls, names: Sequence[str], contents: Sequence[Column], count: int, class_name: str | None
+        ) -> Column.Record: ...
+        @property
+        def names(self) -> list[str]: ...
+        @property
+        def contents(self) -> list[Column]: ...
+        @property
+        def count(self) -> int: ...
+        @property
+        def class_name(self) -> str | None: ...
+
+    @final
+    class Tuple(Column):
+        """``count`` records without names."""
+
+        __match_args__ = ("contents", "count")
+        def __new__(cls, contents: Sequence[Column], count: int) -> Column.Tuple: ...
+        @property
+        def contents(self) -> list[Column]: ...
+        @property
+        def count(self) -> int: ...
+
+    @final
+    class Option(Column):
+        """Values that may be missing: ``valid`` is a byte for each, 1 where it is there; ``content`` has only those."""
+
+        __match_args__ = ("valid", "content")
+        def __new__(cls, valid: memoryview, content: Column) -> Column.Option: ...
+        @property
+        def valid(self) -> memoryview: ...
+        @property
+        def content(self) -> Column: ...
+
+    @final
+    class Union(Column):
+        """Values of several kinds: ``tags`` is a byte for each, the number of its kind in ``contents``."""
+
+        __match_args__ = ("tags", "contents")
+        def __new__(cls, tags: memoryview, contents: Sequence[Column]) -> Column.Union: ...
+        @property
+        def tags(self) -> memoryview: ...
+        @property
+        def contents(self) -> list[Column]: ...
+
+@final
+class FolderListing:
+    """What is in a folder at a server: the form of its answers (xrootd, webdav, json, html or s3), and their bytes."""
+
+    form: str
+    pages: list[bytes]
+
+def list_folder(url: str, once: bool = False) -> FolderListing:
+    """Lists a folder at a server; ``once``: without retries. Raises MissingFileError, StorageError."""
 
 def size_of(url: str) -> int:
     """The size of a file at a server that says it at once. Raises MissingFileError, StorageError."""
@@ -91,10 +194,10 @@ class File:
     def find(self, path: str) -> list[Key]:
         """The keys with this path, one for each cycle."""
 
-    def object(self, path: str) -> Any:
+    def object(self, path: str) -> Column:
         """Reads an object that is no tree: a column of one record. Raises NoSuchKeyError, UnsupportedBranchError."""
 
-    def tree_members(self, path: str) -> Any:
+    def tree_members(self, path: str) -> Column:
         """The members of a TTree: a column of one record. Raises NoSuchKeyError."""
 
     def lineage(self, class_name: str) -> list[str]:
@@ -139,6 +242,13 @@ class BranchFacts:
     compress: int
 
 @final
+class BytesPerEntry:
+    """Bytes per entry of some branches: as they are stored, and after decompression."""
+
+    stored: float
+    plain: float
+
+@final
 class Tree:
     """An open TTree or RNTuple. Branches are numbered, a parent before its children.
 
@@ -181,14 +291,14 @@ class Tree:
     def check_readable(self, name: str) -> None:
         """Raises what reading the branch would raise."""
 
-    def empty_columns(self, names: list[str]) -> list[Any]:
+    def empty_columns(self, names: list[str]) -> list[Column]:
         """The columns of these branches without entries, which have their types."""
 
     def basket_borders(self) -> list[int]:
         """Entries at which the baskets of the branch with most bytes begin."""
 
-    def bytes_per_entry(self, indices: list[int]) -> tuple[float, float]:
-        """Bytes per entry of these branches: stored, and after decompression."""
+    def bytes_per_entry(self, indices: list[int]) -> BytesPerEntry:
+        """Bytes per entry of these branches."""
 
     def branch(self, index: int) -> BranchFacts:
         """What the file says of a branch."""
@@ -207,8 +317,18 @@ class Store:
     size_bytes: int
     remarks: list[str]
     def __new__(cls, path: str, access: Access | None = None) -> Store: ...
-    def read(self, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int, int]:
-        """The bytes of these ranges (offset, length), the calls that it took and the bytes that were moved."""
+    def read(self, ranges: list[tuple[int, int]]) -> RangesRead:
+        """Reads these ranges (offset, length). Raises BadFileError for one that reaches behind the end."""
+
+@final
+class RangesRead:
+    """The bytes of several ranges in their order, the read calls of the store that they took, and the bytes that it
+    moved, which are more where near ranges were read as one.
+    """
+
+    contents: list[bytes]
+    read_calls: int
+    bytes_read: int
 
 @final
 class ProxyCounts:
@@ -311,8 +431,8 @@ class Stream:
     def next(self) -> Chunk | FailedSource | None:
         """The next chunk, or a source that cannot be read on; None at the end."""
 
-    def records(self) -> dict[str, Any]:
-        """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
+    def records(self) -> StreamRecords:
+        """What was read so far and what it cost."""
 
     def close(self) -> None:
         """Stops reading ahead."""
@@ -334,10 +454,10 @@ class Chunk:
     def tree(self) -> Tree:
         """The tree that the chunk is a part of."""
 
-    def take_columns(self) -> list[Any]:
+    def take_columns(self) -> list[Column]:
         """The columns, in the order of `branches`. Can be called once."""
 
-    def read_late(self, name: str) -> Any:
+    def read_late(self, name: str) -> Column:
         """Reads the column of another branch for the same entries, now."""
 
 @final
@@ -400,15 +520,15 @@ class ColumnsFile:
 
     @staticmethod
     def ntuple(
-        target: Target, layout: Layout, names: list[str], columns: list[Any], shown: list[ShownField]
+        target: Target, layout: Layout, names: list[str], columns: list[Column], shown: list[ShownField]
     ) -> ColumnsFile:
         """Begins an RNTuple with fields for columns like these."""
 
     @staticmethod
-    def tree(target: Target, layout: Layout, names: list[str], columns: list[Any]) -> ColumnsFile:
+    def tree(target: Target, layout: Layout, names: list[str], columns: list[Column]) -> ColumnsFile:
         """Begins a TTree with branches for columns like these."""
 
-    def fill(self, columns: list[Any], count: int) -> None:
+    def fill(self, columns: list[Column], count: int) -> None:
         """Adds ``count`` entries, with a column of each field."""
 
     def abandon(self) -> None:

@@ -14,7 +14,7 @@ import uproot
 from tests.peers.peers import missing, shared_data
 
 from branchline import Access, File
-from branchline.tree import ChunkStream, Source
+from branchline.tree import ChunkStream, FileReading, Source
 
 BRANCHES = 12
 CLUSTERS = 5
@@ -105,10 +105,10 @@ def chunks(tree: Any, paths: list[str]) -> Iterator[list[bytes]]:
             yield [part for path in paths for part in buffers_of(chunk.array(path))]
 
 
-def record_of(path: Path, branches: list[str] | None, access: Access) -> dict[str, Any]:
+def record_of(path: Path, branches: list[str] | None, access: Access) -> FileReading:
     with ChunkStream([Source(str(path))], branches, access=access) as stream:
         assert sum(len(chunk.arrays()) for chunk in stream) == CLUSTERS * CLUSTER_ENTRIES
-        (record,) = stream.records()["files"]
+        (record,) = stream.records().files
         return dict(record)
 
 
@@ -118,7 +118,7 @@ def test_each_way_makes_the_requests_that_its_name_says(files: list[Path]) -> No
 
     def cost(**fields: Any) -> tuple[int, int]:
         record = record_of(files[0], ["b3", "b7"], Access(**fields))
-        return record["read_calls"], record["bytes_read"]
+        return record.read_calls, record.bytes_read
 
     metadata, _ = cost_of_opening(files[0], Access(mode="plain"))
     plain, plain_bytes = cost(mode="plain")
@@ -142,14 +142,14 @@ def test_each_way_makes_the_requests_that_its_name_says(files: list[Path]) -> No
 def cost_of_opening(path: Path, access: Access) -> tuple[int, int]:
     with ChunkStream([Source(str(path))], [], access=access) as stream:
         list(stream)
-        (record,) = stream.records()["files"]
-        return record["read_calls"], record["bytes_read"]
+        (record,) = stream.records().files
+        return record.read_calls, record.bytes_read
 
 
 def test_baskets_are_read_once_however_they_are_asked_for(files: list[Path]) -> None:
     usual = record_of(files[0], ["b3", "b7"], Access(mode="plain"))
     far = record_of(files[0], ["b3", "b7"], Access(throttle="latency=3ms,bandwidth=5MB/s,seed=1", gap=0))
-    assert far["bytes_read"] <= usual["bytes_read"] + 2**20 + 2**17
+    assert far.bytes_read <= usual.bytes_read + 2**20 + 2**17
 
 
 def test_a_file_that_memory_does_not_hold_is_not_prefetched_and_that_is_said(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_file_that_memory_does_not_hold_is_not_prefetched_and_that_is_said(tmp
     for mode in ("planned", "prefetch"):
         with ChunkStream([Source(str(tmp_path / "large.root"))], ["b3"], access=mode, **wanted) as stream:
             values[mode] = [chunk.arrays()["b3"].tolist() for chunk in stream]
-        remarks[mode] = stream.records()["files"][0]["remarks"]
+        remarks[mode] = stream.records().files[0].remarks
     assert values["prefetch"] == values["planned"]
     assert remarks["planned"] == []
     assert "not prefetched" in remarks["prefetch"][0]

@@ -24,8 +24,8 @@ from branchline.tree import ChunkStream, Source
 path, branches = json.loads(sys.argv[1])
 with ChunkStream([Source(path)], branches) as stream:
     entries = sum(len(chunk.arrays()) for chunk in stream)
-    (record,) = stream.records()["files"]
-print(json.dumps({"entries": entries, "calls": record["read_calls"], "bytes": record["bytes_read"]}))
+    (record,) = stream.records().files
+print(json.dumps({"entries": entries, "calls": record.read_calls, "bytes": record.bytes_read}))
 """
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uproot
@@ -183,7 +182,7 @@ def test_skipping_counts_the_entries_that_are_lost(whole: dict[str, Sample], tmp
     found = [(Path(one.path).name, one.entries_lost) for one in stream.skipped]
     assert found == [("damaged.root", 6000), ("cut.root", None), ("missing.root", None)]
     assert "branch hits: basket 1" in stream.skipped[0].error
-    by_record: dict[str, Any] = {one["path"]: one["entries"] for one in stream.records()["files"]}
+    by_record = {one.path: one.entries for one in stream.records().files}
     assert by_record[str(damaged)] == 3000
 
 

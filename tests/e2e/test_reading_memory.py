@@ -41,9 +41,9 @@ with ChunkStream([Source(path) for path in paths], None, **settings) as stream:
     for chunk in stream:
         entries += len(chunk.arrays())
         time.sleep(pause_s)
-    files = stream.records()["files"]
+    files = stream.records().files
 print(json.dumps({"entries": entries, "grown": status_bytes("VmHWM") - before,
-                  "plain": sum(one["plain_bytes"] for one in files)}))
+                  "plain": sum(one.plain_bytes for one in files)}))
 """
 
 

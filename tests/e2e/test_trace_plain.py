@@ -43,10 +43,10 @@ def test_a_cache_reads_the_baskets_of_the_first_entries_once(tmp_path: Path) -> 
     with ChunkStream([Source(path, "esdTree")], here, access=Access(mode="cache")) as stream:
         for chunk in stream:
             del chunk
-        (record,) = stream.records()["files"]
+        (record,) = stream.records().files
     # ROOT's TTreeCache makes 13 calls for them.
-    assert record["read_calls"] <= 13
-    assert record["bytes_read"] <= Path(path).stat().st_size
+    assert record.read_calls <= 13
+    assert record.bytes_read <= Path(path).stat().st_size
 
 
 def file_of_the_study() -> tuple[str, list[str]]:

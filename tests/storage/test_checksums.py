@@ -22,11 +22,11 @@ def test_a_replica_with_another_checksum_is_not_mixed_in(room: Room, monkeypatch
         gateway.put("one.bin", CONTENT)
         gateway.put("two.bin", CONTENT[: len(CONTENT) - len(end)] + end)
         store = Store("s3://tests/one.bin | s3://tests/two.bin")
-        assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+        assert store.read([(0, 1000)]).contents == [CONTENT[:1000]]
         time.sleep(1)  # the checksum is asked for beside the reading
         gateway.remove("one.bin")
         if end:
             with pytest.raises(BranchlineError, match="its checksum is md5:"):
                 store.read([(5000, 1000)])
         else:
-            assert store.read([(5000, 1000)])[0] == [CONTENT[5000:6000]]
+            assert store.read([(5000, 1000)]).contents == [CONTENT[5000:6000]]

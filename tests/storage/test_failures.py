@@ -29,7 +29,7 @@ def copied(originals: Path, mount: Path) -> tuple[Store, bytes]:
 
 def read_and_compare(store: Store, content: bytes, pieces: range) -> None:
     for offset in pieces:
-        assert store.read([(offset, PIECE)])[0] == [content[offset : offset + PIECE]]
+        assert store.read([(offset, PIECE)]).contents == [content[offset : offset + PIECE]]
 
 
 def test_a_brick_is_killed(room: Room, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_mount_whose_server_stops_is_given_up_or_left_for_a_replica(
         # Not in the cache of the kernel, which has read ahead.
         with pytest.raises(StorageError, match=r"random\.bin: .*4000000"):
             alone.read([(4_000_000, PIECE)])
-        assert replicated.read([(4_000_000, PIECE)])[0] == [content[4_000_000 : 4_000_000 + PIECE]]
+        assert replicated.read([(4_000_000, PIECE)]).contents == [content[4_000_000 : 4_000_000 + PIECE]]
         assert time.monotonic() - started_s < 60
     finally:
         server.go_on()

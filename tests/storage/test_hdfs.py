@@ -139,7 +139,7 @@ def test_a_name_node_that_never_answers_is_left_for_the_other(
         at = f"127.0.0.1:{silent.getsockname()[1]}"
         write_settings(settings, "hdfs-site", cluster("half", at, f"127.0.0.1:{hdfs.port}") | cluster("mute", at))
         store = Store("hdfs://half/data/a1.root")
-        assert store.read([(0, 4)])[0] == [b"root"]
+        assert store.read([(0, 4)]).contents == [b"root"]
         assert names("hdfs://half/data/*1.root", "hdfs://half/data") == ["a1.root"]
         with pytest.raises(StorageError, match=r"did not answer within|none of its 1"):
             Store("hdfs://mute/data/a1.root")

@@ -21,11 +21,11 @@ def test_ranges_get_exactly_their_bytes(place: Place) -> None:
     assert store.size_bytes == BYTES_COUNT
     end = BYTES_COUNT
     ranges = [(0, 1), (end - 1, 1), (5, 3_000_000), (0, 0), (end, 0), (4095, 2), (0, end), (4095, 2), (70_000, 70_000)]
-    bytes_of, calls, moved = store.read(ranges)
-    for (offset, length), found in zip(ranges, bytes_of, strict=True):
+    read = store.read(ranges)
+    for (offset, length), found in zip(ranges, read.contents, strict=True):
         assert found == place.content[offset : offset + length], (offset, length)
-    assert 1 <= calls <= 2 * len(ranges)
-    assert moved >= sum(length for _, length in ranges)
+    assert 1 <= read.read_calls <= 2 * len(ranges)
+    assert read.bytes_read >= sum(length for _, length in ranges)
 
 
 def test_a_thousand_ranges_of_any_order_and_size(place: Place) -> None:
@@ -37,15 +37,16 @@ def test_a_thousand_ranges_of_any_order_and_size(place: Place) -> None:
     for _ in range(1000):
         length = int(10 ** numbers.uniform(0, 4.5))
         ranges.append((numbers.randrange(BYTES_COUNT - length), length))
-    found, _, _ = store.read(ranges)
+    found = store.read(ranges).contents
     assert all(bytes_of == place.content[at : at + size] for (at, size), bytes_of in zip(ranges, found, strict=True))
 
 
 def test_one_range_takes_one_call(place: Place) -> None:
     store = place.open()
-    assert store.read([(1000, 100_000)])[1:] == (1, 100_000)
-    assert store.read([(1000, 0)]) == ([b""], 0, 0)
-    assert store.read([]) == ([], 0, 0)
+    one, empty, none = store.read([(1000, 100_000)]), store.read([(1000, 0)]), store.read([])
+    assert (one.read_calls, one.bytes_read) == (1, 100_000)
+    assert (empty.contents, empty.read_calls, empty.bytes_read) == ([b""], 0, 0)
+    assert (none.contents, none.read_calls, none.bytes_read) == ([], 0, 0)
 
 
 def test_a_range_behind_the_end_is_an_error_and_says_where_the_end_is(place: Place) -> None:
@@ -59,7 +60,7 @@ def test_a_range_behind_the_end_is_an_error_and_says_where_the_end_is(place: Pla
 def test_an_empty_file_has_no_bytes(place: Place) -> None:
     store = place.open("empty.bin")
     assert store.size_bytes == 0
-    assert store.read([(0, 0)])[0] == [b""]
+    assert store.read([(0, 0)]).contents == [b""]
     with pytest.raises(BadFileError):
         store.read([(0, 1)])
 
@@ -99,7 +100,7 @@ def test_threads_share_a_store(place: Place) -> None:
         try:
             for offset in range(start, BYTES_COUNT - 200_000, 977_777):
                 ranges = [(offset, 100_000), (offset + 150_000, 10)]
-                found, _, _ = store.read(ranges)
+                found = store.read(ranges).contents
                 wrong.extend(r for r, b in zip(ranges, found, strict=True) if b != place.content[r[0] : sum(r)])
         except BranchlineError as error:
             wrong.append(error)

@@ -147,7 +147,7 @@ def test_a_file_that_ends_early_or_gives_too_much_is_an_error(odd: type[Odd]) ->
     with pytest.raises(StorageError, match="other bytes than were asked for"):
         Store("odd://f.bin").read([(10, 5)])
     odd.trouble = lambda size: bytes(1)
-    assert Store("odd://f.bin").read([(10, 5)])[0] == [bytes(5)]
+    assert Store("odd://f.bin").read([(10, 5)]).contents == [bytes(5)]
     odd.trouble = lambda size: "text"
     with pytest.raises(StorageError):
         Store("odd://f.bin").read([(10, 5)])
@@ -163,7 +163,7 @@ def test_a_library_that_hangs_is_given_up(odd: type[Odd], monkeypatch: pytest.Mo
         store.read([(0, 5)])
     assert not raised.value.retry
     release.set()
-    assert store.read([(0, 5)])[0] == [bytes(5)], "it goes on when the library does"
+    assert store.read([(0, 5)]).contents == [bytes(5)], "it goes on when the library does"
 
 
 def test_places_that_are_not_known_say_what_is_missing() -> None:
@@ -201,7 +201,7 @@ def test_requests_of_a_place_that_does_many_things_at_once_are_in_flight_togethe
 
     with scripted(script) as server:
         store = Store(f"fsspec+http://127.0.0.1:{server.port}/f")
-        assert store.read([(offset, 10) for offset in range(0, 1000, 100)])[0] == [bytes(10)] * 10
+        assert store.read([(offset, 10) for offset in range(0, 1000, 100)]).contents == [bytes(10)] * 10
     assert most >= 5
 
 
@@ -214,9 +214,9 @@ def test_xrootd_that_wants_a_proxy_is_read_by_its_own_client(
     expected = branchline.open(str(served.data / "events.root"))["events"].arrays()
     assert ak.array_equal(branchline.open(f"{base}/events.root")["events"].arrays(), expected)
     store = Store(f"{base}/random.bin")
-    found, calls, _ = store.read([(offset, 1000) for offset in range(0, 4_800_000, 4000)])
-    assert calls == 2, "vector reads of 1024 ranges"
-    assert found[7] == served.content[28_000:29_000]
+    read = store.read([(offset, 1000) for offset in range(0, 4_800_000, 4000)])
+    assert read.read_calls == 2, "vector reads of 1024 ranges"
+    assert read.contents[7] == served.content[28_000:29_000]
     with pytest.raises(BadFileError, match="file ends at"):
         store.read([(5_000_000, 100)])
 

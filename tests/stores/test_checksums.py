@@ -68,7 +68,7 @@ def test_a_replica_with_another_checksum_is_not_mixed_in(kind: str, served: Serv
     with two_servers(own_folder, served.shim, OTHER) as (servers, ports):
         take_troubles()
         store = Store(urls(kind, servers, ports))
-        assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+        assert store.read([(0, 1000)]).contents == [CONTENT[:1000]]
         time.sleep(1)  # the checksum is asked for beside the reading
         servers[0].kill()
         with pytest.raises(
@@ -83,10 +83,10 @@ def test_a_replica_with_the_same_checksum_or_none_goes_on(more: str, served: Ser
     with two_servers(own_folder, served.shim, CONTENT, more) as (servers, ports):
         for kind in ("root", "http"):
             store = Store(urls(kind, servers, ports))
-            assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+            assert store.read([(0, 1000)]).contents == [CONTENT[:1000]]
             time.sleep(1)
             servers[0].kill()
-            assert store.read([(5000, 1000)])[0] == [CONTENT[5000:6000]]
+            assert store.read([(5000, 1000)]).contents == [CONTENT[5000:6000]]
             servers[0].start()
 
 
@@ -107,14 +107,14 @@ def read_and_lose_the_first(moto: Moto, locations: str, key: str) -> list[bytes]
 
     before = asked()
     store = Store(locations)
-    assert store.read([(0, 1000)])[0] == [CONTENT[:1000]]
+    assert store.read([(0, 1000)]).contents == [CONTENT[:1000]]
     end_s = time.monotonic() + 10
     while asked() == before:
         assert time.monotonic() < end_s
         time.sleep(0.01)
     time.sleep(0.2)
     moto.request("DELETE", f"/{moto.bucket}/{key}")
-    return store.read([(5000, 1000)])[0]
+    return store.read([(5000, 1000)]).contents
 
 
 def test_objects_of_s3_have_checksums(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +169,10 @@ def test_opening_asks_for_no_checksum_and_neither_does_a_file_that_is_alone() ->
 
     with xrootd_script(CONTENT, hook) as (url, _, _):
         alone = Store(url)
-        assert alone.read([(0, 10)])[0] == [CONTENT[:10]]
+        assert alone.read([(0, 10)]).contents == [CONTENT[:10]]
         several = Store(f"{url} | {url}?again")
         assert 3 not in asked
-        assert several.read([(0, 10)])[0] == [CONTENT[:10]]
+        assert several.read([(0, 10)]).contents == [CONTENT[:10]]
         end_s = time.monotonic() + 10
         while 3 not in asked and time.monotonic() < end_s:
             time.sleep(0.01)

@@ -104,7 +104,7 @@ def read_all(location: str, access: Access, before: Callable[[int], None]) -> by
     for number, offset in enumerate(range(0, SIZE, STEP)):
         before(number)
         half = STEP // 2
-        parts += store.read([(offset, half), (offset + half, STEP - half)])[0]
+        parts += store.read([(offset, half), (offset + half, STEP - half)]).contents
     return b"".join(parts)
 
 

@@ -49,17 +49,17 @@ def test_a_small_file_takes_two_requests(served: Served) -> None:
 
 def test_many_ranges_take_few_requests_where_the_server_does_several_in_one(served: Served) -> None:
     ranges = [(offset, 100) for offset in range(0, 5_000_000, 5_000)]
-    _, several, _ = Store(local(served.nginx.port, "random.bin")).read(ranges)
+    several = Store(local(served.nginx.port, "random.bin")).read(ranges).read_calls
     assert several <= 10
     one_by_one = Store(local(served.nginx.port, "one-range/random.bin"))
-    assert one_by_one.read(ranges)[1] >= 1000
+    assert one_by_one.read(ranges).read_calls >= 1000
 
 
 def test_connections_are_kept(served: Served) -> None:
     with scripted(ranges_of(bytes(100_000))) as server:
         store = Store(local(server.port, "f"))
         for offset in range(50):
-            assert store.read([(offset, 10)])[0] == [bytes(10)]
+            assert store.read([(offset, 10)]).contents == [bytes(10)]
         assert server.connections == 1
 
 
@@ -68,16 +68,16 @@ def test_a_token_opens_a_guarded_file(served: Served, monkeypatch: pytest.Monkey
     with pytest.raises(StorageError, match="token"):
         Store(url)
     monkeypatch.setenv("BEARER_TOKEN", NGINX_TOKEN)
-    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+    assert Store(url).read([(0, 5)]).contents == [served.content[:5]]
     monkeypatch.delenv("BEARER_TOKEN")
     file = tmp_path / "token"
     file.write_text(f"{NGINX_TOKEN}\n")
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(file))
-    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+    assert Store(url).read([(0, 5)]).contents == [served.content[:5]]
     monkeypatch.delenv("BEARER_TOKEN_FILE")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     file.rename(tmp_path / f"bt_u{os.geteuid()}")
-    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+    assert Store(url).read([(0, 5)]).contents == [served.content[:5]]
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(tmp_path / "absent"))
     with pytest.raises(StorageError, match="BEARER_TOKEN_FILE"):
         Store(url)
@@ -88,7 +88,7 @@ def test_a_token_stays_with_the_host_it_is_for(served: Served, monkeypatch: pyte
     monkeypatch.setenv("BEARER_TOKEN", NGINX_TOKEN)
     store = Store(local(served.nginx.port, "guarded-and-moved/random.bin"))
     for offset in (0, 1000):
-        assert store.read([(offset, 5)])[0] == [served.content[offset : offset + 5]]
+        assert store.read([(offset, 5)]).contents == [served.content[offset : offset + 5]]
 
 
 def test_no_error_tells_a_secret(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,11 +129,11 @@ def test_a_certificate_of_the_user_opens_a_file(
         Store(url)
     assert Store(url.replace("for-known-users/", "")).size_bytes, "nobody asks for it"
     proxy.write_text(proxy.read_text() + (served.certificates / "user-key.pem").read_text())
-    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+    assert Store(url).read([(0, 5)]).contents == [served.content[:5]]
     monkeypatch.delenv("X509_USER_PROXY")
     monkeypatch.setenv("X509_USER_CERT", str(served.certificates / "user.pem"))
     monkeypatch.setenv("X509_USER_KEY", str(served.certificates / "user-key.pem"))
-    assert Store(url).read([(0, 5)])[0] == [served.content[:5]]
+    assert Store(url).read([(0, 5)]).contents == [served.content[:5]]
 
 
 def test_a_proxy_of_the_grid_is_shown_to_who_asks_for_it(
@@ -158,7 +158,7 @@ def test_a_proxy_of_the_grid_is_shown_to_who_asks_for_it(
         with pytest.raises(StorageError):
             Store(f"https://localhost:{server.port}/f")
         monkeypatch.setenv("X509_USER_PROXY", str(grid_proxy(tmp_path, served.certificates)))
-        assert Store(f"https://localhost:{server.port}/f").read([(0, 5)])[0] == [bytes(5)]
+        assert Store(f"https://localhost:{server.port}/f").read([(0, 5)]).contents == [bytes(5)]
     assert set(shown) == {((("commonName", "A user"),), (("commonName", "1"),))}
 
 
@@ -204,10 +204,10 @@ def test_a_host_that_is_not_there_is_an_error_at_once(monkeypatch: pytest.Monkey
 
 def test_a_server_that_was_restarted_is_read_on(own_nginx: Nginx) -> None:
     store = Store(local(own_nginx.port, "random.bin"))
-    before = store.read([(0, 1000)])[0]
+    before = store.read([(0, 1000)]).contents
     own_nginx.kill()
     threading.Timer(0.3, own_nginx.start).start()
-    assert store.read([(0, 1000)])[0] == before
+    assert store.read([(0, 1000)]).contents == before
 
 
 def test_a_server_that_was_killed_is_an_error_soon(own_nginx: Nginx, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_a_server_that_stalls_is_an_error_within_its_deadline(
     assert raised.value.retry
     # A deadline for each range, one after the other, would be 60 s.
     assert time.monotonic() - started_s < 40
-    assert store.read([(0, 10)])[1] == 1
+    assert store.read([(0, 10)]).read_calls == 1
 
 
 def test_a_file_that_was_replaced_is_not_mixed_with_the_old_one(own_nginx: Nginx, own_folder: Folder) -> None:
@@ -285,7 +285,7 @@ def test_a_server_that_answers_with_the_first_of_several_ranges_is_asked_for_eac
     with scripted(ranges_of(content)) as server:
         store = Store(local(server.port, "f"))
         ranges = [(offset, 7) for offset in range(0, 90_000, 1000)]
-        assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+        assert store.read(ranges).contents == [content[at : at + size] for at, size in ranges]
 
 
 def test_parts_in_another_order_joined_or_left_out_are_asked_for_again() -> None:
@@ -310,7 +310,7 @@ def test_parts_in_another_order_joined_or_left_out_are_asked_for_again() -> None
     with scripted(script) as server:
         store = Store(local(server.port, "f"))
         ranges = [(offset, 7) for offset in range(0, 90_000, 1000)]
-        assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+        assert store.read(ranges).contents == [content[at : at + size] for at, size in ranges]
 
 
 def test_an_answer_that_was_cut_or_refused_for_a_while_is_asked_for_again() -> None:
@@ -331,7 +331,7 @@ def test_an_answer_that_was_cut_or_refused_for_a_while_is_asked_for_again() -> N
 
     with scripted(script) as server:
         store = Store(local(server.port, "f"))
-        assert store.read([(1000, 50_000)])[0] == [content[1000:51_000]]
+        assert store.read([(1000, 50_000)]).contents == [content[1000:51_000]]
         assert server.connections == 4
 
 

@@ -75,10 +75,10 @@ def test_of_small_files_far_away_what_is_wanted_is_read_in_few_requests(
         with ChunkStream(sources, branches) as stream:
             for chunk in stream:
                 assert len(chunk) == 4500
-            files = stream.records()["files"]
-    assert [one["read_calls"] for one in files] == [requests] * FILES
+            files = stream.records().files
+    assert [one.read_calls for one in files] == [requests] * FILES
     assert len([code for code in script.requests if code in READS]) == requests * FILES
-    assert all(one["bytes_read"] <= share * len(wide_file) for one in files)
+    assert all(one.bytes_read <= share * len(wide_file) for one in files)
 
 
 def test_of_many_ranges_of_a_far_file_all_are_asked_for_at_once(served: Served, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_of_small_files_over_http_what_is_wanted_is_read_in_three_requests(serve
         sources = [Source(f"http://127.0.0.1:{served.nginx.port}/{name}", "events") for name in names]
         with ChunkStream(sources, ["b7", "b41"]) as stream:
             assert [len(chunk) for chunk in stream] == [4500] * 3
-            files = stream.records()["files"]
+            files = stream.records().files
     finally:
         # Others list the folder.
         for name in names:
             (served.data / name).unlink(missing_ok=True)
     # The first bytes with the size, the end, and the baskets.
-    assert [one["read_calls"] for one in files] == [3] * 3
+    assert [one.read_calls for one in files] == [3] * 3
 
     def requests() -> list[str]:
         return [name for line in served.nginx.requests for name in names if name in line]

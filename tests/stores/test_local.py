@@ -39,7 +39,7 @@ with open({str(file)!r}, "rb+") as opened:
     os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 store = Store({str(file)!r}, Access(local={way!r}))
 content = open({str(file)!r}, "rb", buffering=0)
-found, _, _ = store.read({RANGES!r})
+found = store.read({RANGES!r}).contents
 assert all(one == os.pread(content.fileno(), len(one), at) for one, (at, _) in zip(found, {RANGES!r}))
 print("remarks", store.remarks)
 """

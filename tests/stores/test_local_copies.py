@@ -110,7 +110,8 @@ def test_a_file_that_has_changed_at_the_server_is_read_anew(served: Served, own_
             os.utime(data / "f.bin", (changed_s, changed_s))
             for moved in (len(content), 0):
                 store = Store(f"http://127.0.0.1:{server.port}/f.bin", access)
-                assert store.read([(0, len(content))])[::2] == ([content], moved)
+                read = store.read([(0, len(content))])
+                assert (read.contents, read.bytes_read) == ([content], moved)
     finally:
         server.kill()
 
@@ -129,7 +130,8 @@ def test_a_file_behind_xrootd_s_http_is_kept_until_it_changes(
             os.utime(data / "f.bin", (seconds, seconds))
             for moved in (len(content), 0):
                 store = Store(f"http://127.0.0.1:{port}/f.bin", access)
-                assert store.read([(0, len(content))])[::2] == ([content], moved)
+                read = store.read([(0, len(content))])
+                assert (read.contents, read.bytes_read) == ([content], moved)
     finally:
         server.kill()
 
@@ -158,7 +160,7 @@ while True:
     store = Store(url, access)
     for _ in range(20):
         ranges = [(numbers.randrange(len(content) - 200_000), numbers.randrange(200_000)) for _ in range(8)]
-        found = store.read(ranges)[0]
+        found = store.read(ranges).contents
         assert found == [content[at:at + size] for at, size in ranges], "wrong bytes"
         assert not store.remarks, store.remarks
     del store
@@ -210,7 +212,7 @@ url, folder, how = sys.argv[1:]
 access = Access(mode="stage", stage_dir=folder) if how == "stage" else Access(cache_dir=folder)
 store = Store(url, access)
 for start in range(0, 4_000_000, 200_000):
-    assert len(store.read([(start, 200_000)])[0][0]) == 200_000
+    assert len(store.read([(start, 200_000)]).contents[0]) == 200_000
 print(store.remarks)
 """
     arguments = [f"{base(served, 'http')}random.bin", str(tmp_path), how]
@@ -226,7 +228,7 @@ def test_a_secret_in_a_url_is_not_kept(served: Served, tmp_path: Path) -> None:
     url = f"{base(served, 'http')}small.root?x=1&authz=Bearer%20very.secret"
     size = (served.data / "small.root").stat().st_size
     for moved in (size, 0):
-        assert Store(url, Access(cache_dir=tmp_path)).read([(0, size)])[2] == moved
+        assert Store(url, Access(cache_dir=tmp_path)).read([(0, size)]).bytes_read == moved
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(kept) == 1
     assert b"very.secret" not in kept[0].read_bytes()

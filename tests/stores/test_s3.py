@@ -72,7 +72,7 @@ def test_signatures_are_those_of_amazon_s_own_library(
 
     with scripted(script) as server:
         at(monkeypatch, server, AWS_REGION="eu-central-1", **({"AWS_SESSION_TOKEN": token} if token else {}))
-        assert Store(f"s3://bucket/{key}").read([(5, 10)])[0] == [bytes(10)]
+        assert Store(f"s3://bucket/{key}").read([(5, 10)]).contents == [bytes(10)]
         url = f"http://127.0.0.1:{server.port}/bucket/{target}"
     assert len(requests) == 2
     for request in requests:
@@ -90,9 +90,9 @@ def test_a_small_file_takes_two_requests_and_each_range_one(
     tree = branchline.open("s3://data/small.root")["events"]
     assert len(tree["px"].array()) == 1000
     assert len([line for line in moto.requests[before:] if "GET /data/small.root " in line]) == 2
-    found, calls, moved = Store("s3://data/random.bin").read([(offset, 100) for offset in range(0, 50_000, 1_000)])
-    assert (calls, moved) == (50, 5000)
-    assert found[7] == served.content[7000:7100]
+    read = Store("s3://data/random.bin").read([(offset, 100) for offset in range(0, 50_000, 1_000)])
+    assert (read.read_calls, read.bytes_read) == (50, 5000)
+    assert read.contents[7] == served.content[7000:7100]
 
 
 def test_keys_of_a_profile_are_used_where_the_url_names_it(
@@ -102,7 +102,7 @@ def test_keys_of_a_profile_are_used_where_the_url_names_it(
     (tmp_path / "credentials").write_text(f"[site]\naws_access_key_id = me\naws_secret_access_key = {SECRET}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    assert Store("s3://site@data/sub/with%20percent.bin").read([(0, 5)])[0] == [b"hello"]
+    assert Store("s3://site@data/sub/with%20percent.bin").read([(0, 5)]).contents == [b"hello"]
     with pytest.raises(StorageError, match="no profile other"):
         Store("s3://other@data/f")
 
@@ -119,7 +119,7 @@ def test_a_presigned_url_is_read_as_any_other(served: Served, moto: Moto) -> Non
     )
     url = client.generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "random.bin"})
     store = Store(url)
-    assert store.read([(5, 10)])[0] == [served.content[5:15]]
+    assert store.read([(5, 10)]).contents == [served.content[5:15]]
     assert "Signature=***" in store.path
 
 
@@ -159,7 +159,7 @@ def test_a_bucket_of_another_region_is_asked_there(monkeypatch: pytest.MonkeyPat
 
     with scripted(script) as server:
         at(monkeypatch, server, AWS_REGION="here")
-        assert Store("s3://bucket/f").read([(0, 3)])[0] == [bytes(3)]
+        assert Store("s3://bucket/f").read([(0, 3)]).contents == [bytes(3)]
     assert scopes == ["here", "here", "there", "there"]
 
 
@@ -227,7 +227,7 @@ def test_keys_are_lent_for_a_token_of_another_place(
     moto.put("closed.bin", b"only for users", is_open=False)
     before = len(moto.requests)
     for _ in range(2):
-        assert Store("s3://data/closed.bin").read([(0, 14)])[0] == [b"only for users"]
+        assert Store("s3://data/closed.bin").read([(0, 14)]).contents == [b"only for users"]
     made = moto.requests[before:]
     assert sum("POST / " in one for one in made) == 1
     # What is lent is signed with its token, which moto does not look at; a profile has the same words.

@@ -137,7 +137,7 @@ def test_a_seed_gives_the_right_arrays_or_an_error(
         assert time.monotonic() - started < DEADLINE_S, (seed, access)
     assert not [outcome for outcome in outcomes if outcome.startswith("unnamed")]
     met = take_troubles()
-    assert sum(one["retries"] for one in met) > 0
+    assert sum(one.retries for one in met) > 0
     # A busy machine makes more of the requests late; most of the others are right.
     assert outcomes["right"] > SEEDS_IN_A_BLOCK / 10, outcomes
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
@@ -154,7 +154,7 @@ def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], mo
     for seed in range(5):
         both = f"{path} | {path.parent / 'replica' / path.name}"
         assert ak.array_equal(read([both], Access(fault=f"hang,every=3,seed={seed}")), right)
-    assert sum(one["timeouts"] for one in take_troubles()) > 0
+    assert sum(one.timeouts for one in take_troubles()) > 0
 
 
 def test_what_never_answers_ends_in_an_error_that_names_it(

@@ -65,7 +65,7 @@ from branchline._core import Store
 
 def read(number):
     store = Store(sys.argv[1])
-    assert len(b"".join(store.read([(at, 1000) for at in range(0, 4_000_000, 100_000)])[0])) == 40_000
+    assert len(b"".join(store.read([(at, 1000) for at in range(0, 4_000_000, 100_000)]).contents)) == 40_000
 
 read(0)
 threads = [threading.Thread(target=read, args=(number,)) for number in range(3)]
@@ -175,7 +175,7 @@ def test_servers_of_ipv6_are_read(at: tuple[str, int], served: Served) -> None:
     url, port = at
     with relay(socket.AF_INET6, "::1", port) as there:
         store = Store(url.format("[::1]", there))
-        assert store.read([(5, 1000), (4_000_000, 10)])[0] == [
+        assert store.read([(5, 1000), (4_000_000, 10)]).contents == [
             served.content[5:1005],
             served.content[4_000_000:4_000_010],
         ]

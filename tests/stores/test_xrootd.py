@@ -63,14 +63,14 @@ def url(server: Xrootd, name: str = "random.bin", scheme: str = "root") -> str:
 def test_requests_are_as_large_as_the_server_takes_them(served: Served) -> None:
     store = Store(url(served.xrootd))
     many = [(offset, 10) for offset in range(0, 5_000_000, 1000)]
-    found, calls, _ = store.read(many)
-    assert found == [served.content[at : at + size] for at, size in many]
-    assert calls == 5, "1024 ranges in a request"
+    read = store.read(many)
+    assert read.contents == [served.content[at : at + size] for at, size in many]
+    assert read.read_calls == 5, "1024 ranges in a request"
     wide = [(offset, 100_000) for offset in range(0, 4_800_000, 100_000)]
-    found, calls, _ = store.read(wide)
-    assert found == [served.content[at : at + size] for at, size in wide]
-    assert calls == 2
-    assert store.read([(0, 5_000_000)])[1] == 2
+    read = store.read(wide)
+    assert read.contents == [served.content[at : at + size] for at, size in wide]
+    assert read.read_calls == 2
+    assert store.read([(0, 5_000_000)]).read_calls == 2
 
 
 def test_one_slash_behind_the_host_is_as_good_as_two(served: Served) -> None:
@@ -84,7 +84,7 @@ def test_a_server_that_was_restarted_is_read_on(start: StartXrootd, served: Serv
     server.kill()
     threading.Timer(0.3, server.start).start()
     for store in stores:
-        assert store.read([(5, 1000)])[0] == [served.content[5:1005]]
+        assert store.read([(5, 1000)]).contents == [served.content[5:1005]]
 
 
 def test_a_server_that_was_killed_is_an_error_soon(start: StartXrootd) -> None:
@@ -113,16 +113,16 @@ def test_a_server_that_stalls_is_an_error_within_its_deadline(
     assert time.monotonic() - started_s < 40
     server.go_on()
     assert raised.value.retry
-    assert store.read([(0, 10)])[0] == [served.content[:10]]
+    assert store.read([(0, 10)]).contents == [served.content[:10]]
 
 
 def test_a_file_that_was_replaced_is_not_mixed_with_the_old_one(start: StartXrootd, own_data: Path) -> None:
     server = start()
     store = Store(url(server))
-    before = store.read([(0, 10)])[0]
+    before = store.read([(0, 10)]).contents
     (own_data / "new.bin").write_bytes(bytes(5_000_017))
     (own_data / "new.bin").rename(own_data / "random.bin")
-    assert store.read([(0, 10)])[0] == before, "an open file stays what it was"
+    assert store.read([(0, 10)]).contents == before, "an open file stays what it was"
     server.kill()
     server.start()
     with pytest.raises(StorageError, match="changed since it was opened") as raised:
@@ -140,7 +140,7 @@ def test_another_replica_is_read_when_a_data_server_dies(served: Served, own_fol
         cluster.servers[0].kill()
         for store in stores:
             for offset in (7, 4_000_000):
-                assert store.read([(offset, 1000)])[0] == [served.content[offset : offset + 1000]]
+                assert store.read([(offset, 1000)]).contents == [served.content[offset : offset + 1000]]
         assert len(tree["px"].array()) == 320_000
     finally:
         cluster.kill()
@@ -148,7 +148,7 @@ def test_another_replica_is_read_when_a_data_server_dies(served: Served, own_fol
 
 def test_a_login_by_unix_name(start: StartXrootd, served: Served) -> None:
     server = start(AUTHENTICATED.format(protocol="unix", name="unix"))
-    assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+    assert Store(url(server)).read([(0, 10)]).contents == [served.content[:10]]
 
 
 def test_a_login_by_a_shared_secret(
@@ -167,7 +167,7 @@ def test_a_login_by_a_shared_secret(
     with pytest.raises(StorageError, match="there is no key table; XrdSecSSSKT"):
         Store(url(server))
     monkeypatch.setenv("XrdSecSSSKT", str(own_table))
-    assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+    assert Store(url(server)).read([(0, 10)]).contents == [served.content[:10]]
     text = own_table.read_text().strip()
     own_table.write_text(f"{text[:-8]}00000000\n")
     with pytest.raises(StorageError, match="sss: ") as raised:
@@ -209,7 +209,7 @@ def test_a_token_logs_in_over_tls_only(served: Served, monkeypatch: pytest.Monke
         with pytest.raises(StorageError, match="there is no token"):
             Store(url)
         monkeypatch.setenv("BEARER_TOKEN", TOKEN)
-        assert Store(url).read([(0, 5)])[0] == [b"hello"]
+        assert Store(url).read([(0, 5)]).contents == [b"hello"]
         (payload,) = given
         assert payload[:8] == b"ztn\0\0T\0\0"
         (length,) = struct.unpack(">H", payload[8:10])
@@ -228,7 +228,7 @@ def test_a_server_that_demands_tls_gets_it(
             Store(url(server))
         assert not raised.value.retry
         monkeypatch.setenv("X509_CERT_DIR", str(served.certificates / "authorities"))
-        assert Store(url(server)).read([(0, 10)])[0] == [served.content[:10]]
+        assert Store(url(server)).read([(0, 10)]).contents == [served.content[:10]]
     finally:
         server.kill()
 
@@ -269,11 +269,11 @@ def test_a_large_read_comes_over_as_many_streams_as_are_chosen(
     (own_data / "large.bin").chmod(0o644)
     server = start()
     store = Store(url(server, "large.bin"), access=branchline.Access(streams=streams))
-    assert store.read([(5, 10)])[0] == [content[5:15]]
+    assert store.read([(5, 10)]).contents == [content[5:15]]
     assert connections_to(server) == 1, "a small read takes one"
     ranges = [(0, 30_000_000), (39_000_000, 1_000_001), (17, 100)]
-    assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+    assert store.read(ranges).contents == [content[at : at + size] for at, size in ranges]
     assert connections_to(server) == streams
     server.kill()
     threading.Timer(0.3, server.start).start()
-    assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+    assert store.read(ranges).contents == [content[at : at + size] for at, size in ranges]

@@ -58,8 +58,8 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_all(url: str) -> None:
     store = Store(url)
-    assert store.read(RANGES)[0] == EXPECTED
-    assert store.read([(4000, 9000)])[0] == [CONTENT[4000:13_000]]
+    assert store.read(RANGES).contents == EXPECTED
+    assert store.read([(4000, 9000)]).contents == [CONTENT[4000:13_000]]
 
 
 def test_a_connection_serves_file_after_file_and_closes_each() -> None:
@@ -151,7 +151,7 @@ def test_limits_that_come_after_the_open_are_waited_for_and_kept_to() -> None:
 
     ranges = [(offset, 5) for offset in range(0, 800, 100)]
     with xrootd_script(CONTENT, hook) as (url, script, _):
-        assert Store(url).read(ranges)[0] == [CONTENT[offset : offset + 5] for offset, _ in ranges]
+        assert Store(url).read(ranges).contents == [CONTENT[offset : offset + 5] for offset, _ in ranges]
     assert asked == [2, 2, 2, 2]
 
 
@@ -179,8 +179,8 @@ def test_what_was_said_of_limits_holds_for_all_connections() -> None:
 
     with xrootd_script(CONTENT, hook) as (url, _, server):
         store = Store(url)
-        assert store.read([(0, 5), (50, 5)])[0] == [CONTENT[:5], CONTENT[50:55]]
-        assert store.read([(0, 5), (50, 5)])[0] == [CONTENT[:5], CONTENT[50:55]]
+        assert store.read([(0, 5), (50, 5)]).contents == [CONTENT[:5], CONTENT[50:55]]
+        assert store.read([(0, 5), (50, 5)]).contents == [CONTENT[:5], CONTENT[50:55]]
         assert server.connections == 2
     assert [number for number, code in told if code == QUERY] == [0]
 
@@ -302,7 +302,7 @@ def test_a_stream_that_fails_is_survived(harm: str) -> None:
     with xrootd_script(content, hook, flags=0) as (url, script, server):
         store = Store(url, access=Access(streams=2))
         for _ in range(2):
-            assert store.read(ranges)[0] == [content[at : at + size] for at, size in ranges]
+            assert store.read(ranges).contents == [content[at : at + size] for at, size in ranges]
         # After a failure both are made anew.
         assert server.connections == (4 if harmed else 2)
     assert bool(harmed) == (harm not in ("none", "refused"))
@@ -351,7 +351,7 @@ def test_answers_may_come_in_another_order() -> None:
     content = random.Random(4).randbytes(9_000_000)
     with xrootd_script(content, reordered, flags=0) as (url, script, _):
         store = Store(url)
-        assert store.read([(0, 9_000_000)])[0] == [content]
+        assert store.read([(0, 9_000_000)]).contents == [content]
 
 
 def test_waits_and_late_answers_are_waited_for() -> None:

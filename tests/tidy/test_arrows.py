@@ -10,7 +10,7 @@ from pathlib import Path
 # Each room, and the rooms that it may import. Rooms that all may import are in EVERYBODYS.
 ROOMS: dict[str, set[str]] = {
     "bridge": set(),
-    "objects": set(),
+    "objects": {"_core"},
     "tree": {"_core", "objects"},
     "dataset": {"_core", "bridge"},
     "sensors": {"_core"},

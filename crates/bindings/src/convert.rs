@@ -8,63 +8,13 @@ use branchline_engine::error::Result;
 use branchline_engine::write::columns::{
     ColumnsWriter, Layout, NamedColumn, NewColumnsFile, NtupleWriter, Shown, TreeWriter,
 };
-use branchline_format::column::Column;
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
+use crate::column::{column_of, Column};
 use crate::errors::detached;
-
-/// NumPy's names of numbers.
-const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
-/// Columns in columns deeper than this do not come from files.
-const DEPTH_MAX: usize = 64;
-
-/// A column from nested tuples, as `column_to_python` of `buffer.rs` makes them.
-fn column_of(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Column> {
-    let wrong = |what: &str| PyValueError::new_err(format!("not a column: {what}"));
-    if depth > DEPTH_MAX {
-        return Err(wrong("nested too deeply"));
-    }
-    let tuple = value.cast::<PyTuple>()?;
-    let kind: String = tuple.get_item(0)?.extract()?;
-    let column = |place: usize| column_of(&tuple.get_item(place)?, depth + 1);
-    let columns = |place: usize| -> PyResult<Vec<Column>> {
-        let all = tuple.get_item(place)?;
-        all.cast::<PyTuple>()?.iter().map(|one| column_of(&one, depth + 1)).collect()
-    };
-    let bytes = |place: usize| bytes_of(&tuple.get_item(place)?);
-    Ok(match kind.as_str() {
-        "flat" => {
-            let dtype: String = tuple.get_item(1)?.extract()?;
-            let known = DTYPES.iter().find(|known| **known == dtype);
-            Column::Flat { dtype: known.ok_or_else(|| wrong(&dtype))?, values: bytes(2)? }
-        }
-        "regular" => Column::Regular { size: tuple.get_item(1)?.extract()?, content: Box::new(column(2)?) },
-        "list" => Column::List { offsets: numbers_of(&bytes(1)?), content: Box::new(column(2)?) },
-        "text" => Column::Text { offsets: numbers_of(&bytes(1)?), bytes: bytes(2)? },
-        "record" => {
-            let names: Vec<String> = tuple.get_item(1)?.extract()?;
-            let members = names.into_iter().zip(columns(2)?).collect();
-            Column::Record { class_name: tuple.get_item(4)?.extract()?, count: tuple.get_item(3)?.extract()?, members }
-        }
-        "tuple" => Column::Tuple { count: tuple.get_item(2)?.extract()?, items: columns(1)? },
-        "option" => Column::Option { valid: bytes(1)?, content: Box::new(column(2)?) },
-        "union" => Column::Union { tags: bytes(1)?, contents: columns(2)? },
-        other => return Err(wrong(other)),
-    })
-}
-
-fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    PyBuffer::<u8>::get(value)?.to_vec(value.py())
-}
-
-fn numbers_of(bytes: &[u8]) -> Vec<i64> {
-    bytes.as_chunks::<8>().0.iter().map(|raw| i64::from_ne_bytes(*raw)).collect()
-}
 
 /// The time, as TDatime packs it.
 fn now() -> u32 {
@@ -115,16 +65,12 @@ fn new_file(target: Target, layout: FileLayout) -> PyResult<NewColumnsFile> {
     Ok(NewColumnsFile { output, replace, inputs, name, description, date: now(), layout })
 }
 
-fn fields_of(names: Vec<String>, columns: &[Bound<'_, PyAny>]) -> PyResult<Vec<NamedColumn>> {
+fn fields_of(py: Python<'_>, names: Vec<String>, columns: &[Py<Column>]) -> PyResult<Vec<NamedColumn>> {
     if names.len() != columns.len() {
         return Err(PyValueError::new_err(format!("{} names for {} columns", names.len(), columns.len())));
     }
-    let named = |(name, values)| Ok(NamedColumn { name, values: column_of(values, 0)? });
+    let named = |(name, values)| Ok(NamedColumn { name, values: column_of(py, values, 0)? });
     names.into_iter().zip(columns).map(named).collect()
-}
-
-fn columns_of(columns: &[Bound<'_, PyAny>]) -> PyResult<Vec<Column>> {
-    columns.iter().map(|column| column_of(column, 0)).collect()
 }
 
 fn closed() -> PyErr {
@@ -163,10 +109,10 @@ impl ColumnsFile {
         target: Target,
         layout: FileLayout,
         names: Vec<String>,
-        columns: Vec<Bound<'_, PyAny>>,
+        columns: Vec<Py<Column>>,
         shown: Vec<ShownField>,
     ) -> PyResult<Self> {
-        let (new, fields) = (new_file(target, layout)?, fields_of(names, &columns)?);
+        let (new, fields) = (new_file(target, layout)?, fields_of(py, names, &columns)?);
         let shown = shown.into_iter().map(|ShownField { name, collection, member }| Shown { name, collection, member });
         let shown: Vec<Shown> = shown.collect();
         Self::begun(py, new, |new| Ok(Box::new(NtupleWriter::create(new, &fields, &shown)?)))
@@ -179,15 +125,15 @@ impl ColumnsFile {
         target: Target,
         layout: FileLayout,
         names: Vec<String>,
-        columns: Vec<Bound<'_, PyAny>>,
+        columns: Vec<Py<Column>>,
     ) -> PyResult<Self> {
-        let (new, fields) = (new_file(target, layout)?, fields_of(names, &columns)?);
+        let (new, fields) = (new_file(target, layout)?, fields_of(py, names, &columns)?);
         Self::begun(py, new, |new| Ok(Box::new(TreeWriter::create(new, &fields)?)))
     }
 
     /// Adds entries, with a column of each field.
-    fn fill(&self, py: Python<'_>, columns: Vec<Bound<'_, PyAny>>, count: usize) -> PyResult<()> {
-        let columns = columns_of(&columns)?;
+    fn fill(&self, py: Python<'_>, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
+        let columns = columns.iter().map(|column| column_of(py, column, 0)).collect::<PyResult<Vec<_>>>()?;
         let fill = || self.writer().as_mut().map(|writer| writer.fill(&columns, count)).transpose();
         detached(py, &self.path, fill)?.ok_or_else(closed)
     }

@@ -13,7 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::access::PythonAccess;
-use crate::buffer::{column_to_python, columns_to_python, Buffer};
+use crate::buffer::Buffer;
+use crate::column::{column_to_python, columns_to_python, Column};
 use crate::errors::{detached, to_python};
 
 /// A key of a file.
@@ -52,6 +53,13 @@ pub struct BranchFacts {
     compressed_bytes: u64,
     plain_bytes: u64,
     compress: i64,
+}
+
+/// Bytes per entry of some branches: as they are stored, and after decompression.
+#[pyclass(frozen, get_all)]
+pub struct BytesPerEntry {
+    stored: f64,
+    plain: f64,
 }
 
 /// An open file.
@@ -113,13 +121,13 @@ impl File {
     }
 
     /// Reads the object of a key that is no tree: a column of one record.
-    fn object<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    fn object(&self, py: Python<'_>, path: &str) -> PyResult<Py<Column>> {
         let column = detached(py, self.0.path(), || self.0.object(path))?;
         column_to_python(py, column)
     }
 
     /// Reads the members of a TTree.
-    fn tree_members<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    fn tree_members(&self, py: Python<'_>, path: &str) -> PyResult<Py<Column>> {
         let column = detached(py, self.0.path(), || self.0.tree_members(path))?;
         column_to_python(py, column)
     }
@@ -248,10 +256,10 @@ impl Tree {
         self.0.basket_borders()
     }
 
-    /// Bytes per entry of these branches: stored, and after decompression.
-    fn bytes_per_entry(&self, indices: Vec<usize>) -> (f64, f64) {
+    /// Bytes per entry of these branches.
+    fn bytes_per_entry(&self, indices: Vec<usize>) -> BytesPerEntry {
         let bytes = self.0.bytes_per_entry(&indices);
-        (bytes.stored, bytes.plain)
+        BytesPerEntry { stored: bytes.stored, plain: bytes.plain }
     }
 
     /// What the file says of a branch.

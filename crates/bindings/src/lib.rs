@@ -3,6 +3,7 @@
 mod access;
 mod bridge;
 mod buffer;
+mod column;
 mod convert;
 mod errors;
 mod files;
@@ -27,9 +28,11 @@ mod _core {
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
+    use super::column::Column;
+    #[pymodule_export]
     use super::convert::{ColumnsFile, WrittenFile};
     #[pymodule_export]
-    use super::files::{BranchFacts, File, Key, OutlineRow, Tree};
+    use super::files::{BranchFacts, BytesPerEntry, File, Key, OutlineRow, Tree};
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
@@ -42,7 +45,8 @@ mod _core {
     use super::proxy::{check_trouble, Proxy, ProxyCounts};
     #[pymodule_export]
     use super::store::{
-        list_folder, listing_wait_s, longest_wait_s, size_of, take_troubles, without_secrets, Store, Troubles,
+        list_folder, listing_wait_s, longest_wait_s, size_of, take_troubles, without_secrets, FolderListing,
+        RangesRead, Store, Troubles,
     };
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Decompressed, FailedSource, Stream};

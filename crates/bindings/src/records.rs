@@ -1,68 +1,57 @@
-//! The records of a stream as plain Python numbers.
+//! The records of a stream, as the dataclasses of `branchline.tree.stream_records`.
 
 use branchline_engine::read::records::{BranchCost, FileRecord, Records};
 use branchline_trace::{Counter, Unit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 const SECONDS_PER_NANOSECOND: f64 = 1e-9;
 
-/// `{"files": [...], "branches": [...], "consumer": {...}, "threads": n}`; counters of time come as seconds (`_s`).
-pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py, PyDict>> {
-    let files = PyList::empty(py);
-    for record in records.files() {
-        files.append(file_record(py, &record)?)?;
-    }
-    let branches = PyList::empty(py);
-    for (name, cost) in records.branches() {
-        branches.append(branch_record(py, &name, &cost)?)?;
-    }
+/// `StreamRecords`.
+pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py, PyAny>> {
+    let classes = py.import("branchline.tree.stream_records")?;
+    let (file_class, branch_class) = (classes.getattr("FileReading")?, classes.getattr("BranchReading")?);
+    let files = records.files().iter().map(|record| file_reading(&file_class, record)).collect::<PyResult<Vec<_>>>()?;
+    let of_branch = |(name, cost): &(String, BranchCost)| branch_reading(&branch_class, name, cost);
+    let branches = records.branches().iter().map(of_branch).collect::<PyResult<Vec<_>>>()?;
     let wait = records.wait();
-    let consumer = PyDict::new(py);
-    consumer.set_item("wait_s", wait.whole_s)?;
-    consumer.set_item("wait_fetch_s", wait.fetch_s)?;
-    consumer.set_item("wait_decompress_s", wait.decompress_s)?;
-    consumer.set_item("wait_decode_s", wait.decode_s)?;
-    let all = PyDict::new(py);
-    all.set_item("files", files)?;
-    all.set_item("branches", branches)?;
-    all.set_item("consumer", consumer)?;
-    all.set_item("threads", records.threads_count())?;
-    Ok(all)
+    let wait = classes.getattr("ReaderWait")?.call1((wait.whole_s, wait.fetch_s, wait.decompress_s, wait.decode_s))?;
+    classes.getattr("StreamRecords")?.call1((files, branches, wait, records.threads_count()))
 }
 
-fn file_record<'py>(py: Python<'py>, record: &FileRecord) -> PyResult<Bound<'py, PyDict>> {
-    let about = PyDict::new(py);
-    about.set_item("source_index", record.source_index)?;
-    about.set_item("path", &record.path)?;
-    about.set_item("store", &record.store)?;
-    about.set_item("size_bytes", record.size_bytes)?;
-    about.set_item("remarks", record.remarks.all())?;
-    about.set_item("entries", record.entries)?;
-    about.set_item("codec", record.codec.map(|codec| codec.name()))?;
+/// A `FileReading` has a field for each counter; those of time are in seconds and end in `_s`.
+fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(class.py());
+    fields.set_item("source_index", record.source_index)?;
+    fields.set_item("path", &record.path)?;
+    fields.set_item("store", &record.store)?;
+    fields.set_item("size_bytes", record.size_bytes)?;
+    fields.set_item("remarks", record.remarks.all())?;
+    fields.set_item("entries", record.entries)?;
+    fields.set_item("codec", record.codec.map(|codec| codec.name()))?;
     let snapshot = record.counters.snapshot();
     for (counter, value) in snapshot.iter() {
         match (counter.unit(), counter.name().strip_suffix("_ns")) {
             (Unit::Nanoseconds, Some(name)) => {
-                about.set_item(format!("{name}_s"), value as f64 * SECONDS_PER_NANOSECOND)?;
+                fields.set_item(format!("{name}_s"), value as f64 * SECONDS_PER_NANOSECOND)?;
             }
-            _ => about.set_item(counter.name(), value)?,
+            _ => fields.set_item(counter.name(), value)?,
         }
     }
-    // The store is asked for joined ranges: what lies between them was not asked for by anyone.
-    let asked = snapshot.get(Counter::BytesAsked).saturating_sub(snapshot.get(Counter::GapBytes));
-    about.set_item(Counter::BytesAsked.name(), asked)?;
-    Ok(about)
+    // Near ranges are read as one: nobody wanted the bytes between them.
+    let wanted = snapshot.get(Counter::BytesAsked).saturating_sub(snapshot.get(Counter::GapBytes));
+    fields.set_item(Counter::BytesAsked.name(), wanted)?;
+    class.call((), Some(&fields))
 }
 
-fn branch_record<'py>(py: Python<'py>, name: &str, cost: &BranchCost) -> PyResult<Bound<'py, PyDict>> {
-    let about = PyDict::new(py);
-    about.set_item("name", name)?;
-    about.set_item("codec", cost.codec.map(|codec| codec.name()))?;
-    about.set_item("baskets", cost.baskets)?;
-    about.set_item("compressed_bytes", cost.compressed_bytes)?;
-    about.set_item("plain_bytes", cost.plain_bytes)?;
-    about.set_item("decompress_s", cost.decompress_ns as f64 * SECONDS_PER_NANOSECOND)?;
-    about.set_item("decode_s", cost.decode_ns as f64 * SECONDS_PER_NANOSECOND)?;
-    Ok(about)
+fn branch_reading<'py>(class: &Bound<'py, PyAny>, name: &str, cost: &BranchCost) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(class.py());
+    fields.set_item("name", name)?;
+    fields.set_item("codec", cost.codec.map(|codec| codec.name()))?;
+    fields.set_item("baskets", cost.baskets)?;
+    fields.set_item("compressed_bytes", cost.compressed_bytes)?;
+    fields.set_item("plain_bytes", cost.plain_bytes)?;
+    fields.set_item("decompress_s", cost.decompress_ns as f64 * SECONDS_PER_NANOSECOND)?;
+    fields.set_item("decode_s", cost.decode_ns as f64 * SECONDS_PER_NANOSECOND)?;
+    class.call((), Some(&fields))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use branchline_engine::error::ReadError;
 use branchline_storage::{ByteRange, ListingForm, RangeRead};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 
 use crate::access::PythonAccess;
 use crate::errors::detached;
@@ -20,10 +20,25 @@ pub fn without_secrets(text: &str) -> String {
     branchline_storage::without_secrets(text)
 }
 
-/// What is in a folder at a server: the form in which the server says it, and its answers.
+/// What is in a folder at a server: the form of its answers, and their bytes.
+#[pyclass(frozen, get_all)]
+pub struct FolderListing {
+    form: &'static str,
+    pages: Vec<Py<PyBytes>>,
+}
+
+/// Bytes of several ranges of a file, and what reading them took.
+#[pyclass(frozen, get_all)]
+pub struct RangesRead {
+    contents: Vec<Py<PyBytes>>,
+    read_calls: u64,
+    bytes_read: u64,
+}
+
+/// Lists a folder at a server.
 #[pyfunction]
 #[pyo3(signature = (url, once=false))]
-pub fn list_folder<'py>(py: Python<'py>, url: &str, once: bool) -> PyResult<(&'static str, Bound<'py, PyList>)> {
+pub fn list_folder(py: Python<'_>, url: &str, once: bool) -> PyResult<FolderListing> {
     let listing = stored(py, url, || branchline_storage::list_folder(url, once))?;
     let form = match listing.form {
         ListingForm::Xrootd => "xrootd",
@@ -32,7 +47,7 @@ pub fn list_folder<'py>(py: Python<'py>, url: &str, once: bool) -> PyResult<(&'s
         ListingForm::Html => "html",
         ListingForm::S3 => "s3",
     };
-    Ok((form, PyList::new(py, listing.pages.iter().map(|page| PyBytes::new(py, page)))?))
+    Ok(FolderListing { form, pages: listing.pages.iter().map(|page| PyBytes::new(py, page).unbind()).collect() })
 }
 
 /// The size of a file at a server, if it says so at once.
@@ -128,15 +143,15 @@ impl Store {
         stored(py, self.0.path(), || self.0.size_bytes())
     }
 
-    /// The bytes of these ranges (offset, length), the calls that it took and the bytes that were moved.
-    fn read<'py>(&self, py: Python<'py>, ranges: Vec<(u64, u64)>) -> PyResult<(Bound<'py, PyList>, u64, u64)> {
+    /// Reads these ranges (offset, length).
+    fn read(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<RangesRead> {
         let (reads, effort) = stored(py, self.0.path(), || {
             let whole = |(offset, length)| RangeRead::new(ByteRange::new(offset, length));
             let mut reads: Vec<RangeRead> = ranges.into_iter().map(whole).collect();
             let effort = self.0.read_ranges(&mut reads)?;
             Ok((reads, effort))
         })?;
-        let bytes = PyList::new(py, reads.iter().map(|read| PyBytes::new(py, read.bytes())))?;
-        Ok((bytes, effort.calls_count, effort.read_bytes))
+        let contents = reads.iter().map(|read| PyBytes::new(py, read.bytes()).unbind()).collect();
+        Ok(RangesRead { contents, read_calls: effort.calls_count, bytes_read: effort.read_bytes })
     }
 }

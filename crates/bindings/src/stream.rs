@@ -14,10 +14,10 @@ use branchline_slab::Pool;
 use branchline_trace::Counter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
 use crate::access::PythonAccess;
-use crate::buffer::columns_to_python;
+use crate::column::columns_to_python;
 use crate::errors::{detached, to_python};
 use crate::files::Tree;
 
@@ -135,7 +135,7 @@ impl Stream {
     }
 
     /// What was read so far and what it cost.
-    fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         crate::records::to_python(py, &self.records)
     }
 
@@ -216,7 +216,7 @@ impl Chunk {
         Tree(Arc::clone(&self.chunk.tree))
     }
 
-    /// The decoded columns in the order of `branches`, once: nested tuples of buffers.
+    /// The decoded columns in the order of `branches`, once.
     fn take_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         columns_to_python(py, &self.chunk)
     }

@@ -43,8 +43,8 @@ def list_folder(url: str, *, once: bool = False) -> list[Entry]:
     """
     scheme = url.split("://", 1)[0].lower()
     if scheme in OWN_SCHEMES:
-        form, pages = _core.list_folder(url, once)
-        found = [entry for page in pages for entry in entries_in(form, page, url)]
+        listing = _core.list_folder(url, once)
+        found = [entry for page in listing.pages for entry in entries_in(listing.form, page, url)]
     else:
         found = _listed_by_library(url, scheme, _core.listing_wait_s(once))
     # Several servers of a cluster may have the same.

@@ -1,4 +1,4 @@
-"""Awkward layouts as columns of the engine: the reverse of `branchline.tree.arrays`, which defines columns."""
+"""Awkward layouts as columns of the engine: the reverse of `branchline.tree.arrays`."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from branchline._core import Column
 from branchline.errors import UnsupportedBranchError
 
 NUMBERS = "biuf"
 
 
-def column_of(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
-    """A layout as nested tuples of buffers. Raises UnsupportedBranchError with the ``name`` of the branch."""
+def column_of(layout: ak.contents.Content, name: str) -> Column:
+    """The column of a layout. Raises UnsupportedBranchError with the ``name`` of the branch."""
     if layout.is_indexed and not layout.is_option:
         return column_of(layout.project(), name)
     if layout.is_unknown:
-        return ("flat", "unknown", b"")
+        return Column.Flat("unknown", memoryview(b""))
     if layout.is_option and _is_list(layout.content) and _holds_records(layout.content.content):
         return column_of(_without_missing(layout), name)
     if layout.is_option:
-        return ("option", _bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
+        return Column.Option(_bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
         whole = layout.to_ListOffsetArray64(True)
-        return ("text", _bytes(whole.offsets.data), _bytes(whole.content.data[: whole.offsets[-1]]))
+        return Column.Text(_bytes(whole.offsets.data), _bytes(whole.content.data[: whole.offsets[-1]]))
     if layout.is_regular:
-        return ("regular", layout.size, column_of(layout.content[: layout.size * len(layout)], name))
+        return Column.Regular(layout.size, column_of(layout.content[: layout.size * len(layout)], name))
     if layout.is_list:
         whole = layout.to_ListOffsetArray64(True)
-        return ("list", _bytes(whole.offsets.data), column_of(whole.content[: whole.offsets[-1]], name))
+        return Column.List(_bytes(whole.offsets.data), column_of(whole.content[: whole.offsets[-1]], name))
     if layout.is_record:
-        contents = tuple(column_of(layout.content(index), name) for index in range(len(layout.contents)))
+        contents = [column_of(layout.content(index), name) for index in range(len(layout.contents))]
         if layout.is_tuple:
-            return ("tuple", contents, len(layout))
-        return ("record", list(layout.fields), contents, len(layout), layout.parameter("__record__"))
+            return Column.Tuple(contents, len(layout))
+        return Column.Record(list(layout.fields), contents, len(layout), layout.parameter("__record__"))
     if layout.is_union:
         return _union(layout, name)
     return _numbers(layout, name)
@@ -58,11 +59,11 @@ def _without_missing(layout: ak.contents.Content) -> ak.contents.ListOffsetArray
     return ak.contents.ListOffsetArray(offsets, given.content[: given.offsets[-1]])
 
 
-def _union(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
+def _union(layout: ak.contents.Content, name: str) -> Column:
     """A union whose first content, with tag 0, stands for missing values."""
     given = layout.tags.data[: len(layout)]
     tags = np.zeros(len(layout), dtype="u1")
-    contents: list[tuple[Any, ...]] = [("flat", "unknown", b"")]
+    contents: list[Column] = [Column.Flat("unknown", memoryview(b""))]
     for number in range(len(layout.contents)):
         content = layout.project(number)
         places = np.flatnonzero(given == number)
@@ -72,22 +73,22 @@ def _union(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
         if not content.is_unknown:
             tags[places] = len(contents)
             contents.append(column_of(content, name))
-    return ("union", _bytes(tags), tuple(contents))
+    return Column.Union(_bytes(tags), contents)
 
 
 HINT = "leave it out with --drop"
 
 
-def _numbers(layout: ak.contents.Content, name: str) -> tuple[Any, ...]:
+def _numbers(layout: ak.contents.Content, name: str) -> Column:
     if layout.data.ndim > 1:
         return column_of(layout.to_RegularArray(), name)
     values = np.asarray(layout.data)
     if values.dtype.kind not in NUMBERS or values.dtype.itemsize > 8:
         raise UnsupportedBranchError(f"branch {name}: numbers of type {values.dtype} cannot be converted", hint=HINT)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    return ("flat", f"{values.dtype.kind}{values.dtype.itemsize}", _bytes(values))
+    return Column.Flat(f"{values.dtype.kind}{values.dtype.itemsize}", _bytes(values))
 
 
-def _bytes(values: Any) -> Any:
+def _bytes(values: Any) -> memoryview:
     """The memory of an array."""
     return np.ascontiguousarray(values).view("u1").data

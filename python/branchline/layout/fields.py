@@ -15,6 +15,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from branchline._core import Column
 from branchline.errors import BranchlineError, UnsupportedBranchError
 from branchline.layout.columns import HINT, column_of
 from branchline.tree.nesting import IMPORTED, imported_counts
@@ -104,7 +105,7 @@ class FieldPlan:
         by_path = {name: chunk[name].layout for name in chunk.fields}
         return [field.layout(by_path) for field in self.fields]
 
-    def columns(self, chunk: ak.Array) -> list[Any]:
+    def columns(self, chunk: ak.Array) -> list[Column]:
         """The same as columns of the engine."""
         layouts = self.layouts(chunk)
         return [column_of(layout, field.name) for field, layout in zip(self.fields, layouts, strict=True)]

@@ -1,7 +1,7 @@
 """Values of Python out of the columns of an object: numbers, texts, arrays of NumPy, lists, tuples and records.
 
-A column is what the engine gives, a nested tuple of buffers (`branchline.tree.arrays` describes it). Values are made
-one by one and only when they are used: a list of ten thousand histograms costs nothing until one of them is wanted.
+Columns come from the engine (`branchline._core.Column`). Values are made one by one and only when they are used: a list
+of ten thousand histograms costs nothing until one of them is wanted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from branchline._core import Column
 
 # Makes the record of a class from its members' names and columns, and the position of its values in these.
 MakeRecord = Callable[[str, list[str], "list[Values]", int], Any]
@@ -28,31 +31,32 @@ class Values(ABC):
         return [self.at(index) for index in range(start, stop)]
 
 
-def values_of(column: Any, make_record: MakeRecord) -> Values:
+def values_of(column: Column, make_record: MakeRecord) -> Values:
     """The values of a column. Records are made by ``make_record``."""
-    kind = column[0]
-    if kind == "flat":
-        return _Numbers(column)
-    if kind == "regular":
-        return _Arrays(column[1], values_of(column[2], make_record))
-    if kind == "list":
-        return _Lists(column[1], values_of(column[2], make_record))
-    if kind == "text":
-        return _Texts(column)
-    if kind == "option":
-        return _Options(column[1], values_of(column[2], make_record))
-    if kind == "union":
-        return _Unions(column[1], [values_of(one, make_record) for one in column[2]])
-    if kind == "tuple":
-        return _Tuples([values_of(one, make_record) for one in column[1]])
-    _, names, contents, _, class_name = column
-    return _Records(class_name or "", list(names), [values_of(one, make_record) for one in contents], make_record)
+    match column:
+        case Column.Flat(dtype, values):
+            return _Numbers(np.frombuffer(values, dtype="u1" if dtype == "unknown" else dtype))
+        case Column.Regular(size, content):
+            return _Arrays(size, values_of(content, make_record))
+        case Column.List(offsets, content):
+            return _Lists(np.frombuffer(offsets, dtype="i8"), values_of(content, make_record))
+        case Column.Text(offsets, letters):
+            return _Texts(np.frombuffer(offsets, dtype="i8"), letters)
+        case Column.Option(valid, content):
+            return _Options(np.frombuffer(valid, dtype="u1"), values_of(content, make_record))
+        case Column.Union(tags, contents):
+            return _Unions(np.frombuffer(tags, dtype="u1"), [values_of(one, make_record) for one in contents])
+        case Column.Tuple(contents, _):
+            return _Tuples([values_of(one, make_record) for one in contents])
+        case Column.Record(names, contents, _, class_name):
+            members = [values_of(one, make_record) for one in contents]
+            return _Records(class_name or "", names, members, make_record)
+    raise TypeError(f"{type(column).__name__} is no column")
 
 
 class _Numbers(Values):
-    def __init__(self, column: Any) -> None:
-        dtype = "u1" if column[1] == "unknown" else column[1]
-        self.numbers = np.frombuffer(column[2], dtype=dtype)
+    def __init__(self, numbers: NDArray[Any]) -> None:
+        self.numbers = numbers
 
     def at(self, index: int) -> Any:
         return self.numbers[index].item()
@@ -79,8 +83,8 @@ class _Arrays(Values):
 
 
 class _Lists(Values):
-    def __init__(self, offsets: Any, content: Values) -> None:
-        self._offsets = np.frombuffer(offsets, dtype="i8")
+    def __init__(self, offsets: NDArray[np.int64], content: Values) -> None:
+        self._offsets = offsets
         self._content = content
 
     def at(self, index: int) -> Any:
@@ -88,19 +92,19 @@ class _Lists(Values):
 
 
 class _Texts(Values):
-    def __init__(self, column: Any) -> None:
-        self._offsets = np.frombuffer(column[1], dtype="i8")
-        self._letters = memoryview(column[2])
+    def __init__(self, offsets: NDArray[np.int64], letters: memoryview) -> None:
+        self._offsets = offsets
+        self._letters = letters
 
     def at(self, index: int) -> str:
         return bytes(self._letters[self._offsets[index] : self._offsets[index + 1]]).decode(errors="replace")
 
 
 class _Options(Values):
-    """Values of which some are not there."""
+    """Values of which some are missing."""
 
-    def __init__(self, valid: Any, content: Values) -> None:
-        self._valid = np.frombuffer(valid, dtype="u1")
+    def __init__(self, valid: NDArray[np.uint8], content: Values) -> None:
+        self._valid = valid
         self._places = np.cumsum(self._valid, dtype="i8") - 1
         self._content = content
 
@@ -109,10 +113,10 @@ class _Options(Values):
 
 
 class _Unions(Values):
-    """Values of several kinds by turns."""
+    """Values of several kinds: each value has the number of its kind."""
 
-    def __init__(self, tags: Any, contents: list[Values]) -> None:
-        self._tags = np.frombuffer(tags, dtype="u1")
+    def __init__(self, tags: NDArray[np.uint8], contents: list[Values]) -> None:
+        self._tags = tags
         self._places = np.empty(len(self._tags), dtype="i8")
         for tag in range(len(contents)):
             of_tag = self._tags == tag
@@ -133,8 +137,10 @@ class _Tuples(Values):
 
 class _Records(Values):
     def __init__(self, class_name: str, names: list[str], contents: list[Values], make_record: MakeRecord) -> None:
-        self._facts = (class_name, names, contents)
+        self._class_name = class_name
+        self._names = names
+        self._contents = contents
         self._make_record = make_record
 
     def at(self, index: int) -> Any:
-        return self._make_record(*self._facts, index)
+        return self._make_record(self._class_name, self._names, self._contents, index)

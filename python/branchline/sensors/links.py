@@ -1,40 +1,40 @@
-"""What the ways to storage elements are like, and what reading chose for them."""
+"""The measured links to storage elements, and what reading chose for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 from branchline import _core
 from branchline.access import Access
-
-_CHOSEN = ("gap_bytes", "requests_in_flight", "bytes_in_flight")
-_FIELDS = ("name", "round_trip_s", "bytes_per_second", *_CHOSEN)
-
-
-def links_chosen(access: Access) -> list[dict[str, Any]]:
-    """The ways that this process has measured, one entry for each storage element: ``name``, ``round_trip_s``,
-    ``bytes_per_second``, and what is chosen for it now: ``gap_bytes``, ``requests_in_flight``, ``bytes_in_flight``.
-    """
-    return [{field: getattr(one, field) for field in _FIELDS} for one in _core.links_chosen(access)]
+from branchline.sensors.plain import record_of
+from branchline.sensors.record import LinkRecord
 
 
-def joined_links(links: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each storage element: what was found and chosen last, and ``choices``, how many there were."""
-    joined: dict[str, dict[str, Any]] = {}
-    chosen: dict[str, set[tuple[Any, ...]]] = {}
-    for one in links:
-        name = str(one["name"])
-        chosen.setdefault(name, set()).add(tuple(one[field] for field in _CHOSEN))
-        joined[name] = dict(one) | {"choices": len(chosen[name])}
-    return list(joined.values())
+def links_chosen(access: Access) -> list[LinkRecord]:
+    """The links that this process has measured, one for each storage element, with what is chosen for it now."""
+    return [record_of(LinkRecord, one) for one in _core.links_chosen(access)]
 
 
-def distinct_links(links: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same for ``joined_links``, shorter: of entries with one name and one choice the last."""
-    last: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for one in links:
-        key = (one["name"], *(one[field] for field in _CHOSEN))
+def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
+    """One record for each storage element: the last one, with the number of different choices in all of them."""
+    last: dict[str, LinkRecord] = {}
+    choices: dict[str, set[tuple[int, ...]]] = {}
+    for link in links:
+        choices.setdefault(link.name, set()).add(_choice(link))
+        last[link.name] = link
+    return [replace(link, choices=len(choices[name])) for name, link in last.items()]
+
+
+def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
+    """Fewer links for which ``joined_links`` gives the same: of those with one name and one choice the last."""
+    last: dict[tuple[str, tuple[int, ...]], LinkRecord] = {}
+    for link in links:
+        key = (link.name, _choice(link))
         last.pop(key, None)
-        last[key] = dict(one)
+        last[key] = link
     return list(last.values())
+
+
+def _choice(link: LinkRecord) -> tuple[int, ...]:
+    return link.gap_bytes, link.requests_in_flight, link.bytes_in_flight

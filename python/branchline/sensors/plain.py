@@ -7,7 +7,12 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 def to_plain(value: Any) -> Any:
@@ -38,6 +43,15 @@ def from_plain(wanted: Any, plain: Any) -> Any:
         [inner] = [one for one in arguments if one is not types.NoneType]
         return from_plain(inner, plain)
     return plain
+
+
+def record_of(kind: type[Record], measured: object) -> Record:
+    """A record of this dataclass with the fields that a measured value has too; those that it lacks, and those where it
+    has None, have their defaults.
+    """
+    names = [one.name for one in dataclasses.fields(kind)]
+    values = {name: getattr(measured, name, None) for name in names}
+    return kind(**{name: value for name, value in values.items() if value is not None})
 
 
 @lru_cache(maxsize=64)

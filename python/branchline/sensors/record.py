@@ -160,8 +160,10 @@ class LinkRecord:
 
 @dataclass
 class TroubleRecord:
-    """What went wrong at a storage element: ``retries`` are requests that were made again, ``lost_s`` is the time of
-    failed requests and of the pauses after them.
+    """What went wrong at a storage element: ``retries`` are requests that were made again, ``timeouts``, ``resets``,
+    ``wrong_answers`` and ``other_errors`` the reasons. ``replicas_left`` are files that were read on from another
+    replica, ``replicas_refused`` replicas that differ from what was read before. ``lost_s`` is the time of failed
+    requests and of the pauses after them.
     """
 
     name: str

@@ -59,8 +59,8 @@ def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
         calls, read = 0, 0
         for path, ranges in thread:
             size = stores[path].size_bytes
-            _, one_calls, one_bytes = stores[path].read([(at, min(length, size - at)) for at, length in ranges])
-            calls, read = calls + one_calls, read + one_bytes
+            done = stores[path].read([(at, min(length, size - at)) for at, length in ranges])
+            calls, read = calls + done.read_calls, read + done.bytes_read
         return calls, read
 
     begin = time.perf_counter()
@@ -90,9 +90,9 @@ def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
         with ChunkStream(sources, list(branches), access=access) as stream:
             for chunk in stream:
                 del chunk
-            files = stream.records()["files"]
-        calls += sum(one["read_calls"] for one in files)
-        read += sum(one["bytes_read"] for one in files)
+            files = stream.records().files
+        calls += sum(one.read_calls for one in files)
+        read += sum(one.bytes_read for one in files)
     seconds = time.perf_counter() - begin
     paths = [moved(path, on) for path, *_ in wanted]
     return _replayed(trace, f"the same baskets with --access {access.mode}", paths, seconds, calls, read, 0)

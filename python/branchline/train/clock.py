@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from branchline.tree import ReaderWait
+
 # Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
 PHASES = ("start", "plan", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "other")
 # The phase whose CPU time is measured too. A call for it takes fifty times as long as one for the time of day.
@@ -66,14 +68,14 @@ class PhaseClock:
         return dict(self._seconds)
 
 
-def split_reading(seconds: dict[str, float], consumer: dict[str, float]) -> dict[str, float]:
+def split_reading(seconds: dict[str, float], waited: ReaderWait) -> dict[str, float]:
     """Replaces the phase "reading" by wait, decompress and decode, by the records of the engine.
 
     What of the reading is not waiting is the making of arrays from what was decoded, and counts as decode.
     """
     split = dict(seconds)
     reading = split.pop("reading", 0.0)
-    waits = [max(consumer.get(f"wait_{part}_s", 0.0), 0.0) for part in ("fetch", "decompress", "decode")]
+    waits = [max(part_s, 0.0) for part_s in (waited.fetch_s, waited.decompress_s, waited.decode_s)]
     scale = min(1.0, reading / sum(waits)) if sum(waits) > 0 else 0.0
     fetch, decompress, decode = (scale * part for part in waits)
     split["wait"] = split.get("wait", 0.0) + fetch

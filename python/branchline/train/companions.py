@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import NoSuchKeyError
 from branchline.limits import MISSING_NAMED
-from branchline.sensors.plain import from_plain
+from branchline.sensors.plain import record_of
 from branchline.sensors.record import FileRecord, MissingCompanion
 from branchline.train.views import array_view
 from branchline.tree import Chunk, CompanionFile, CompanionRange
@@ -80,7 +81,7 @@ class OpenCompanions:
         for beside in self._open.values():
             record = beside.record()
             if record is not None:
-                self._records.append(from_plain(FileRecord, record | {"entries": None}))
+                self._records.append(replace(record_of(FileRecord, record), entries=None))
         self._open, self._ranges = {}, {}
 
     @property

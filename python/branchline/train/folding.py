@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from branchline.sensors import added_troubles, distinct_links
-from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile, WagonFault
+from branchline.sensors.record import (
+    BranchRecord,
+    FileRecord,
+    LinkRecord,
+    MissingCompanion,
+    SkippedFile,
+    TroubleRecord,
+    WagonFault,
+)
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
 from branchline.train.records import RecordTable, companions_missing
@@ -47,8 +54,8 @@ class FoldedResult:
     skipped: list[SkippedFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
     recovered: dict[str, int] = field(default_factory=dict)
-    troubles: list[dict[str, Any]] = field(default_factory=list)
-    links: list[dict[str, Any]] = field(default_factory=list)
+    troubles: list[TroubleRecord] = field(default_factory=list)
+    links: list[LinkRecord] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
     error: JobError | None = None

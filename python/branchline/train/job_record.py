@@ -20,7 +20,6 @@ from branchline.sensors import (
     memory_peak_bytes,
     take_troubles,
 )
-from branchline.sensors.plain import from_plain
 from branchline.sensors.record import (
     FAILED,
     FINISHED,
@@ -30,12 +29,10 @@ from branchline.sensors.record import (
     FileRecord,
     JobFault,
     JobRecord,
-    LinkRecord,
     LostWorker,
     RecoveredFile,
     SkippedFile,
     TimePoint,
-    TroubleRecord,
     WagonRecord,
     WorkerPhases,
 )
@@ -139,8 +136,8 @@ class RecordMaker:
         record.branches = merged.branches
         record.storage_elements = storage_elements(files)
         record.storage_remarks = storage_remarks(files)
-        record.links = from_plain(list[LinkRecord], joined_links(merged.links))
-        record.troubles = from_plain(list[TroubleRecord], added_troubles([*merged.troubles, *take_troubles()]))
+        record.links = joined_links(merged.links)
+        record.troubles = added_troubles([*merged.troubles, *take_troubles()])
         record.companions_missing = companions_missing(merged.companions_missing)
         record.timeline = self.timeline
         record.totals = totals_of(files)

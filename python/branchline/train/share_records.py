@@ -9,11 +9,11 @@ from typing import Any
 
 from branchline.dataset import storage_element
 from branchline.sensors import host, take_troubles
-from branchline.sensors.plain import from_plain
+from branchline.sensors.plain import record_of
 from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile
 from branchline.train.records import RecordTable
 from branchline.train.share_result import ShareResult
-from branchline.tree import Chunk, ChunkStream, Tree
+from branchline.tree import Chunk, ChunkStream, StreamRecords, Tree
 
 
 def opening_of(tree: Tree) -> list[FileRecord]:
@@ -22,7 +22,7 @@ def opening_of(tree: Tree) -> list[FileRecord]:
         for _ in stream:
             pass
         read = stream.records()
-    opened: list[FileRecord] = from_plain(list[FileRecord], read["files"])
+    opened = [record_of(FileRecord, one) for one in read.files]
     return [replace(one, entries=None, host=host(), storage_element=storage_element(one.path)) for one in opened]
 
 
@@ -49,10 +49,10 @@ class ShareRecords:
         self._events[path] = self._events.get(path, 0) + len(chunk)
         self._wall_s[path] = self._wall_s.get(path, 0.0) + time.monotonic() - begin_s
 
-    def stream_done(self, read: dict[str, Any], skipped: Iterable[Any]) -> None:
+    def stream_done(self, read: StreamRecords, skipped: Iterable[Any]) -> None:
         """A stream has come to its end; ``read`` is what it recorded."""
-        self._files.add(from_plain(list[FileRecord], read["files"]))
-        self._branches.add(from_plain(list[BranchRecord], read["branches"]))
+        self._files.add(record_of(FileRecord, one) for one in read.files)
+        self._branches.add(record_of(BranchRecord, one) for one in read.branches)
         for one in skipped:
             self.skip(one.path, one.entries_lost, one.error)
 

@@ -11,8 +11,10 @@ from branchline.sensors.record import (
     BranchRecord,
     FileRecord,
     JobFault,
+    LinkRecord,
     MissingCompanion,
     SkippedFile,
+    TroubleRecord,
     WagonFault,
 )
 
@@ -82,8 +84,8 @@ class ShareResult:
     companions_missing: list[MissingCompanion] = field(default_factory=list)
     # Files that were never closed, with how many keys were found again.
     recovered: dict[str, int] = field(default_factory=dict)
-    troubles: list[dict[str, Any]] = field(default_factory=list)
-    links: list[dict[str, Any]] = field(default_factory=list)
+    troubles: list[TroubleRecord] = field(default_factory=list)
+    links: list[LinkRecord] = field(default_factory=list)
     events: int = 0
     is_whole: bool = True
     interrupted: bool = False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from branchline.tree import Chunk, ChunkStream, SkippedFile
+from branchline.tree import Chunk, ChunkStream, ReaderWait, SkippedFile, StreamRecords
 
 
 class _SharedStream:
@@ -14,7 +13,7 @@ class _SharedStream:
     def __init__(self, stream: ChunkStream) -> None:
         self.stream = stream
         self.waiting: Chunk | None = None
-        self.recorded: dict[str, Any] = {"branches": [], "consumer": {}}
+        self.recorded = StreamRecords([], [], ReaderWait(), 0)
 
     def pull(self) -> Chunk | None:
         chunk, self.waiting = self.waiting, None
@@ -33,7 +32,7 @@ class StreamPart:
         self._stops = stops
         self._is_last = is_last
         self._is_over = False
-        self._read: dict[str, Any] | None = None
+        self._read: StreamRecords | None = None
 
     def __iter__(self) -> Iterator[Chunk]:
         return self
@@ -54,7 +53,7 @@ class StreamPart:
         """Its files that were left out."""
         return [one for one in self._shared.stream.skipped if self._holds(one.source_index)]
 
-    def records(self) -> dict[str, Any]:
+    def records(self) -> StreamRecords:
         """What was read of its files so far, and what it cost since the part before was closed."""
         return self._since_the_last_part(self._shared.stream.records()) if self._read is None else self._read
 
@@ -70,15 +69,8 @@ class StreamPart:
     def _holds(self, source_index: int) -> bool:
         return 0 <= source_index - self._first < len(self._stops)
 
-    def _since_the_last_part(self, read: dict[str, Any]) -> dict[str, Any]:
-        recorded = self._shared.recorded
-        before = {one["name"]: one for one in recorded["branches"]}
-        branches = [_less(one, before.get(one["name"], {})) for one in read["branches"]]
-        return read | {
-            "files": [one for one in read["files"] if self._holds(one["source_index"])],
-            "branches": [one for one in branches if one["baskets"]],
-            "consumer": _less(read["consumer"], recorded["consumer"]),
-        }
+    def _since_the_last_part(self, read: StreamRecords) -> StreamRecords:
+        return read.since(self._shared.recorded, lambda file: self._holds(file.source_index))
 
 
 def parts_of(stream: ChunkStream, stops: Sequence[Sequence[int | None]]) -> list[StreamPart]:
@@ -94,12 +86,3 @@ def is_last(chunk: Chunk, stops: Sequence[int | None]) -> bool:
         return False
     stop = stops[-1]
     return bool(chunk.entry_stop >= (chunk.tree_entries if stop is None else min(stop, chunk.tree_entries)))
-
-
-def _less(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a record without those that were in it before."""
-    return {name: value - before.get(name, 0) if _is_number(value) else value for name, value in now.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)

@@ -150,10 +150,10 @@ class _Trying:
                 self._try(chunk, files[chunk.source_index])
         finally:
             stream.close()
-        read = stream.records()["files"]
-        self._trial.plain_bytes = sum(one["plain_bytes"] for one in read)
-        self._trial.bytes_read += sum(one["bytes_read"] for one in read)
-        self._trial.read_calls += sum(one["read_calls"] for one in read)
+        read = stream.records().files
+        self._trial.plain_bytes = sum(one.plain_bytes for one in read)
+        self._trial.bytes_read += sum(one.bytes_read for one in read)
+        self._trial.read_calls += sum(one.read_calls for one in read)
         for one in self._coupling.companions.take_records():
             self._trial.bytes_read += one.bytes_read
             self._trial.read_calls += one.read_calls

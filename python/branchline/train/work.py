@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from branchline.access import Access
 from branchline.dataset import DataFile
@@ -21,7 +20,7 @@ from branchline.train.share_result import JobError, Learned, Progress, ShareResu
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
 from branchline.train.shares import Share, entry_range, open_tree, step_entries
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk, ChunkStream, Source, Tree
+from branchline.tree import Chunk, ChunkStream, ReaderWait, Source, StreamRecords, Tree
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Worker:
         self._drawn: SubJob | None = None
         # Wagons that failed here, in which sub-job: they need not run in later ones, whose results come after it.
         self._failed: dict[str, int] = {}
-        self._consumer: dict[str, float] = {}
+        self._waited = ReaderWait()
         self._progress = Progress(0, 0, 0, 0)
         self._reported_s = 0.0
         self._goes_on = True
@@ -157,8 +156,8 @@ class Worker:
         if share.together == 1:
             return False
         are_local = {_is_local(one) for one in share.files}
-        links = [one for one in links_chosen(self._work.access) if one["name"].startswith("local:") in are_local]
-        return any(one["requests_in_flight"] for one in links)
+        links = [one for one in links_chosen(self._work.access) if one.name.startswith("local:") in are_local]
+        return any(one.requests_in_flight for one in links)
 
     def _open(self, subjob: SubJob) -> OpenSubJob:
         share: Share = subjob.payload
@@ -333,8 +332,7 @@ class Worker:
             stream.close()
             read = stream.records()
             records.stream_done(read, stream.skipped if skips else [])
-        for name, seconds in read["consumer"].items():
-            self._consumer[name] = self._consumer.get(name, 0.0) + seconds
+        self._waited = self._waited.plus(read.wait)
         self._progress = _with_bytes(self._progress, read)
 
     def _count(self, chunk: Chunk, file: DataFile) -> None:
@@ -353,7 +351,7 @@ class Worker:
         return Note(value, self._context.worker)
 
     def _times(self) -> WorkerTimes:
-        phases = split_reading(self._clock.seconds(), self._consumer)
+        phases = split_reading(self._clock.seconds(), self._waited)
         return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes(), self._threads)
 
 
@@ -369,10 +367,9 @@ def _stops_of(files: Sequence[DataFile]) -> list[int | None]:
     return [one.entry_stop for one in files]
 
 
-def _with_bytes(progress: Progress, read: dict[str, Any]) -> Progress:
-    files = read["files"]
+def _with_bytes(progress: Progress, read: StreamRecords) -> Progress:
     return replace(
         progress,
-        bytes_read=progress.bytes_read + sum(one["bytes_read"] for one in files),
-        plain_bytes=progress.plain_bytes + sum(one["plain_bytes"] for one in files),
+        bytes_read=progress.bytes_read + sum(one.bytes_read for one in read.files),
+        plain_bytes=progress.plain_bytes + sum(one.plain_bytes for one in read.files),
     )

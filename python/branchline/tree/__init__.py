@@ -10,22 +10,27 @@ from branchline.tree.request import ReadRequest
 from branchline.tree.sources import SkippedFile, Source
 from branchline.tree.steps import Report
 from branchline.tree.stream import Chunk, ChunkStream
+from branchline.tree.stream_records import BranchReading, FileReading, ReaderWait, StreamRecords
 from branchline.tree.tree import Tree
 
 __all__ = [
     "Branch",
+    "BranchReading",
     "Chunk",
     "ChunkStream",
     "CompanionFile",
     "CompanionRange",
     "Directory",
     "File",
+    "FileReading",
     "LazyRecord",
     "NanoEventsMaker",
     "ReadRequest",
+    "ReaderWait",
     "Report",
     "SkippedFile",
     "Source",
+    "StreamRecords",
     "Tree",
     "concatenate",
     "iterate",

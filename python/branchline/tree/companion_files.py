@@ -17,6 +17,7 @@ from branchline.tree.lazy import lazy_array
 from branchline.tree.names import with_near_names
 from branchline.tree.shape import Shape
 from branchline.tree.stream import ChunkStream
+from branchline.tree.stream_records import FileReading
 from branchline.tree.tree import Tree
 
 # Where the number of the entry stands in the path of a tree.
@@ -88,8 +89,8 @@ class CompanionFile:
         """What belongs to a range of entries of the main tree."""
         return CompanionRange(self, start, stop)
 
-    def record(self) -> dict[str, Any] | None:
-        """What reading it has cost so far, as a stream records it; None if it was never opened."""
+    def record(self) -> FileReading | None:
+        """What reading it has cost so far; None if it was never opened."""
         if "file" not in self.__dict__:
             return None
         tree = next((self.file.tree(path) for path in self.file.trees()[:1]), None)
@@ -98,8 +99,7 @@ class CompanionFile:
         with ChunkStream([tree.source(0, 0)], []) as stream:
             for _ in stream:
                 pass
-            record: dict[str, Any] = stream.records()["files"][0]
-        return record
+            return stream.records().files[0]
 
 
 class CompanionRange:

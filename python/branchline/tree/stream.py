@@ -18,6 +18,7 @@ from branchline.tree.names import near_names_hint, with_near_names
 from branchline.tree.request import Step, StreamRequest, check_entries, positive_bytes
 from branchline.tree.shape import Shape
 from branchline.tree.sources import SkippedFile, Source
+from branchline.tree.stream_records import StreamRecords
 
 
 class Chunk:
@@ -28,7 +29,7 @@ class Chunk:
         self._shape = shape
         self.source_index = core.source_index
         self.path = core.path
-        # Keys of the file that had to be found again, as it was never closed.
+        # Keys that were found again because the file was never closed.
         self.recovered_count = core.recovered_count
         self.tree_name = core.tree_path
         self.tree_entries = core.tree_entries
@@ -36,7 +37,7 @@ class Chunk:
         self.entry_stop = core.entry_stop
         self.branches = core.branches()
         self.late_branches: list[str] = []
-        self._columns: dict[str, Any] | None = None
+        self._columns: dict[str, _core.Column] | None = None
         self._arrays: dict[tuple[str, str], Any] = {}
 
     def __len__(self) -> int:
@@ -80,8 +81,8 @@ class Chunk:
         """Names of all branches of the tree that can be read."""
         return self._core.tree().readable()
 
-    def column(self, name: str) -> Any:
-        """Buffers of a branch as `branchline.tree.arrays` describes them; a branch that was not read is read now.
+    def column(self, name: str) -> _core.Column:
+        """The values of a branch in buffers; a branch that was not read is read now.
 
         Raises NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError.
         """
@@ -194,8 +195,8 @@ class ChunkStream:
             lost = stop - chunk.entry_start
         self.skipped.append(SkippedFile(shown(source.path), lost, error.reason, source_index))
 
-    def records(self) -> dict[str, Any]:
-        """What was read so far and what it cost: ``files``, ``branches``, ``consumer``, ``threads``."""
+    def records(self) -> StreamRecords:
+        """What was read so far and what it cost."""
         return self._core.records()
 
     def close(self) -> None:

@@ -198,7 +198,7 @@ class Tree(Branches[Branch]):
 
     def plain_bytes_per_entry(self, paths: list[str]) -> float:
         """Bytes after decompression for an entry of these branches together."""
-        return self.core.bytes_per_entry([self.core.find(path) for path in paths])[1]
+        return self.core.bytes_per_entry([self.core.find(path) for path in paths]).plain
 
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
         """A range of its entries as a source of a stream, which reads without opening it again."""

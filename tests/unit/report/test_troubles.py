@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from tests.unit.report.from_json import of_json
 
 from branchline.report.summary import summary as summary_of_record
 from branchline.report.troubles import trouble_sentences as trouble_sentences_of_record
 from branchline.sensors import added_troubles
+from branchline.sensors.record import TroubleRecord
 
 summary = of_json(summary_of_record)
 trouble_sentences = of_json(trouble_sentences_of_record)
 
-NOTHING = dict.fromkeys(
-    ("retries", "timeouts", "resets", "wrong_answers", "other_errors", "replicas_left", "replicas_refused"), 0
-)
-
 
 def test_what_several_workers_met_is_added_and_told_with_what_was_done() -> None:
-    one = {"name": "root://a:1094", **NOTHING, "retries": 1, "resets": 2, "lost_s": 0.5}
-    other = {"name": "root://a:1094", **NOTHING, "timeouts": 1, "replicas_left": 3, "lost_s": 60.0}
-    third = {"name": "https://b", **NOTHING, "wrong_answers": 1, "replicas_refused": 1, "lost_s": 0.0}
-    job = {"troubles": added_troubles([one, third, other])}
+    one = TroubleRecord("root://a:1094", retries=1, resets=2, lost_s=0.5)
+    other = TroubleRecord("root://a:1094", timeouts=1, replicas_left=3, lost_s=60.0)
+    third = TroubleRecord("https://b", wrong_answers=1, replicas_refused=1, lost_s=0.0)
+    job = {"troubles": [asdict(trouble) for trouble in added_troubles([one, third, other])]}
     assert trouble_sentences(job) == [
         "At root://a:1094 1 request was not answered in time and 2 connections were refused or lost; 1 request was made"
         " again and 3 files were read on from another replica; 60.5 s of waiting lost.",

@@ -15,6 +15,7 @@ import uproot
 from branchline.access import Access
 from branchline.jobs import Interruption
 from branchline.sensors import links_chosen
+from branchline.sensors.record import LinkRecord
 from branchline.train import TrainResult, run_train
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns
@@ -38,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """How far a disk is is measured: here it is near, however slow others made it, unless a test says else."""
 
-    def chosen(access: Access) -> list[dict[str, Any]]:
+    def chosen(access: Access) -> list[LinkRecord]:
         return links_chosen(access) if access.requests_in_flight else []
 
     monkeypatch.setattr("branchline.train.work.links_chosen", chosen)

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from branchline.train.clock import PHASES, PhaseClock, split_reading
+from branchline.tree import ReaderWait
 
 
 def test_nested_phases_add_up_to_the_time_since_the_start() -> None:
@@ -42,13 +43,13 @@ def test_the_cpu_time_of_the_wagons_is_without_that_of_phases_within_them() -> N
 
 
 def test_reading_is_split_as_the_consumer_waited() -> None:
-    consumer = {"wait_s": 3.0, "wait_fetch_s": 1.0, "wait_decompress_s": 1.5, "wait_decode_s": 0.5}
-    phases = split_reading({"reading": 4.0, "wagons": 2.0}, consumer)
+    waited = ReaderWait(whole_s=3.0, fetch_s=1.0, decompress_s=1.5, decode_s=0.5)
+    phases = split_reading({"reading": 4.0, "wagons": 2.0}, waited)
     assert phases == {**dict.fromkeys(PHASES, 0.0), "wait": 1.0, "decompress": 1.5, "decode": 1.5, "wagons": 2.0}
 
 
 def test_no_more_waiting_is_recorded_than_was_measured() -> None:
-    consumer = {"wait_fetch_s": 6.0, "wait_decompress_s": 2.0, "wait_decode_s": 0.0}
-    phases = split_reading({"reading": 4.0}, consumer)
+    waited = ReaderWait(fetch_s=6.0, decompress_s=2.0)
+    phases = split_reading({"reading": 4.0}, waited)
     assert phases["wait"] == pytest.approx(3.0)
     assert sum(phases.values()) == pytest.approx(4.0)

@@ -143,8 +143,8 @@ def test_parts_that_are_left_early_leave_their_chunks_to_nobody(many: Path) -> N
     chunks = [(one.source_index, one.entry_start, one.entry_stop, int(one.array("run")[0])) for one in second]
     assert chunks == [(0, 0, 500, 2), (0, 500, 1000, 2), (0, 1000, 1500, 2), (1, 0, 500, 3), (1, 500, 700, 3)]
     second.close()
-    assert [one["source_index"] for one in second.records()["files"]] == [2, 3]
-    assert sum(one["entries"] for one in second.records()["files"]) == 2200
+    assert [one.source_index for one in second.records().files] == [2, 3]
+    assert sum(one.entries for one in second.records().files) == 2200
 
 
 def test_the_last_shares_are_not_taken_several_at_a_time() -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import awkward as ak
 import numpy as np
 
+from branchline._core import Column
 from branchline.tree.arrays import layout_of
 
 
-def numbers(dtype: str, *values: float) -> tuple[Any, ...]:
-    return ("flat", dtype, np.array(values, dtype).tobytes())
+def numbers(dtype: str, *values: float) -> Column:
+    return Column.Flat(dtype, memoryview(np.array(values, dtype).tobytes()))
 
 
-def union(tags: list[int], *contents: Any) -> tuple[Any, ...]:
-    return ("union", np.array(tags, "i1").tobytes(), contents)
+def union(tags: list[int], *contents: Column) -> Column:
+    return Column.Union(memoryview(np.array(tags, "i1").tobytes()), contents)
 
 
 def test_a_variant_has_its_alternatives() -> None:

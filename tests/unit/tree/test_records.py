@@ -12,7 +12,7 @@ import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree import ChunkStream, Source
+from branchline.tree import ChunkStream, Source, StreamRecords
 
 # Files up to this size are read whole by one call.
 WHOLE_FILE_BYTES = 8 << 20
@@ -34,7 +34,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def records_of(path: Path, branches: list[str] | None, **settings: Any) -> dict[str, Any]:
+def records_of(path: Path, branches: list[str] | None, **settings: Any) -> StreamRecords:
     with ChunkStream([Source(str(path))], branches, **settings) as stream:
         for chunk in stream:
             chunk.arrays()
@@ -49,24 +49,24 @@ def plain_bytes_by_uproot(path: Path, branches: list[str]) -> int:
 
 @pytest.mark.parametrize("branches", [None, ["energy"]])
 def test_a_small_file_takes_one_call(sample: Sample, branches: list[str] | None) -> None:
-    (record,) = records_of(sample.path, branches)["files"]
-    assert record["read_calls"] == 1
-    assert record["bytes_read"] == record["bytes_asked"] == sample.path.stat().st_size
-    assert record["gap_bytes"] == 0
+    (record,) = records_of(sample.path, branches).files
+    assert record.read_calls == 1
+    assert record.bytes_read == record.bytes_asked == sample.path.stat().st_size
+    assert record.gap_bytes == 0
 
 
 @pytest.mark.parametrize("branches", [None, ["energy"], ["hits", "label"]])
 def test_baskets_and_bytes_are_those_that_uproot_tells(sample: Sample, branches: list[str] | None) -> None:
     records = records_of(sample.path, branches, step_size="1 GB")
-    (record,) = records["files"]
+    (record,) = records.files
     with uproot.open(sample.location) as tree:
         names = branches or tree.keys()
-        assert record["entries"] == tree.num_entries
-        assert record["baskets"] == sum(tree[name].num_baskets for name in names)
-        assert record["compressed_bytes"] == sum(tree[name].compressed_bytes for name in names)
-    assert record["plain_bytes"] == plain_bytes_by_uproot(sample.path, names)
-    assert {one["name"] for one in records["branches"]} == set(names)
-    assert record["codec"] in ("zlib", "none")
+        assert record.entries == tree.num_entries
+        assert record.baskets == sum(tree[name].num_baskets for name in names)
+        assert record.compressed_bytes == sum(tree[name].compressed_bytes for name in names)
+    assert record.plain_bytes == plain_bytes_by_uproot(sample.path, names)
+    assert {one.name for one in records.branches} == set(names)
+    assert record.codec in ("zlib", "none")
 
 
 @pytest.mark.parametrize("branches", [list("abcdef"), ["c"], ["a", "e"]])
@@ -74,21 +74,21 @@ def test_baskets_and_bytes_are_those_that_uproot_tells(sample: Sample, branches:
 def test_a_large_file_is_read_once_and_only_where_it_is_wanted(
     large: Path, branches: list[str], step: int | str
 ) -> None:
-    (record,) = records_of(large, branches, step_size=step)["files"]
+    (record,) = records_of(large, branches, step_size=step).files
     with uproot.open(large) as file:
         wanted = sum(file["events"][name].compressed_bytes for name in branches)
-    assert record["compressed_bytes"] == wanted
-    assert record["bytes_read"] == record["bytes_asked"] + record["gap_bytes"]
-    assert record["gap_bytes"] <= GAP_BYTES * record["baskets"]
+    assert record.compressed_bytes == wanted
+    assert record.bytes_read == record.bytes_asked + record.gap_bytes
+    assert record.gap_bytes <= GAP_BYTES * record.baskets
     # Baskets within the last MiB come with the metadata.
-    assert wanted - METADATA_BYTES <= record["bytes_asked"] <= wanted + METADATA_BYTES
-    assert 2 < record["read_calls"] <= 2 + record["baskets"]
+    assert wanted - METADATA_BYTES <= record.bytes_asked <= wanted + METADATA_BYTES
+    assert 2 < record.read_calls <= 2 + record.baskets
 
 
 def test_neighbouring_baskets_of_a_large_file_come_in_one_call(large: Path) -> None:
-    (record,) = records_of(large, None)["files"]
+    (record,) = records_of(large, None).files
     # Head and tail, and 12 MB in pieces of at most 8 MiB.
-    assert record["read_calls"] <= 5
+    assert record.read_calls <= 5
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -97,20 +97,20 @@ def test_parts_add_up(samples: list[Sample], threads: int) -> None:
     with ChunkStream(sources, None, step_size=20, threads=threads) as stream:
         entries = sum(len(chunk.arrays()) for chunk in stream)
         records = stream.records()
-    files, branches, consumer = records["files"], records["branches"], records["consumer"]
-    assert [Path(one["path"]).name for one in files] == [one.path.name for one in samples]
-    assert [one["source_index"] for one in files] == [0, 1, 2]
-    assert sum(one["entries"] for one in files) == entries == 116
+    files, branches, wait = records.files, records.branches, records.wait
+    assert [Path(one.path).name for one in files] == [one.path.name for one in samples]
+    assert [one.source_index for one in files] == [0, 1, 2]
+    assert sum(one.entries for one in files) == entries == 116
     for count in ("baskets", "compressed_bytes", "plain_bytes"):
-        assert sum(one[count] for one in files) == sum(one[count] for one in branches), count
+        assert sum(getattr(one, count) for one in files) == sum(getattr(one, count) for one in branches), count
     for seconds in ("decompress_s", "decode_s"):
-        of_files = sum(one[seconds] for one in files)
-        assert of_files == pytest.approx(sum(one[seconds] for one in branches), rel=1e-9)
-    parts = [consumer[f"wait_{part}_s"] for part in ("fetch", "decompress", "decode")]
+        of_files = sum(getattr(one, seconds) for one in files)
+        assert of_files == pytest.approx(sum(getattr(one, seconds) for one in branches), rel=1e-9)
+    parts = [wait.fetch_s, wait.decompress_s, wait.decode_s]
     assert all(part >= 0 for part in parts)
-    assert sum(parts) == pytest.approx(consumer["wait_s"], rel=1e-9)
-    assert records["threads"] == threads
-    assert all(one["read_calls"] == 1 and one["open_s"] > 0 for one in files)
+    assert sum(parts) == pytest.approx(wait.whole_s, rel=1e-9)
+    assert records.threads == threads
+    assert all(one.read_calls == 1 and one.open_s > 0 for one in files)
     assert pickle.loads(pickle.dumps(records)) == records
 
 
@@ -118,7 +118,7 @@ def test_records_grow_while_a_stream_is_read(samples: list[Sample]) -> None:
     with ChunkStream([Source(str(one.path)) for one in samples], ["energy"], step_size=10) as stream:
         before = -1
         for _ in stream:
-            now = sum(one["entries"] for one in stream.records()["files"])
+            now = sum(one.entries for one in stream.records().files)
             assert now > before
             before = now
     assert before == 116
@@ -133,12 +133,12 @@ def test_a_late_read_is_counted_with_its_baskets_and_its_time(sample: Sample) ->
         chunk.array("energy")
         after = stream.records()
     assert chunk.late_branches == ["energy"]
-    (before_file,), (after_file,) = before["files"], after["files"]
-    assert (before_file["late_reads"], after_file["late_reads"]) == (0, 1)
-    assert after["consumer"]["wait_s"] > before["consumer"]["wait_s"]
-    parts = [after["consumer"][f"wait_{part}_s"] for part in ("fetch", "decompress", "decode")]
-    assert sum(parts) == pytest.approx(after["consumer"]["wait_s"], rel=1e-9)
-    assert {one["name"]: one["baskets"] for one in after["branches"]}["energy"] == 1
+    (before_file,), (after_file,) = before.files, after.files
+    assert (before_file.late_reads, after_file.late_reads) == (0, 1)
+    assert after.wait.whole_s > before.wait.whole_s
+    parts = [after.wait.fetch_s, after.wait.decompress_s, after.wait.decode_s]
+    assert sum(parts) == pytest.approx(after.wait.whole_s, rel=1e-9)
+    assert {one.name: one.baskets for one in after.branches}["energy"] == 1
 
 
 def test_a_stream_of_no_branches_reads_late_what_is_asked_for(sample: Sample) -> None:
@@ -152,4 +152,4 @@ def test_a_stream_of_no_branches_reads_late_what_is_asked_for(sample: Sample) ->
             with pytest.raises(branchline.NoSuchKeyError, match="did you mean number"):
                 chunk.array("numbers")
         assert numbers == sample.values.number.tolist()
-        assert [one["late_reads"] for one in stream.records()["files"]] == [2]
+        assert [one.late_reads for one in stream.records().files] == [2]

@@ -98,11 +98,11 @@ def test_the_next_files_are_opened_before_they_are_asked_for(samples: list[Sampl
     with ChunkStream(sources, None, threads=threads) as stream:
         first = next(stream)
         assert first.source_index == 0
-        assert wait_until(lambda: len(stream.records()["files"]) >= 3), "nothing is read ahead"
+        assert wait_until(lambda: len(stream.records().files) >= 3), "nothing is read ahead"
         # Baskets are decoded ahead as well: those of the second file while the first is in use.
-        assert wait_until(lambda: stream.records()["files"][1]["baskets"] > 0)
-        assert stream.records()["files"][0]["entries"] == 50
-        assert stream.records()["files"][1]["entries"] == 0
+        assert wait_until(lambda: stream.records().files[1].baskets > 0)
+        assert stream.records().files[0].entries == 50
+        assert stream.records().files[1].entries == 0
 
 
 def test_no_more_is_read_ahead_than_memory_allows(long: Path) -> None:
@@ -110,7 +110,7 @@ def test_no_more_is_read_ahead_than_memory_allows(long: Path) -> None:
         next(stream)
         time.sleep(0.2)
         records = stream.records()
-        assert sum(one["plain_bytes"] for one in records["files"]) <= 15_000_000
+        assert sum(one.plain_bytes for one in records.files) <= 15_000_000
 
 
 @pytest.mark.parametrize("end", ["close", "with", "del", "error"])
@@ -151,7 +151,7 @@ def test_a_finished_stream_keeps_no_threads_and_stays_at_its_end(
     assert next(stream, None) is None
     stream.close()
     assert next(stream, None) is None
-    assert stream.records()["files"][0]["entries"] == 100
+    assert stream.records().files[0].entries == 100
     assert own_threads() == 0
 
 

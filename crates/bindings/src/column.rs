@@ -1,0 +1,126 @@
+//! Columns of values, from the engine and for the engine.
+
+use branchline_engine::read::chunk::{Chunk, Values};
+use branchline_slab::Buffer as Bytes;
+use branchline_format::column;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyMemoryView};
+
+use crate::buffer::Buffer;
+use crate::errors::to_python;
+
+/// NumPy's names of numbers.
+const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
+/// Columns in columns deeper than this do not come from files.
+const DEPTH_MAX: usize = 64;
+
+/// The values of a branch. Contents are columns.
+#[pyclass(frozen, module = "branchline._core")]
+pub enum Column {
+    /// Numbers in native byte order; `dtype` is NumPy's name, or "unknown" where there are no values.
+    Flat { dtype: String, values: Py<PyMemoryView> },
+    /// Arrays of `size` values each.
+    Regular { size: usize, content: Py<Column> },
+    /// Lists: `offsets` are 64-bit, one more than there are lists.
+    List { offsets: Py<PyMemoryView>, content: Py<Column> },
+    /// Texts: bytes, with offsets as those of lists.
+    Text { offsets: Py<PyMemoryView>, letters: Py<PyMemoryView> },
+    /// Records of a class, or of none.
+    Record { names: Vec<String>, contents: Vec<Py<Column>>, count: usize, class_name: Option<String> },
+    /// Records without names.
+    Tuple { contents: Vec<Py<Column>>, count: usize },
+    /// Values that may be missing: `valid` is a byte for each, 1 where it is there, and `content` has only those.
+    Option { valid: Py<PyMemoryView>, content: Py<Column> },
+    /// Values of several kinds: `tags` is a byte for each, the number of its kind.
+    Union { tags: Py<PyMemoryView>, contents: Vec<Py<Column>> },
+}
+
+fn view(py: Python<'_>, bytes: Bytes) -> PyResult<Py<PyMemoryView>> {
+    Ok(PyMemoryView::from(Bound::new(py, Buffer(bytes))?.as_any())?.unbind())
+}
+
+fn all_to_python(py: Python<'_>, columns: Vec<Values>) -> PyResult<Vec<Py<Column>>> {
+    columns.into_iter().map(|one| column_to_python(py, one)).collect()
+}
+
+/// A column of the engine.
+pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Py<Column>> {
+    let made = match column {
+        column::Column::Flat { dtype, values } => Column::Flat { dtype: dtype.to_string(), values: view(py, values)? },
+        column::Column::Regular { size, content } => Column::Regular { size, content: column_to_python(py, *content)? },
+        column::Column::List { offsets, content } => {
+            Column::List { offsets: view(py, offsets)?, content: column_to_python(py, *content)? }
+        }
+        column::Column::Text { offsets, bytes } => {
+            Column::Text { offsets: view(py, offsets)?, letters: view(py, bytes)? }
+        }
+        column::Column::Record { class_name, count, members } => {
+            let (names, contents): (Vec<String>, Vec<Values>) = members.into_iter().unzip();
+            Column::Record { names, contents: all_to_python(py, contents)?, count, class_name }
+        }
+        column::Column::Tuple { count, items } => Column::Tuple { contents: all_to_python(py, items)?, count },
+        column::Column::Option { valid, content } => {
+            Column::Option { valid: view(py, valid)?, content: column_to_python(py, *content)? }
+        }
+        column::Column::Union { tags, contents } => {
+            Column::Union { tags: view(py, tags)?, contents: all_to_python(py, contents)? }
+        }
+    };
+    Ok(made.into_pyobject(py)?.unbind())
+}
+
+/// The columns of a finished chunk, which gives them away once.
+pub fn columns_to_python<'py>(py: Python<'py>, chunk: &Chunk) -> PyResult<Bound<'py, PyList>> {
+    let columns = chunk.take().map_err(|error| to_python(py, &error))?;
+    PyList::new(py, all_to_python(py, columns)?)
+}
+
+/// The reverse of `column_to_python`, with a copy of the values.
+pub fn column_of(py: Python<'_>, column: &Py<Column>, depth: usize) -> PyResult<column::Column> {
+    let wrong = |what: &str| PyValueError::new_err(format!("not a column: {what}"));
+    if depth > DEPTH_MAX {
+        return Err(wrong("nested too deeply"));
+    }
+    let inner = |content: &Py<Column>| column_of(py, content, depth + 1);
+    let all = |contents: &[Py<Column>]| contents.iter().map(inner).collect::<PyResult<Vec<_>>>();
+    Ok(match column.get() {
+        Column::Flat { dtype, values } => {
+            let known = DTYPES.iter().find(|known| *known == dtype).ok_or_else(|| wrong(dtype))?;
+            column::Column::Flat { dtype: known, values: bytes_of(py, values)? }
+        }
+        Column::Regular { size, content } => {
+            column::Column::Regular { size: *size, content: Box::new(inner(content)?) }
+        }
+        Column::List { offsets, content } => {
+            column::Column::List { offsets: numbers_of(py, offsets)?, content: Box::new(inner(content)?) }
+        }
+        Column::Text { offsets, letters } => {
+            column::Column::Text { offsets: numbers_of(py, offsets)?, bytes: bytes_of(py, letters)? }
+        }
+        Column::Record { names, contents, count, class_name } => {
+            if names.len() != contents.len() {
+                return Err(wrong("a record whose names are not as many as its members"));
+            }
+            let members = names.iter().cloned().zip(all(contents)?).collect();
+            column::Column::Record { class_name: class_name.clone(), count: *count, members }
+        }
+        Column::Tuple { contents, count } => column::Column::Tuple { count: *count, items: all(contents)? },
+        Column::Option { valid, content } => {
+            column::Column::Option { valid: bytes_of(py, valid)?, content: Box::new(inner(content)?) }
+        }
+        Column::Union { tags, contents } => {
+            column::Column::Union { tags: bytes_of(py, tags)?, contents: all(contents)? }
+        }
+    })
+}
+
+fn bytes_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<Vec<u8>> {
+    PyBuffer::<u8>::get(values.bind(py))?.to_vec(py)
+}
+
+fn numbers_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<Vec<i64>> {
+    let bytes = bytes_of(py, values)?;
+    Ok(bytes.as_chunks::<8>().0.iter().map(|raw| i64::from_ne_bytes(*raw)).collect())
+}

@@ -1,0 +1,104 @@
+"""What a stream has read and what it cost. The compiled module makes these from its counters.
+
+Times are wall seconds of one thread each: several threads together may spend more than the clock shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """What was read of a file.
+
+    ``source_index`` is its source, ``store`` the storage element, ``entries`` are those that were delivered and
+    ``codec`` is that of its last basket, None where there was none. ``bytes_asked`` are the bytes that were wanted,
+    ``gap_bytes`` those between them that were read along, ``bytes_read`` what the store moved, ``cached_bytes`` what
+    came from a copy on this machine. ``late_reads`` are branches that were read after their chunk was delivered.
+    """
+
+    source_index: int
+    path: str
+    store: str
+    size_bytes: int
+    remarks: list[str]
+    entries: int
+    codec: str | None
+    bytes_asked: int
+    gap_bytes: int
+    bytes_read: int
+    cached_bytes: int
+    read_calls: int
+    fetch_s: float
+    open_s: float
+    baskets: int
+    compressed_bytes: int
+    plain_bytes: int
+    decompress_s: float
+    decode_s: float
+    late_reads: int
+
+
+@dataclass(frozen=True)
+class BranchReading:
+    """What decoding a branch took, over all files; ``codec`` is that of its last basket, None where there was none."""
+
+    name: str
+    codec: str | None = None
+    baskets: int = 0
+    compressed_bytes: int = 0
+    plain_bytes: int = 0
+    decompress_s: float = 0.0
+    decode_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReaderWait:
+    """Seconds for which the reader of a stream waited: all, and its parts by what the decoders did meanwhile. They had
+    no data (``fetch_s``), or decompressed, or decoded. The parts add up to ``whole_s``.
+    """
+
+    whole_s: float = 0.0
+    fetch_s: float = 0.0
+    decompress_s: float = 0.0
+    decode_s: float = 0.0
+
+    def plus(self, other: ReaderWait) -> ReaderWait:
+        """The sums of both."""
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return ReaderWait(**sums)
+
+
+Counts = TypeVar("Counts", BranchReading, ReaderWait)
+
+
+@dataclass(frozen=True)
+class StreamRecords:
+    """All that a stream has recorded so far: its files in the order of the sources, its branches, the wait of whoever
+    reads it, and the number of its decoding threads.
+    """
+
+    files: list[FileReading]
+    branches: list[BranchReading]
+    wait: ReaderWait
+    threads: int
+
+    def since(self, earlier: StreamRecords, is_wanted: Callable[[FileReading], bool]) -> StreamRecords:
+        """The wanted files, and what was spent on branches and on waiting since an earlier record of the stream."""
+        before = {one.name: one for one in earlier.branches}
+        branches = [_less(one, before.get(one.name, BranchReading(one.name))) for one in self.branches]
+        return replace(
+            self,
+            files=[one for one in self.files if is_wanted(one)],
+            branches=[one for one in branches if one.baskets],
+            wait=_less(self.wait, earlier.wait),
+        )
+
+
+def _less(now: Counts, before: Counts) -> Counts:
+    """The numbers of a record without those that were in it before."""
+    numbers = [one.name for one in fields(now) if isinstance(getattr(now, one.name), int | float)]
+    return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in numbers})
