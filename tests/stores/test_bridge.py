@@ -144,7 +144,7 @@ def test_a_file_that_ends_early_or_gives_too_much_is_an_error(odd: type[Odd]) ->
     with pytest.raises(StorageError, match="ends at 10 bytes, and did not when it was opened"):
         Store("odd://f.bin").read([(10, 5)])
     odd.trouble = lambda size: bytes(size + 1)
-    with pytest.raises(StorageError, match="other bytes than were asked for"):
+    with pytest.raises(StorageError, match="other bytes than were requested"):
         Store("odd://f.bin").read([(10, 5)])
     odd.trouble = lambda size: bytes(1)
     assert Store("odd://f.bin").read([(10, 5)]).contents == [bytes(5)]

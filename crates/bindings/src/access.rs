@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use branchline_storage::{links, Access, AccessMode, Choice, LocalWay};
+use branchline_storage::{links, Access, AccessMode, Choice, LocalMode};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -34,12 +34,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let fields: Fields = given.extract()?;
         let unknown = || PyValueError::new_err(format!("there is no access {:?}", fields.mode));
-        let no_way = || PyValueError::new_err(format!("there is no local {:?}", fields.local));
+        let no_mode = || PyValueError::new_err(format!("there is no local {:?}", fields.local));
         Ok(Self(Access {
             mode: AccessMode::named(&fields.mode).ok_or_else(unknown)?,
             read_ahead_bytes: fields.read_ahead,
             tree_cache_bytes: fields.tree_cache,
-            local: LocalWay::named(&fields.local).ok_or_else(no_way)?,
+            local: LocalMode::named(&fields.local).ok_or_else(no_mode)?,
             gap_bytes: fields.gap,
             requests_in_flight: fields.requests_in_flight,
             bytes_in_flight: fields.bytes_in_flight,

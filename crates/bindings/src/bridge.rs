@@ -3,57 +3,57 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchline_storage::{ByteRange, Carried, CarriedFile, Carrier, CarrierFailure, StorageErrorKind};
+use branchline_storage::{ByteRange, Library, LibraryFailure, LibraryFile, RangesRead, StorageErrorKind};
 use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-/// What `branchline.bridge` says of a file.
+/// The metadata of a file, as `branchline.bridge` gives it.
 #[derive(FromPyObject)]
-struct About {
+struct BridgedFile {
     name: String,
     size_bytes: u64,
     identity: Option<String>,
 }
 
 /// Opens a file by one of these libraries.
-pub fn open(url: &str, carrier: Carrier, patience: Duration) -> Result<CarriedFile, CarrierFailure> {
-    let function = match carrier {
-        Carrier::Fsspec => "open_by_fsspec",
-        Carrier::HdfsPackage => "open_by_hdfs",
-        Carrier::XrootdPackage => "open_by_xrootd",
+pub fn open(url: &str, library: Library, time_limit: Duration) -> Result<LibraryFile, LibraryFailure> {
+    let function = match library {
+        Library::Fsspec => "open_by_fsspec",
+        Library::HdfsPackage => "open_by_hdfs",
+        Library::XrootdPackage => "open_by_xrootd",
     };
-    let (about, file) = attached(|py| {
+    let (metadata, file) = attached(|py| {
         let module = py.import("branchline.bridge")?;
-        let file = module.getattr(function)?.call1((url, patience.as_secs_f64()))?;
-        Ok((file.extract::<About>()?, file.unbind()))
+        let file = module.getattr(function)?.call1((url, time_limit.as_secs_f64()))?;
+        Ok((file.extract::<BridgedFile>()?, file.unbind()))
     })?;
-    let reader = move |ranges: &[ByteRange], patience: Duration| read(&file, ranges, patience);
-    let About { name, size_bytes, identity } = about;
-    Ok(CarriedFile { name, size_bytes, identity, reader: Arc::new(reader) })
+    let reader = move |ranges: &[ByteRange], time_limit: Duration| read(&file, ranges, time_limit);
+    let BridgedFile { name, size_bytes, identity } = metadata;
+    Ok(LibraryFile { name, size_bytes, identity, reader: Arc::new(reader) })
 }
 
-fn read(file: &Py<PyAny>, ranges: &[ByteRange], patience: Duration) -> Result<Carried, CarrierFailure> {
+fn read(file: &Py<PyAny>, ranges: &[ByteRange], time_limit: Duration) -> Result<RangesRead, LibraryFailure> {
     let (parts, calls) = attached(|py| {
         let ranges: Vec<(u64, u64)> = ranges.iter().map(|range| (range.offset, range.length)).collect();
-        let done = file.bind(py).call_method1("read", (ranges, patience.as_secs_f64()))?;
+        let done = file.bind(py).call_method1("read", (ranges, time_limit.as_secs_f64()))?;
         done.extract::<(Vec<PyBackedBytes>, u64)>()
     })?;
     Ok((parts.into_iter().map(|part| Box::new(part) as Box<dyn AsRef<[u8]> + Send>).collect(), calls))
 }
 
 /// Does what needs Python's lock, unless Python is ending.
-fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, CarrierFailure> {
+fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, LibraryFailure> {
     let done = Python::try_attach(|py| work(py).map_err(|error| failure(py, &error)));
     done.unwrap_or_else(|| {
         let reason = "Python is ending".to_owned();
-        Err(CarrierFailure { kind: StorageErrorKind::Io, reason, retry_may_help: false })
+        Err(LibraryFailure { kind: StorageErrorKind::Io, reason, retry_may_help: false })
     })
 }
 
-/// A `BridgeError` says what it is. The bridge turns all that its libraries raise into such: any other exception is a
+/// A `BridgeError` has its kind. The bridge turns all that its libraries raise into such: any other exception is a
 /// fault of ours.
-fn failure(py: Python<'_>, error: &PyErr) -> CarrierFailure {
+fn failure(py: Python<'_>, error: &PyErr) -> LibraryFailure {
     let value = error.value(py);
     let kind = value.getattr("kind").and_then(|kind| kind.extract::<String>()).unwrap_or_default();
     let reason = if kind.is_empty() { error.to_string() } else { value.to_string() };
@@ -70,7 +70,7 @@ fn failure(py: Python<'_>, error: &PyErr) -> CarrierFailure {
         _ => StorageErrorKind::Io,
     };
     let retry_may_help = value.getattr("retry").and_then(|retry| retry.extract()).unwrap_or(false);
-    CarrierFailure { kind, reason, retry_may_help }
+    LibraryFailure { kind, reason, retry_may_help }
 }
 
 /// Whether an exception says that code is wrong, not that the machine or the storage failed.

@@ -1,8 +1,8 @@
 //! Columns of values, from the engine and for the engine.
 
 use branchline_engine::read::chunk::{Chunk, Values};
-use branchline_slab::Buffer as Bytes;
 use branchline_format::column;
+use branchline_slab::Buffer as Bytes;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

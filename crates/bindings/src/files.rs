@@ -36,7 +36,7 @@ pub struct OutlineRow {
     counter: Option<usize>,
 }
 
-/// What the file says of a branch.
+/// The metadata of a branch.
 #[pyclass(frozen, get_all)]
 pub struct BranchFacts {
     path: String,
@@ -90,7 +90,7 @@ impl File {
         self.0.size_bytes()
     }
 
-    /// How many of its keys had to be found again, as it was never closed.
+    /// How many keys were found again because the file was never closed.
     #[getter]
     fn recovered_count(&self) -> usize {
         self.0.recovered_count()
@@ -242,7 +242,7 @@ impl Tree {
         checked.map_err(|error| to_python(py, &error))
     }
 
-    /// The columns of no entries at all, which have their types all the same.
+    /// The columns without entries, which have their types.
     fn empty_columns<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyList>> {
         let chunk = detached(py, self.0.file().path(), || {
             let columns = names.iter().map(|name| self.0.find(name)).collect::<Result<Vec<_>, _>>()?;
@@ -262,7 +262,7 @@ impl Tree {
         BytesPerEntry { stored: bytes.stored, plain: bytes.plain }
     }
 
-    /// What the file says of a branch.
+    /// The metadata of a branch.
     fn branch(&self, index: usize) -> BranchFacts {
         let known = self.0.branch_info(index);
         let kind = kind_name(&known.state);

@@ -1,4 +1,4 @@
-//! The trace of this process: begun and ended, and what Python alone knows of it.
+//! The trace of this process: its begin, its end, and the records that only Python can make.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use branchline_trace::journal;
 use pyo3::prelude::*;
 
-/// Tells every request from now on, in a file of this process in the folder.
+/// Records every request from now on, in a file of this process in the folder.
 #[pyfunction]
 pub fn trace_begin(py: Python<'_>, folder: PathBuf) -> PyResult<()> {
     py.detach(|| journal::begin(&folder)).map_err(Into::into)
 }
 
-/// Tells no more; all that was told is in the file.
+/// Ends the recording; all of it is in the file.
 #[pyfunction]
 pub fn trace_end(py: Python<'_>) -> PyResult<()> {
     py.detach(journal::end).map_err(Into::into)
 }
 
-/// For which wagon this thread reads from now on; nothing for none.
+/// The wagon for which this thread reads from now on; "" for none.
 #[pyfunction]
 pub fn trace_wagon(name: &str) {
     journal::set_wagon(name);
 }
 
-/// This thread did one thing until now, for so many seconds.
+/// Records what this thread has done until now, for so many seconds.
 #[pyfunction]
 pub fn trace_did(what: &str, wagon: &str, seconds: f64) {
     let took = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn trace_did(what: &str, wagon: &str, seconds: f64) {
     }
 }
 
-/// Whether requests are told.
+/// Whether requests are recorded.
 #[pyfunction]
 pub fn trace_is_on() -> bool {
     journal::is_on()

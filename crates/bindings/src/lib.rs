@@ -53,7 +53,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        branchline_storage::lay_bridge(bridge::open);
+        branchline_storage::register_bridge(bridge::open);
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

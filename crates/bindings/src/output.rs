@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors::detached;
 
-/// A file in the making: somebody writes to `temporary`, and `publish` gives it its name.
+/// A file that other code writes at `temporary`, and `publish` gives its name.
 #[pyclass(frozen)]
 pub struct NewFile {
     #[pyo3(get)]

@@ -87,7 +87,7 @@ impl From<RequestFields> for Options {
     }
 }
 
-/// What comes of a source that cannot be read on.
+/// A source that cannot be read on: why, and the chunk that failed if there is one.
 #[pyclass(frozen, get_all)]
 pub struct FailedSource {
     source_index: usize,
@@ -146,7 +146,7 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// Its threads may be waiting for Python's lock, to ask a library of Python's; they are waited for without it.
+    /// Its threads may be waiting for Python's lock to call a Python library, so this thread waits for them without it.
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
         Python::attach(|py| py.detach(|| stream.close()));
@@ -180,7 +180,7 @@ impl Chunk {
         self.chunk.tree.file().path()
     }
 
-    /// How many keys of its file had to be found again, as it was never closed.
+    /// How many keys were found again because the file was never closed.
     #[getter]
     fn recovered_count(&self) -> usize {
         self.chunk.tree.file().recovered_count()

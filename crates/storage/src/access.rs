@@ -1,17 +1,17 @@
-//! How files are read: what a user may choose, from the way of reading down to its sizes.
+//! How files are read: what a user may choose, from the access mode down to sizes.
 
 use std::path::PathBuf;
 
-use crate::LocalWay;
+use crate::LocalMode;
 
-/// In which portions and how early a file is read, in the words of the field.
+/// When and in which portions a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AccessMode {
     /// Basket by basket in the order of the entries, as ROOT does without a cache.
     Plain,
     /// Branches are learned on the first entries, then the baskets of a cluster are read together, as TTreeCache does.
     Cache,
-    /// All that is needed is known beforehand, joined and asked for early.
+    /// All ranges are planned beforehand, near ones are joined, and they are prefetched.
     #[default]
     Planned,
     /// The whole file into memory, the next one ahead.
@@ -44,34 +44,34 @@ impl AccessMode {
 /// All that may be chosen for reading; None where that is left to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The way of reading.
+    /// The access mode.
     pub mode: AccessMode,
     /// Every read goes through a buffer of this size at the client, which is filled from where a read misses it.
     pub read_ahead_bytes: Option<u64>,
-    /// What the mode `cache` reads together at most.
+    /// Most bytes that the mode `cache` reads together.
     pub tree_cache_bytes: u64,
     /// How local files come into memory.
-    pub local: LocalWay,
+    pub local: LocalMode,
     /// The gap up to which two ranges are read as one.
     pub gap_bytes: Option<u64>,
     /// Requests that a file's server has to answer at a time.
     pub requests_in_flight: Option<usize>,
-    /// Bytes that are asked for and not there yet, of all files that are read at a time.
+    /// Bytes in flight: requested and not received yet, over all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
-    /// So many bytes of a file's begin are read next by who opens it: a place that answers with bytes when it is asked
-    /// about a file keeps these.
+    /// So many bytes of a file's begin are read right after opening it: a place that answers the opening with bytes
+    /// keeps these.
     pub first_bytes: u64,
     /// Connections over which one XRootD server sends the bytes of one large read.
     pub streams: usize,
-    /// Where copies of what was read are kept for the next time, if they are.
+    /// The folder of the cache; None for no cache.
     pub cache_dir: Option<PathBuf>,
-    /// What they may take there.
+    /// Most bytes of the cache.
     pub cache_bytes: u64,
-    /// Where the mode `stage` puts its copies; the system's folder for temporary files if nowhere else.
+    /// The folder for copies of the mode `stage`; None for the system's folder for temporary files.
     pub stage_dir: Option<PathBuf>,
     /// How slow the storage is to be made, in the words of a [`crate::Throttle`].
     pub throttle: Option<String>,
-    /// What is to go wrong at it, in the words of a [`crate::FaultPlan`].
+    /// Faults to inject, in the words of a [`crate::FaultPlan`].
     pub fault: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Default for Access {
             mode: AccessMode::default(),
             read_ahead_bytes: None,
             tree_cache_bytes: crate::limits::TREE_CACHE_BYTES,
-            local: LocalWay::default(),
+            local: LocalMode::default(),
             gap_bytes: None,
             requests_in_flight: None,
             bytes_in_flight: None,

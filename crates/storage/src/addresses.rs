@@ -10,17 +10,17 @@ use crate::limits::{ADDRESS_WAIT, SILENT_FOR};
 static SILENT: Mutex<Vec<(SocketAddr, Instant)>> = Mutex::new(Vec::new());
 
 /// What `connect` gives for the first of these addresses where it succeeds within its time, those last that were silent
-/// lately: that the machine is off costs one wait, and not one for each connection. Otherwise what the last one gave; None
-/// without addresses.
+/// lately: that the machine is off costs one wait, and not one for each connection. Otherwise what the last one gave;
+/// None without addresses.
 pub(crate) fn reach<T, E>(
     addresses: &[SocketAddr],
-    patience: Duration,
+    time_limit: Duration,
     mut connect: impl FnMut(SocketAddr, Duration) -> Result<T, E>,
     is_silence: impl Fn(&E) -> bool,
 ) -> Option<Result<T, E>> {
     let (last, others) = addresses.split_last()?;
     if others.is_empty() {
-        return Some(connect(*last, patience));
+        return Some(connect(*last, time_limit));
     }
     let started = Instant::now();
     let mut ordered = addresses.to_vec();
@@ -28,8 +28,8 @@ pub(crate) fn reach<T, E>(
     let mut result = None;
     for (index, address) in ordered.iter().enumerate() {
         let is_last = index + 1 == ordered.len();
-        let one = ADDRESS_WAIT.min(patience / 2);
-        let limit = if is_last { patience.saturating_sub(started.elapsed()).max(one) } else { one };
+        let one = ADDRESS_WAIT.min(time_limit / 2);
+        let limit = if is_last { time_limit.saturating_sub(started.elapsed()).max(one) } else { one };
         match connect(*address, limit) {
             Ok(done) => {
                 note(*address, false);
@@ -67,26 +67,26 @@ mod tests {
     #[test]
     fn who_was_silent_is_asked_last_and_who_refuses_in_turn() {
         let [dead, closed, living] = ["192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"].map(|one| one.parse().unwrap());
-        let mut asked = Vec::new();
+        let mut tried = Vec::new();
         let mut read = |addresses: &[SocketAddr]| {
-            asked.clear();
+            tried.clear();
             let connect = |address: SocketAddr, limit: Duration| {
-                asked.push((address, limit));
+                tried.push((address, limit));
                 match address {
                     one if one == living => Ok(one),
                     one => Err(one == dead),
                 }
             };
             let result = reach(addresses, Duration::from_secs(60), connect, |is_dead| *is_dead);
-            (result, asked.clone())
+            (result, tried.clone())
         };
         let (first, whole) = (ADDRESS_WAIT, Duration::from_secs(60));
         assert_eq!(read(&[dead, living, closed]).0, Some(Ok(living)));
         assert_eq!(read(&[dead, closed, living]), (Some(Ok(living)), vec![(closed, first), (living, first)]));
         assert_eq!(read(&[dead]), (Some(Err(true)), vec![(dead, whole)]));
-        let (result, asked) = read(&[dead, closed]);
-        assert_eq!((result, asked.len(), asked[0]), (Some(Err(true)), 2, (closed, first)));
-        assert!(asked[1].0 == dead && asked[1].1 > whole - first);
+        let (result, tried) = read(&[dead, closed]);
+        assert_eq!((result, tried.len(), tried[0]), (Some(Err(true)), 2, (closed, first)));
+        assert!(tried[1].0 == dead && tried[1].1 > whole - first);
         assert_eq!(read(&[]).0, None);
     }
 }

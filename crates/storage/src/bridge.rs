@@ -1,4 +1,4 @@
-//! Files that only libraries of another language can read: they are asked through a bridge, which that language lays.
+//! Files that only Python libraries can read. The bindings register the function that opens them, the bridge.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, St
 
 /// Which library is to read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub enum Library {
     /// fsspec, for whatever it knows.
     Fsspec,
     /// The `hdfs-native` package: a client of HDFS without Java.
@@ -26,26 +26,26 @@ pub enum Carrier {
 }
 
 /// The bytes of ranges, one after the other, and the calls that they took.
-pub type Carried = (Vec<Box<dyn AsRef<[u8]> + Send>>, u64);
+pub type RangesRead = (Vec<Box<dyn AsRef<[u8]> + Send>>, u64);
 /// Reads ranges of one file.
-pub type Reader = dyn Fn(&[ByteRange], Duration) -> std::result::Result<Carried, CarrierFailure> + Send + Sync;
+pub type Reader = dyn Fn(&[ByteRange], Duration) -> std::result::Result<RangesRead, LibraryFailure> + Send + Sync;
 
-/// A file that was opened beyond the bridge.
-pub struct CarriedFile {
+/// A file that a Python library has opened.
+pub struct LibraryFile {
     /// The storage element.
     pub name: String,
     /// Its size.
     pub size_bytes: u64,
-    /// What tells this version of the file from another, if anything does.
+    /// Differs between versions of the file; None if nothing does.
     pub identity: Option<String>,
     /// Reads its ranges within a time, as far as the library knows of time.
     pub reader: Arc<Reader>,
 }
 
-/// What went wrong beyond the bridge.
+/// An error of a Python library.
 #[derive(Debug, Clone)]
-pub struct CarrierFailure {
-    /// What kind of thing.
+pub struct LibraryFailure {
+    /// Its kind.
     pub kind: StorageErrorKind,
     /// The library's words.
     pub reason: String,
@@ -53,22 +53,22 @@ pub struct CarrierFailure {
     pub retry_may_help: bool,
 }
 
-/// Opens a file beyond the bridge, within a time.
-pub type Bridge = fn(&str, Carrier, Duration) -> std::result::Result<CarriedFile, CarrierFailure>;
+/// Opens a file with a Python library, within a time.
+pub type Bridge = fn(&str, Library, Duration) -> std::result::Result<LibraryFile, LibraryFailure>;
 
 static BRIDGE: OnceLock<Bridge> = OnceLock::new();
 
-/// Lays the bridge; the first one stays.
-pub fn lay_bridge(bridge: Bridge) {
+/// Registers the bridge. The first registration stays.
+pub fn register_bridge(bridge: Bridge) {
     let _ = BRIDGE.set(bridge);
 }
 
-pub(crate) fn is_laid() -> bool {
+pub(crate) fn is_registered() -> bool {
     BRIDGE.get().is_some()
 }
 
-impl From<CarrierFailure> for Fault {
-    fn from(failure: CarrierFailure) -> Self {
+impl From<LibraryFailure> for Fault {
+    fn from(failure: LibraryFailure) -> Self {
         let fault = Self::new(failure.kind, quoted(failure.reason.as_bytes()));
         if failure.retry_may_help {
             fault
@@ -78,23 +78,23 @@ impl From<CarrierFailure> for Fault {
     }
 }
 
-/// A file beyond the bridge.
+/// A file that a Python library reads.
 pub(crate) struct BridgedFile {
     path: String,
-    file: CarriedFile,
+    file: LibraryFile,
     settings: Settings,
 }
 
 impl BridgedFile {
-    pub(crate) fn open(path: &str, carrier: Carrier, settings: &Settings) -> crate::Result<Self> {
+    pub(crate) fn open(path: &str, library: Library, settings: &Settings) -> crate::Result<Self> {
         let settings = settings.clone();
         let open = || {
             let bridge = *BRIDGE.get().ok_or_else(|| {
                 let reason = "the library that could read it is one of Python's, and no Python is here";
                 Fault::new(StorageErrorKind::UnsupportedScheme, reason)
             })?;
-            let (url, patience) = (path.to_owned(), settings.patience(0));
-            within(patience, move || bridge(&url, carrier, patience))
+            let (url, time_limit) = (path.to_owned(), settings.time_limit(0));
+            within(time_limit, move || bridge(&url, library, time_limit))
         };
         let file = with_retries(&settings, |_| open()).map_err(|fault| fault.at(path, None))?;
         Ok(Self { path: without_secrets(path), file, settings })
@@ -104,11 +104,11 @@ impl BridgedFile {
     fn fill(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
         let ranges: Vec<ByteRange> = group.iter().map(|read| read.range).collect();
         let bytes = ranges.iter().map(|range| range.length).sum();
-        let (reader, patience) = (Arc::clone(&self.file.reader), self.settings.patience(bytes));
+        let (reader, time_limit) = (Arc::clone(&self.file.reader), self.settings.time_limit(bytes));
         let spans = ranges.iter().map(|range| (range.offset, range.length));
-        let mut told = journal::request("bridge", &self.path, &self.file.name, spans);
-        let (parts, calls_count) = within(patience, move || reader(&ranges, patience))?;
-        let wrong = || Fault::protocol(&self.file.name, "other bytes than were asked for");
+        let mut traced = journal::request("bridge", &self.path, &self.file.name, spans);
+        let (parts, calls_count) = within(time_limit, move || reader(&ranges, time_limit))?;
+        let wrong = || Fault::protocol(&self.file.name, "other bytes than were requested");
         if parts.len() != group.len() {
             return Err(wrong());
         }
@@ -119,9 +119,9 @@ impl BridgedFile {
             }
             read.room_for(part.len() as u64).ok_or_else(Fault::no_memory)?.copy_from_slice(part);
         }
-        if let Some(told) = &mut told {
-            told.got(bytes);
-            told.ended("ok");
+        if let Some(traced) = &mut traced {
+            traced.got(bytes);
+            traced.ended("ok");
         }
         Ok(ReadEffort { calls_count, read_bytes: bytes, ..ReadEffort::default() })
     }
@@ -130,14 +130,14 @@ impl BridgedFile {
 /// Does `work` in a thread of its own and gives up waiting for it at the end of its time: a library may know no
 /// deadline. The thread ends when the library does.
 fn within<T: Send + 'static>(
-    patience: Duration,
-    work: impl FnOnce() -> std::result::Result<T, CarrierFailure> + Send + 'static,
+    time_limit: Duration,
+    work: impl FnOnce() -> std::result::Result<T, LibraryFailure> + Send + 'static,
 ) -> Result<T> {
-    match abandoned_calls::within(patience, work) {
+    match abandoned_calls::within(time_limit, work) {
         Ok(done) => done.map_err(Fault::from),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            let reason = format!("the library that reads it did not answer within {} s", patience.as_secs());
-            // What hangs once hangs again, and each time a thread would stay with it.
+            let reason = format!("the library that reads it did not answer within {} s", time_limit.as_secs());
+            // A library that hangs once hangs again, and each try would leave a thread behind.
             Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now())
         }
         Err(error) => Err(Fault::io(&error).final_for_now()),

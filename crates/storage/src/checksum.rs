@@ -1,6 +1,6 @@
 //! Checksums of whole files, in the one form in which they are compared.
 
-/// As it is compared: kinds and hexadecimal digits in small letters, whether it was told in these or in base 64, and
+/// As it is compared: kinds and hexadecimal digits in small letters, whether it came in these or in base 64, and
 /// without zeros in front, which some leave out.
 pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
     let (kind, value) = (kind.trim().to_ascii_lowercase(), value.trim());

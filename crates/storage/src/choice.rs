@@ -1,4 +1,4 @@
-//! What to ask for at a time, chosen by the way to the storage and what the user said: a pure function.
+//! Sizes and numbers of requests, chosen from the measured link and the user's options: a pure function.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use crate::limits::{
 };
 use crate::{Access, Link};
 
-/// How much to ask for, and how early.
+/// How much to request, and how early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// The gap up to which two ranges are read as one.
     pub gap_bytes: u64,
-    /// Requests that may be due at a time; 0 where nothing is gained by asking early.
+    /// Requests in flight at a time; 0 where prefetching gains nothing.
     pub requests_in_flight: usize,
     /// Bytes that may be due at a time.
     pub bytes_in_flight: u64,
 }
 
 impl Choice {
-    /// For a store whose own gap is `gap_bytes`.
+    /// The choice for a store whose own gap is `gap_bytes`.
     pub fn of(access: &Access, link: Option<Link>, gap_bytes: u64) -> Self {
         let chosen = link.map_or(Self::unknown(gap_bytes), |link| Self::by(link, gap_bytes));
         Self {
@@ -40,7 +40,7 @@ impl Choice {
             return Self::unknown(gap_bytes);
         }
         let is_known = bytes_per_second > 0.0;
-        // Twice what is on its way at this rate: a link that could do more is found out so, step by step.
+        // Twice what is in flight at this rate: so a faster link is discovered step by step.
         let on_the_way = bytes_per_second * round_trip.as_secs_f64();
         let at_least = if is_known { AHEAD_BYTES_MIN } else { AHEAD_BYTES_UNKNOWN };
         let bytes_in_flight = at_least.saturating_add((2.0 * on_the_way) as u64);

@@ -7,9 +7,9 @@ use crate::ByteRange;
 /// The ranges to read instead of the wanted ones, and where in them each wanted one lies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What to read, ordered by offset.
+    /// The ranges to read, ordered by offset.
     pub ranges: Vec<ByteRange>,
-    /// For every wanted range, in the order they were given.
+    /// A place for every wanted range, in the given order.
     pub placements: Vec<Placement>,
     /// Bytes that are read only because ranges were joined across gaps.
     pub gap_bytes: u64,
@@ -33,7 +33,7 @@ pub struct Placement {
 /// exceed `max_bytes` they stay apart, and the shared bytes are read twice.
 pub fn coalesce(wanted: &[ByteRange], gap_bytes: u64, max_bytes: u64) -> Plan {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
-    // Of ranges that start together the longest comes first, so that the others lie inside it.
+    // Among ranges with one start the longest comes first, so that the others lie inside it.
     order.sort_by_key(|&index| (wanted[index].offset, Reverse(wanted[index].length)));
 
     let mut plan = Plan {

@@ -6,7 +6,7 @@ use branchline_trace::{journal, Counter, Counters};
 
 use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
-/// What stores had to remark, for those who ask when the file is closed already.
+/// The remarks of stores, which outlive the file.
 #[derive(Debug, Clone, Default)]
 pub struct Remarks(Arc<Mutex<Both>>);
 
@@ -33,9 +33,9 @@ impl Remarks {
     }
 }
 
-/// Counts bytes asked, bytes read, read calls and the time in them.
+/// Counts requested bytes, bytes read, read calls and the time in them.
 ///
-/// A read that fails counts the bytes asked and its time; how much of it was read is not known.
+/// A read that fails counts the requested bytes and its time; how much of it was read is not known.
 pub struct Counted {
     inner: Arc<dyn Store>,
     counters: Arc<Counters>,
@@ -50,7 +50,7 @@ impl Counted {
         Self { inner, counters, remarks }
     }
 
-    /// What is remarked, from now on too.
+    /// The remarks, later ones included.
     pub fn remarked(&self) -> Remarks {
         self.remarks.clone()
     }
@@ -76,8 +76,8 @@ impl Counted {
         reads: &mut [RangeRead],
         read: impl FnOnce(&mut [RangeRead]) -> Result<ReadEffort>,
     ) -> Result<ReadEffort> {
-        let asked = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
-        self.counters.add(Counter::BytesAsked, asked);
+        let requested = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
+        self.counters.add(Counter::BytesAsked, requested);
         let _decided = journal::decided(None);
         let effort = self.counters.timed(Counter::FetchNs, || read(reads));
         let remarks = self.inner.remarks();

@@ -1,4 +1,4 @@
-//! What can go wrong at a store, said for the person who reads it.
+//! Errors of stores, worded for the person who reads them.
 
 use std::fmt;
 use std::io;
@@ -11,14 +11,14 @@ use crate::ByteRange;
 /// The result of anything that a store does.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
-/// What kind of thing went wrong, for programs that act on it.
+/// The kind of an error, for programs that act on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StorageErrorKind {
     /// There is no such file.
     NotFound,
     /// The file may not be read by this user.
     Permission,
-    /// The server wants a login of a kind that is not known here.
+    /// The server wants a kind of login that is not supported.
     LoginUnknown,
     /// The file ends before the bytes that are wanted.
     Truncated,
@@ -47,11 +47,11 @@ pub enum StorageErrorKind {
 /// A failure to open or to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageError {
-    /// For programs that act on it.
+    /// The kind, for programs that act on it.
     pub kind: StorageErrorKind,
     /// The path or URL as the user gave it.
     pub path: String,
-    /// Where in the file, if it happened at a place.
+    /// The range of the file, if it happened at one.
     pub offset: Option<u64>,
     /// The whole story for a person, with the path in it.
     pub message: String,

@@ -1,4 +1,4 @@
-//! What goes wrong between us and a server, before it is said of which file and bytes.
+//! A failure between client and server, before file and bytes are added to it.
 
 use std::io;
 
@@ -58,7 +58,7 @@ impl Fault {
         Self { kind: StorageErrorKind::Io, reason, retry_may_help: false, is_counted: false }
     }
 
-    /// Input or output on a connection failed; `doing` says at what, `server` to whom.
+    /// Input or output on a connection to `server` failed, in the step `doing`.
     pub(crate) fn connection(server: &str, doing: &str, error: &io::Error) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
         match error.kind() {
@@ -72,7 +72,7 @@ impl Fault {
         }
     }
 
-    /// The error for the person who asked for this file, or for a range of it.
+    /// The error for a file, or for a range of it.
     pub(crate) fn at(self, path: &str, range: Option<ByteRange>) -> StorageError {
         let path = without_secrets(path);
         let what = match range {

@@ -1,4 +1,4 @@
-//! Byte ranges from anywhere. This room knows nothing about what the bytes mean.
+//! Byte ranges from anywhere. This crate does not know what the bytes mean.
 //!
 //! A [`Store`] is one opened file at one place. [`open`] finds the right one for a path or URL, stores wrapped
 //! around a store add to it ([`Counted`]), and [`coalesce`] joins near ranges before they are read.
@@ -43,7 +43,7 @@ mod url;
 mod xrootd;
 
 pub use access::{Access, AccessMode};
-pub use bridge::{lay_bridge, Carried, CarriedFile, Carrier, CarrierFailure};
+pub use bridge::{register_bridge, Library, LibraryFailure, LibraryFile, RangesRead};
 pub use cache::Cached;
 pub use choice::{is_worth_a_round_trip, Choice};
 pub use coalesce::{coalesce, Placement, Plan};
@@ -53,7 +53,7 @@ pub use http::HttpFile;
 pub use links::{link_to, links, Link};
 pub use list_folder::{list_folder, listing_wait};
 pub use listing::{Listing, ListingForm};
-pub use local::{was_written_to, LocalFile, LocalWay};
+pub use local::{was_written_to, LocalFile, LocalMode};
 pub use memory::Memory;
 pub use open::{link_expected, open, size_of};
 pub use range::{ByteRange, RangeRead};

@@ -18,24 +18,24 @@ pub(crate) const S3_GAP_BYTES: u64 = 256 * 1024;
 /// larger buffers only delay the first basket and hold more memory.
 pub const MAX_JOINED_BYTES: u64 = 8 * 1024 * 1024;
 
-/// What the mode `cache` reads together, as TTreeCache does by default since ROOT 5.34.
+/// Bytes that the mode `cache` reads together, as TTreeCache does by default since ROOT 5.34.
 pub const TREE_CACHE_BYTES: u64 = 30_000_000;
 
 /// Calls of which the shortest is taken for the round trip: enough to have a small one among them, few enough to see
-/// within seconds that a way has become longer.
+/// within seconds that a round trip has become longer.
 pub(crate) const LINK_SAMPLES: usize = 32;
 /// While less is due it is not the link that is waited for.
 pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
-/// So many bytes that came while the link was full tell its bandwidth: those of a few requests.
+/// A measurement of bandwidth needs so many bytes that came while the link was full: those of a few requests.
 pub(crate) const LINK_BYTES_MIN: u64 = 16 << 20;
-/// What was longer ago says little about the bandwidth of now.
+/// Older measurements say little about the present bandwidth.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
-/// A shorter round trip is hidden behind decoding by one thread that runs ahead.
+/// A shorter round trip is hidden by one thread that reads while others decode.
 pub(crate) const AHEAD_ROUND_TRIP_MIN: Duration = Duration::from_micros(300);
-/// The round trip to a server that nothing was asked of yet: one between continents. Where it is shorter, some files were
-/// opened a little too early.
+/// The expected round trip to a server before the first request: one between continents. If it is shorter, some files
+/// were opened a little too early.
 pub(crate) const EXPECTED_ROUND_TRIP: Duration = Duration::from_millis(63);
-/// Bytes that may be due at the least: two requests of the largest size, of which the next is on its way while one comes.
+/// Bytes in flight at the least: two requests of the largest size, so that the link is never idle between answers.
 pub(crate) const AHEAD_BYTES_MIN: u64 = 2 * MAX_JOINED_BYTES;
 /// The same while the bandwidth is not known: what fills 5 Gbit/s between two continents for the first round trip.
 pub(crate) const AHEAD_BYTES_UNKNOWN: u64 = 64 << 20;
@@ -64,12 +64,13 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(300);
 /// The longest pause before a try.
 pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Requests that a read of many ranges is shared among at an HTTP server. As many as browsers make to one host, plus two.
-pub(crate) const HTTP_LANES: usize = 8;
+/// Requests that a read of many ranges is shared among at an HTTP server. As many as browsers make to one host, plus
+/// two.
+pub(crate) const HTTP_THREADS: usize = 8;
 /// Ranges in one HTTP request. Each takes up to 42 characters of a header line, and servers take lines of 8 KiB.
 pub(crate) const HTTP_RANGES_MAX: usize = 150;
-/// Bytes that one HTTP request for several ranges asks for: enough to hide the request, and small enough to share
-/// a read among the lanes.
+/// Bytes of one HTTP request for several ranges: enough to hide the request, and small enough to share a read among
+/// threads.
 pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * 1024 * 1024;
 /// Ranges of so few bytes in all come in one HTTP request: over several connections they would be no faster.
 pub(crate) const HTTP_TOGETHER_BYTES: u64 = 256 * 1024;
@@ -100,9 +101,10 @@ pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
 pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Requests that may be due over one connection, where they are small: each costs the server some bytes.
 pub(crate) const REQUESTS_DUE_MAX: usize = 1024;
-/// Bytes of the requests that an XRootD server has to answer at a time. They have to fit into what the connection holds for a server that is busy answering.
+/// Bytes of the requests that an XRootD server has to answer at a time. They have to fit into what the connection holds
+/// for a server that is busy answering.
 pub(crate) const REQUESTS_BYTES_MAX: usize = 48 * 1024;
-/// Connections over which one XRootD server may be told to send, beside that on which it is asked: it takes no more.
+/// Further connections over which an XRootD server sends, besides the one with the requests: servers allow no more.
 pub(crate) const STREAMS_MAX: usize = 15;
 /// A read of less gains nothing from several connections.
 pub(crate) const STREAMS_BYTES_MIN: u64 = 1024 * 1024;
@@ -116,14 +118,14 @@ pub(crate) const ANSWER_BYTES_MAX: u32 = 256 * 1024;
 pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
 /// Answers of S3 that make a list, of 1000 names each.
 pub(crate) const LISTING_PAGES_MAX: usize = 1000;
-/// Servers behind a redirector that are asked for what they have of a folder.
+/// Servers behind a redirector that list their part of a folder.
 pub(crate) const LISTING_SERVERS_MAX: usize = 1000;
 /// How long a connection to one of several addresses of a host may take: three times as long as until the system asks
 /// again.
 pub(crate) const ADDRESS_WAIT: Duration = Duration::from_secs(3);
 /// How long an address that did not answer is tried after all others.
 pub(crate) const SILENT_FOR: Duration = Duration::from_secs(300);
-/// After how long a server that had no checksum of a file is asked again: they ask for 30 s to make one.
+/// Pause before a server that had no checksum of a file is queried again: servers ask for 30 s to compute one.
 pub(crate) const CHECKSUM_AGAIN: Duration = Duration::from_secs(30);
 /// How long the checksum of a file is waited for before its replica is compared with another by bytes alone.
 pub(crate) const CHECKSUM_WAIT: Duration = Duration::from_secs(5);
@@ -137,7 +139,7 @@ pub(crate) const KEYS_BYTES_MAX: u64 = 1024 * 1024;
 /// A file of settings for S3, `~/.aws/config` or `~/.aws/credentials`.
 pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Bytes that a library of Python is asked for at once: they are there twice until they are copied.
+/// Bytes that a Python library reads at once: they take memory twice until they are copied.
 pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;
 
 /// How long a server may be silent while another replica of the file could answer: longer than a busy disk needs.
@@ -148,7 +150,7 @@ pub(crate) const REPLICA_TRIES_MAX: u32 = 2;
 pub(crate) const STALL_FACTOR: f64 = 10.0;
 /// ... but not before this time, in which a busy server would have answered.
 pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);
-/// What a server is thought to give before it was measured.
+/// The expected bandwidth of a server before a measurement.
 pub(crate) const BYTES_PER_SECOND_EXPECTED: f64 = 1e6;
 /// How long a storage element that failed comes last; doubled each time that it fails again.
 pub(crate) const ELEMENT_LEFT: Duration = Duration::from_secs(30);
@@ -163,41 +165,42 @@ pub(crate) const MOUNT_BYTES_PER_SECOND_MIN: u64 = 100_000;
 /// How long a folder on a disk of this machine is taken to be there without looking again.
 pub(crate) const FOLDER_KNOWN: Duration = Duration::from_secs(10);
 
-/// What a cache on the local disk may take, where the user does not say: the data of a small analysis.
+/// Default size of a cache on the local disk: the data of a small analysis.
 pub const CACHE_BYTES: u64 = 10_000_000_000;
 /// Bytes with a checksum of their own in the cache: the smallest that is read of it to check what is wanted.
 pub(crate) const CACHE_PIECE_BYTES: u64 = 64 * 1024;
-/// A file of the cache is ended at this size: the smallest that is removed at once, and large enough that few are needed.
+/// A file of the cache is ended at this size: the smallest that is removed at once, and large enough that few are
+/// needed.
 pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 /// A range in a file of the cache; what is read at once is never so long.
 pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// What a file of the cache takes beside its bytes: its name, and the rest of its last page.
+/// What a file of the cache takes besides its bytes: its name, and the rest of its last page.
 pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
 /// The size of a cache that others write to as well is looked up each time that this part of its limit was written.
 pub(crate) const CACHE_LOOKS: u64 = 16;
-/// That a file of the cache was of use is noted at most so often.
+/// The time of the last use of a file of the cache is updated at most so often.
 pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 
 /// Bytes of one request when a file is copied to a local disk.
 pub(crate) const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
-/// Such requests asked for together.
+/// Such requests in one call.
 pub(crate) const STAGE_RANGES: u64 = 4;
 /// Threads that copy: one writes while the other waits for the network.
-pub(crate) const STAGE_LANES: usize = 2;
+pub(crate) const STAGE_THREADS: usize = 2;
 /// How often one looks whether another job has copied the file.
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Another job that copies a file and does not get on is waited for so long: a round of its requests at 500 kB/s.
 pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Local reads at a time, on threads. Network mounts answer them side by side; a disk of our own has as many by advice.
-pub(crate) const LOCAL_LANES: usize = 8;
-/// Bytes that the kernel is asked for ahead of a read: more than any device has on its way at a time.
+pub(crate) const LOCAL_THREADS: usize = 8;
+/// Bytes of kernel readahead that are requested before a read: more than any device has in flight at a time.
 pub(crate) const ADVICE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
-/// What lies so close behind a read the kernel reads with it, as it is set on most systems.
+/// The kernel's own readahead after a read, as most systems have it.
 pub(crate) const KERNEL_READ_AHEAD_BYTES: u64 = 128 * 1024;
 /// Reads past the kernel's cache begin and end at multiples of this, in memory too: the largest sector that disks have.
 pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
-/// Such reads are cut into pieces of this size: disks are at their best by then, and more of them are on their way.
+/// Such reads are cut into pieces of this size: disks are at their best by then, and more of them are in flight.
 pub(crate) const DIRECT_PIECE_BYTES: usize = 1024 * 1024;
 /// Reads that io_uring has at a time.
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What the way to each storage element is like: its round trip and its bandwidth, as reading finds them.
+//! The link to each storage element: its round trip and its bandwidth, as reading measures them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 use crate::limits::{LINK_BYTES_MIN, LINK_FULL_BYTES, LINK_MEMORY, LINK_SAMPLES};
 use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
-/// A way to a storage element.
+/// A link to a storage element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// The shortest time that a request has taken lately.
     pub round_trip: Duration,
-    /// Bytes that come in a second while some are due; 0 while too few have come to tell.
+    /// Bytes that come in a second while some are in flight; 0 while too few have come for a measurement.
     pub bytes_per_second: f64,
 }
 
-/// Measures the way to one storage element, for all of its files that are open.
+/// Measures the link to one storage element, over all of its open files.
 #[derive(Debug, Default)]
 pub(crate) struct Meter(Mutex<State>, AtomicU64);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the last calls took.
+    /// Durations of the last calls.
     took: VecDeque<Duration>,
     /// Bytes that are due.
     due_bytes: u64,
     /// From when on they can have come, while so many are due that they fill a link.
     full_since: Option<Instant>,
-    /// Of the last while: bytes that came, and the time, while so many were due. Both fade.
+    /// Bytes that came recently, and the time, while so many were in flight. Both fade.
     bytes: f64,
     seconds: f64,
     /// Such bytes in all.
@@ -48,12 +48,12 @@ pub(crate) fn meter_of(name: &str) -> Arc<Meter> {
     }
 }
 
-/// The way to a storage element, if something was read from there.
+/// The link to a storage element, if something was read from there.
 pub fn link_to(name: &str) -> Option<Link> {
     meter_of(name).link()
 }
 
-/// The ways to all storage elements that this process has read from: name, way, and the gap that files there have.
+/// The links to all storage elements that this process has read from: name, link, and the gap that files there have.
 pub fn links() -> Vec<(String, Link, u64)> {
     let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = meters.iter().flatten();
@@ -129,8 +129,8 @@ impl State {
         }
     }
 
-    /// Adds the time since the last change if the link was full in it, and lets what is older fade. What comes while little
-    /// is due tells nothing of how much could.
+    /// Adds the time since the last change if the link was full in it, and lets older measurements fade. What comes
+    /// while little is in flight does not measure the bandwidth.
     fn pass(&mut self, now: Instant) {
         if let Some(since) = self.full_since.filter(|since| *since < now) {
             let passed = (now - since).as_secs_f64();
@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-/// A store around a store that measures the way to its place.
+/// A store around a store that measures the link to it.
 pub(crate) struct Measured {
     inner: Arc<dyn Store>,
     meter: Arc<Meter>,
@@ -209,7 +209,7 @@ mod tests {
         (0..10).for_each(|_| state.begin(at(6000), 4_000_000));
         (1..=10).for_each(|number| state.end(at(6100 + 40 * number), 4_000_000, 4_000_000));
         assert!((state.bytes / state.seconds / 1e8 - 1.0).abs() < 0.2, "{state:?}");
-        // Nothing is due, so nobody waits.
+        // Nothing is in flight, so no thread waits.
         state.begin(at(9000), 1);
         assert!((state.bytes / state.seconds / 1e8 - 1.0).abs() < 0.2, "{state:?}");
     }

@@ -13,7 +13,7 @@ use crate::{Result, StorageError};
 
 /// How long a library may take to list a folder.
 pub fn listing_wait(once: bool) -> Duration {
-    settings_for("", once).patience(0)
+    settings_for("", once).time_limit(0)
 }
 
 fn settings_for(url: &str, once: bool) -> Settings {
@@ -25,8 +25,8 @@ fn settings_for(url: &str, once: bool) -> Settings {
     }
 }
 
-/// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on without
-/// it.
+/// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on
+/// without it.
 pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
     let settings = settings_for(url, once);
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();

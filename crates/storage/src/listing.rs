@@ -1,4 +1,4 @@
-//! What is in a folder at a server, as the server writes it down.
+//! Listings of folders, as servers write them.
 
 /// The form of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::local::is_on_this_machine;
 use crate::settings::Settings;
-use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
+use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
 
 /// Folders on this machine, and when that was seen.
 static FOLDERS: Mutex<Option<HashMap<PathBuf, Instant>>> = Mutex::new(None);
@@ -38,14 +38,14 @@ fn remember(folder: &Path) {
 }
 
 /// Opens the file at `location`, called `path`; in a thread of its own where that may take for ever.
-pub(crate) fn open(path: &str, location: &Path, way: LocalWay, settings: &Settings) -> Result<Arc<dyn Store>> {
+pub(crate) fn open(path: &str, location: &Path, mode: LocalMode, settings: &Settings) -> Result<Arc<dyn Store>> {
     let folder = folder_of(location);
     if is_known_here(folder) {
-        return Ok(Arc::new(LocalFile::open(path, location, way)?));
+        return Ok(Arc::new(LocalFile::open(path, location, mode)?));
     }
     let (shown, place) = (path.to_owned(), location.to_owned());
     let opened = within(settings.silence, move || {
-        let file = LocalFile::open(&shown, &place, way)?;
+        let file = LocalFile::open(&shown, &place, mode)?;
         let is_here = is_on_this_machine(&place);
         Ok((Arc::new(file), is_here))
     });
@@ -96,7 +96,7 @@ impl Around for Mounted {
     }
 }
 
-/// Reads in a thread of its own, which is left behind after so much time.
+/// Reads in a thread of its own, which is abandoned after so much time.
 pub(crate) fn read_within(
     limit: Duration,
     store: &Arc<dyn Store>,

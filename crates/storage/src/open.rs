@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use branchline_trace::journal;
 
-use crate::bridge::{self, BridgedFile, Carrier};
+use crate::bridge::{self, BridgedFile, Library};
 use crate::http::HttpFile;
 use crate::limits::EXPECTED_ROUND_TRIP;
 use crate::links::{link_to, Link, Measured};
@@ -34,7 +34,7 @@ pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     })
 }
 
-/// Starts the trace that the environment asks for. Where it cannot be written, the variable is wrong, and no file is.
+/// Starts the trace that an environment variable names. An unwritable trace is an error of the variable, of no file.
 fn begin_trace() -> Result<()> {
     let unwritable = |error: std::io::Error| {
         let folder = std::env::var_os(journal::FOLDER_VARIABLE).unwrap_or_default();
@@ -57,7 +57,7 @@ fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     let replicas = replicas_in(path);
     let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
     let store = of_replicas(&replicas, access)?;
-    // What is on a disk of this machine already gains nothing from a copy there.
+    // A file on a disk of this machine gains nothing from a copy there.
     let is_as_it_is = access.throttle.is_none() && access.fault.is_none();
     if is_as_it_is && replicas.iter().all(|path| is_on_this_machine(path)) {
         return Ok(store);
@@ -105,8 +105,8 @@ fn is_on_this_machine(path: &str) -> bool {
     }
 }
 
-/// What is known of the way to a file's storage element, or has to be expected of it before anything was asked there;
-/// None for what is not at a server of those that our own clients speak to.
+/// The measured link to a file's storage element, or an expected one before anything was read there; None for what is
+/// not at a server of those that our own clients speak to.
 pub fn link_expected(path: &str) -> Option<Link> {
     let path = replicas_in(path).first().copied().unwrap_or(path);
     let (scheme, _) = split_scheme(path)?;
@@ -117,7 +117,7 @@ pub fn link_expected(path: &str) -> Option<Link> {
     OURS.contains(&scheme.as_str()).then(|| known().unwrap_or_else(expected))
 }
 
-/// The store of one replica, which finds out what the way to it is like.
+/// The store of one replica, which measures the link to it.
 fn measured(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(Measured::open(|| troubled(path, access, settings))?))
 }
@@ -146,8 +146,8 @@ fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path, settings)?)),
         "s3" => Ok(Arc::new(open_s3(path, settings)?)),
         "root" | "roots" | "xroot" | "xroots" => xrootd(path, settings),
-        "hdfs" if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::HdfsPackage, settings)?)),
-        _ if bridge::is_laid() => Ok(Arc::new(BridgedFile::open(path, Carrier::Fsspec, settings)?)),
+        "hdfs" if bridge::is_registered() => Ok(Arc::new(BridgedFile::open(path, Library::HdfsPackage, settings)?)),
+        _ if bridge::is_registered() => Ok(Arc::new(BridgedFile::open(path, Library::Fsspec, settings)?)),
         _ => {
             let path = without_secrets(path);
             let message = format!(
@@ -159,12 +159,12 @@ fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<
     }
 }
 
-/// By our own client, or by XRootD's where a server wants a login that only that one knows.
+/// Opens a file with our own client, or with XRootD's where a server wants a login that only that one supports.
 fn xrootd(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     match XrootdFile::open(path, settings) {
         Ok(file) => Ok(Arc::new(file)),
-        Err(error) if error.kind == StorageErrorKind::LoginUnknown && bridge::is_laid() => {
-            match BridgedFile::open(path, Carrier::XrootdPackage, settings) {
+        Err(error) if error.kind == StorageErrorKind::LoginUnknown && bridge::is_registered() => {
+            match BridgedFile::open(path, Library::XrootdPackage, settings) {
                 Ok(file) => Ok(Arc::new(file)),
                 // There is no such package: what it would be needed for is the trouble.
                 Err(other) if other.kind == StorageErrorKind::UnsupportedScheme => Err(error.with_note(&other.message)),
@@ -186,8 +186,8 @@ fn split_scheme(path: &str) -> Option<(&str, &str)> {
 
 /// The path in `file://<rest>`, where the host must be absent or `localhost`.
 ///
-/// The path is taken as it is written, as ROOT and uproot take it. Where there is no such file, `%XX` stands for a byte,
-/// as RFC 8089 has it.
+/// The path is taken as it is written, as ROOT and uproot take it. Where there is no such file, `%XX` stands for a
+/// byte, as RFC 8089 has it.
 fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {

@@ -1,9 +1,9 @@
 //! A range of bytes, and a range with the buffer it is read into.
 
-/// Where bytes lie in a file. Its end may lie behind 2^64: such a range is never read, only refused.
+/// Where bytes lie in a file. Its end may lie beyond 2^64: such a range is never read, only refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ByteRange {
-    /// Of the first byte, from the start of the file.
+    /// Offset of the first byte, from the start of the file.
     pub offset: u64,
     /// How many bytes.
     pub length: u64,
@@ -15,7 +15,7 @@ impl ByteRange {
         Self { offset, length }
     }
 
-    /// The offset behind the last byte; `None` if that does not fit.
+    /// The offset after the last byte; `None` if that does not fit.
     pub fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.length)
     }
@@ -24,7 +24,7 @@ impl ByteRange {
 /// One range to read and the buffer for its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeRead {
-    /// What is wanted.
+    /// The wanted range.
     pub range: ByteRange,
     buffer: Vec<u8>,
     /// Where in the buffer the bytes begin.
@@ -52,8 +52,8 @@ impl RangeRead {
         (self.buffer, self.start)
     }
 
-    /// Makes room for `length` bytes behind the start, and tells whether that room has bytes already that may be
-    /// overwritten; else it is to be filled behind the end. None if there is not so much memory.
+    /// Makes room for `length` bytes after the start. True if that room has bytes already that may be overwritten;
+    /// false if bytes are to be appended. None if there is not so much memory.
     pub(crate) fn prepare(&mut self, length: usize) -> Option<bool> {
         let most = length.checked_add(ALIGNMENT)?;
         if self.buffer.capacity() < most {
@@ -89,7 +89,7 @@ impl RangeRead {
 
 /// A byte comes to lie in its cache line as it does in the file, and so in the kernel's page. Copying to a place that
 /// is up to 31 bytes further in its page is six times slower on AMD's processors, and malloc puts every large buffer
-/// 16 bytes behind the start of a page.
+/// 16 bytes after the start of a page.
 const ALIGNMENT: usize = 64;
 
 #[cfg(test)]

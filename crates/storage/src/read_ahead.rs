@@ -19,7 +19,7 @@ impl ReadAhead {
         Self { inner, buffer_bytes: buffer_bytes.max(1), buffer }
     }
 
-    /// Fills one read from the buffer, which is filled anew wherever it ends.
+    /// Fills one read from the buffer, which is refilled whenever it ends.
     fn fill(&self, read: &mut RangeRead, size: u64, buffer: &mut RangeRead) -> Result<ReadEffort> {
         let range = read.range;
         let ByteRange { offset, length } = range;
@@ -108,7 +108,7 @@ mod tests {
         // From the middle of the buffer on: the rest of it, and then a new one.
         assert_eq!(cost(&[(900, 200)]), (1, 1000));
         assert_eq!(cost(&[(1999, 1)]), (0, 0));
-        // Back before the buffer, and far behind it; it ends where the file does.
+        // Back before the buffer, and far after it; it ends where the file does.
         assert_eq!(cost(&[(0, 1), (9_500, 10)]), (2, 1500));
         assert_eq!(cost(&[(0, 10_000)]), (10, 10_000));
     }

@@ -1,6 +1,6 @@
-//! What may be shown of URLs and of servers' answers: everything but passwords, tokens and keys.
+//! Removes passwords, tokens and keys from URLs and servers' answers before they are shown.
 
-/// Parts of a query that give access to whoever knows them.
+/// Parts of a query that are credentials.
 const SECRET_KEYS: &[&str] = &[
     "authz",
     "authorization",
@@ -19,7 +19,7 @@ const SECRET_KEYS: &[&str] = &[
     "ticket",
 ];
 
-/// What may be shown of a URL, or of a server's words about one: passwords and the values of secret parameters become
+/// A URL, or a server's text with one, as it may be shown: passwords and the values of secret parameters become
 /// `***`. A plain path stays as it is.
 pub fn without_secrets(text: &str) -> String {
     let each: Vec<String> = text.split(" | ").map(without_secrets_of_one).collect();
@@ -37,7 +37,7 @@ fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    // A URL may stand in another one, behind its path or at once.
+    // A URL may stand in another one, after its path or at its start.
     if authority.ends_with(':') && tail.starts_with("//") {
         return format!("{scheme}://{}", without_password(rest));
     }

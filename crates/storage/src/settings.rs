@@ -1,4 +1,4 @@
-//! What a user may set about servers, from the environment.
+//! Settings for servers, from environment variables.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const WAIT_VARIABLE: &str = "BRANCHLINE_STORAGE_WAIT";
 /// Seconds before the second try; before each further one it is twice as long.
 const PAUSE_VARIABLE: &str = "BRANCHLINE_STORAGE_PAUSE";
 
-/// Waits and tries, and what is asked for at a time.
+/// Waits, tries, and sizes of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// How long a connection may take.
@@ -43,8 +43,8 @@ pub(crate) struct Settings {
     pub(crate) streams: usize,
 }
 
-/// How long a call of a store may take that reads so many bytes, with all its tries and waits; what takes longer has not
-/// kept its own deadlines.
+/// How long a call of a store may take that reads so many bytes, with all its tries and waits; what takes longer has
+/// not kept its own deadlines.
 pub fn longest_wait(bytes: u64) -> Duration {
     let settings = Settings::from_environment();
     let one = settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
@@ -95,8 +95,8 @@ impl Settings {
         Self { requests_in_flight, bytes_in_flight, first_bytes, streams, ..self }
     }
 
-    /// How many requests of so many bytes are due at a time within one read of this storage element: as many as fill the
-    /// way there, and no more than `most`.
+    /// How many requests of so many bytes are in flight at a time within one read of this storage element: as many as
+    /// fill the link, and no more than `most`.
     pub(crate) fn requests_within(&self, element: &str, bytes: u64, most: usize) -> usize {
         let access = Access { bytes_in_flight: self.bytes_in_flight, ..Access::default() };
         let by_bytes = Choice::of(&access, link_to(element), 0).bytes_in_flight / bytes.max(1);
@@ -104,7 +104,7 @@ impl Settings {
         (by_bytes.max(2) as usize).min(most).max(1)
     }
 
-    /// The same for a file of which there are other replicas: less patience, and another connection once.
+    /// The same for a file of which there are other replicas: shorter waits, and one connection more.
     pub(crate) fn for_one_of_several(mut self) -> Self {
         self.silence = self.silence.min(REPLICA_SILENCE);
         self.connect_timeout = self.connect_timeout.min(self.silence);
@@ -119,7 +119,7 @@ impl Settings {
     }
 
     /// How long an answer of so many bytes may take.
-    pub(crate) fn patience(&self, bytes: u64) -> Duration {
+    pub(crate) fn time_limit(&self, bytes: u64) -> Duration {
         self.silence * 2 + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(within(Access::default(), 4 * MIB), 4);
         assert_eq!(within(Access { requests_in_flight: Some(1), ..Access::default() }, 4 * MIB), 1);
         assert_eq!(within(Access { bytes_in_flight: Some(100 * MIB), ..Access::default() }, 4 * MIB), 25);
-        // While one comes the next is on its way.
+        // While one is received the next is in flight.
         assert_eq!(within(Access { bytes_in_flight: Some(1), ..Access::default() }, 4 * MIB), 2);
         // Small ones fill it, too.
         assert_eq!(within(Access::default(), MIB / 2), 32);

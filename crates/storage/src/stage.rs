@@ -17,8 +17,8 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 
 use branchline_trace::panics::guarded;
 
-use crate::limits::{STAGE_LANES, STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES};
-use crate::{Around, ByteRange, LocalFile, LocalWay, RangeRead, ReadEffort, Result, StorageError, Store};
+use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES, STAGE_THREADS};
+use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageError, Store};
 
 const OWN_FOLDER: &str = "branchline-stage-1";
 
@@ -26,7 +26,7 @@ const OWN_FOLDER: &str = "branchline-stage-1";
 pub struct Staged {
     inner: Arc<dyn Store>,
     copy: std::result::Result<Copy, String>,
-    /// What copying took, until a read has told it.
+    /// What copying took, until a read has reported it.
     effort: Mutex<ReadEffort>,
 }
 
@@ -116,7 +116,7 @@ impl Copy {
         let key = format!("{}\n{size_bytes}\n{}", inner.path(), inner.identity().unwrap_or_else(own));
         let hold = Hold::take(Paths::of(&root, &key))?;
         let effort = hold.make(inner, size_bytes)?;
-        let file = LocalFile::open(inner.path(), &hold.paths.whole, LocalWay::default())
+        let file = LocalFile::open(inner.path(), &hold.paths.whole, LocalMode::default())
             .map_err(|error| NoCopy::Disk(error.message))?;
         Ok((Self { file, _hold: hold }, effort))
     }
@@ -150,7 +150,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(|(one, other)| same(one, other))
 }
 
-/// Removes copies that nobody holds.
+/// Removes copies that no process holds.
 fn sweep(root: &Path) {
     let Ok(found) = fs::read_dir(root) else { return };
     for path in found.filter_map(|one| one.ok().map(|one| one.path())) {
@@ -248,7 +248,7 @@ fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(),
 /// Copies piece after piece, so that the network and the disk both have work.
 fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
     let next = AtomicU64::new(0);
-    let lane = || {
+    let copy = || {
         let result = guarded(|| copy_lane(inner, part, size_bytes, &next))
             .unwrap_or_else(|panic| Err(NoCopy::Read(StorageError::panicked(inner.path(), &panic))));
         if result.is_err() {
@@ -257,10 +257,10 @@ fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Res
         result
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..STAGE_LANES).map(|_| scope.spawn(lane)).collect();
-        let own = lane();
-        let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        all.chain([own]).try_fold(ReadEffort::default(), |sum, lane| lane.map(|effort| sum + effort))
+        let others: Vec<_> = (1..STAGE_THREADS).map(|_| scope.spawn(copy)).collect();
+        let own = copy();
+        let all = others.into_iter().map(|copied| copied.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        all.chain([own]).try_fold(ReadEffort::default(), |sum, copied| copied.map(|effort| sum + effort))
     })
 }
 

@@ -1,4 +1,4 @@
-//! What every store can do.
+//! The trait of all stores.
 
 use crate::{RangeRead, Result};
 
@@ -16,12 +16,12 @@ pub trait Store: Send + Sync {
     /// The size of the file.
     fn size_bytes(&self) -> Result<u64>;
 
-    /// What the place says to tell one version of the file from another; None if it says nothing. A file whose identity
-    /// is the same as before has the same bytes.
+    /// The identity of this version of the file; None if the place has none. A file with the same identity as before
+    /// has the same bytes.
     fn identity(&self) -> Option<String>;
 
-    /// Checksums of the whole file and their kinds, as `adler32:a1b2c3`, those that the place has to tell; asking for them
-    /// takes as long as the place likes.
+    /// Checksums of the whole file and their kinds, as `adler32:a1b2c3`, those that the place has. This takes as long
+    /// as the place likes.
     fn checksums(&self) -> Vec<String> {
         Vec::new()
     }
@@ -29,7 +29,7 @@ pub trait Store: Send + Sync {
     /// The gap up to which two ranges of the file are better read as one.
     fn gap_bytes(&self) -> u64;
 
-    /// Reads every range into its own buffer, each exactly filled, or fails: a range that reaches behind the end
+    /// Reads every range into its own buffer, each exactly filled, or fails: a range that reaches beyond the end
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
@@ -137,7 +137,7 @@ impl<T: Around> Store for T {
     }
 }
 
-/// What a read cost at the store that did it.
+/// The cost of a read at the store that did it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadEffort {
     /// System calls or requests.

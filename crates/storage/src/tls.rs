@@ -1,4 +1,4 @@
-//! Whom we trust and who we are in TLS: the system's authorities and the grid's, certificates and proxies of users.
+//! Trust and identity in TLS: the system's authorities and the grid's, certificates and proxies of users.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::StorageErrorKind;
 
 /// Where grids keep the certificates of their authorities.
 const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
-/// What decides which certificates are taken.
+/// The settings that decide which certificates are used.
 const VARIABLES: &[&str] =
     &["X509_CERT_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"];
 
 /// A certificate, those that vouch for it, and its key.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// As it stands in the file.
+    /// The text of the file.
     pub(crate) key_pem: Vec<u8>,
 }
 
@@ -75,7 +75,8 @@ pub(crate) fn fingerprint() -> String {
     fingerprint
 }
 
-/// The certificates of the authorities: the system's (or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the grid's, of
+/// The certificates of the authorities: the system's (or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the grid's,
+/// of
 /// `X509_CERT_DIR`. What is no certificate there is passed over.
 pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
     let mut found = rustls_native_certs::load_native_certs().certs;
@@ -147,13 +148,13 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<(Identity, Option<Str
 }
 
 impl Identity {
-    /// The key, for whoever does not read it by themselves.
+    /// The private key, for libraries that do not read the file themselves.
     pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>> {
         PrivateKeyDer::from_pem_slice(&self.key_pem).map_err(|_| no_key())
     }
 }
 
-/// TLS failed; what to do about it if it is about whom to trust.
+/// The error of TLS, with what to do if a certificate is not trusted.
 pub(crate) fn fault_of(server: &str, error: &rustls::Error) -> Fault {
     let mut reason = format!("no secure connection to {server}: {}", quoted(error.to_string().as_bytes()));
     if matches!(error, rustls::Error::InvalidCertificate(_)) {

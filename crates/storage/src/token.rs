@@ -1,4 +1,4 @@
-//! The bearer token of this user, found as the WLCG's "Bearer Token Discovery" 1.0 says.
+//! The bearer token of this user, by the WLCG's "Bearer Token Discovery" 1.0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn read(file: &Path) -> Result<Option<String>> {
     checked(&file.display().to_string(), &bytes).map(Some)
 }
 
-/// What may stand in a header line.
+/// The token, or an error if it is not valid in a header line.
 fn checked(place: &str, bytes: &[u8]) -> Result<String> {
     let token = bytes.trim_ascii();
     if token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {

@@ -1,4 +1,4 @@
-//! What went wrong at each storage element, counted for the report of a job.
+//! Counts of failures at each storage element, for the report of a job.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub struct Troubles {
     pub timeouts_count: u64,
     /// Connections that were not made, or lost.
     pub resets_count: u64,
-    /// Answers that were not what was asked for, or whose bytes cannot be right.
+    /// Answers to something else than the request, or whose bytes cannot be right.
     pub wrong_answers_count: u64,
     /// Requests that failed in another way.
     pub other_errors_count: u64,
@@ -34,7 +34,7 @@ static COUNTED: Mutex<Option<Counted>> = Mutex::new(None);
 
 fn counted() -> MutexGuard<'static, Option<Counted>> {
     let mut counted = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
-    // After a fork what was counted before is the parent's to tell.
+    // After a fork the parent reports what was counted before.
     if counted.as_ref().is_none_or(|(owner, _)| *owner != std::process::id()) {
         *counted = Some((std::process::id(), BTreeMap::new()));
     }
@@ -67,12 +67,12 @@ pub fn note_wrong_bytes(element: &str) {
     note(element, |troubles| troubles.wrong_answers_count += 1);
 }
 
-/// What this process has counted since it was asked last, by storage element.
+/// The counts of this process since the last call, by storage element.
 pub fn take_troubles() -> Vec<(String, Troubles)> {
     counted().take().map(|(_, by_element)| by_element.into_iter().collect()).unwrap_or_default()
 }
 
-/// What is counted of one storage element, for tests beside each other.
+/// The counts of one storage element, for tests that run in parallel.
 #[cfg(test)]
 pub(crate) fn troubles_with(element: &str) -> Troubles {
     counted().as_ref().and_then(|(_, by_element)| by_element.get(element).copied()).unwrap_or_default()

@@ -12,9 +12,9 @@ pub(crate) struct Url {
     /// Without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
-    /// From the slash behind the host on; empty if there is none.
+    /// From the slash after the host on; empty if there is none.
     pub(crate) path: String,
-    /// What is behind the first question mark.
+    /// The query: what follows the first question mark.
     pub(crate) query: Option<String>,
 }
 

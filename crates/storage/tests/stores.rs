@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use branchline_storage::{
-    open, Access, ByteRange, Counted, LocalFile, LocalWay, Memory, RangeRead, ReadEffort, StorageError,
+    open, Access, ByteRange, Counted, LocalFile, LocalMode, Memory, RangeRead, ReadEffort, StorageError,
     StorageErrorKind, Store,
 };
 use branchline_trace::{Counter, Counters};
@@ -210,7 +210,7 @@ fn a_local_file_names_its_host() {
 fn a_local_file_needs_one_call_for_each_range_with_bytes() {
     let scratch = Scratch::new();
     let path = scratch.write("f.bin", &hundred_kilobytes());
-    let file = LocalFile::open(&path, path.as_ref(), LocalWay::default()).unwrap();
+    let file = LocalFile::open(&path, path.as_ref(), LocalMode::default()).unwrap();
     let mut reads =
         [(0, 100_000), (3, 0), (50, 10)].map(|(offset, length)| RangeRead::new(ByteRange::new(offset, length)));
     let effort = file.read_ranges(&mut reads).unwrap();

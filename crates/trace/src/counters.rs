@@ -57,8 +57,8 @@ macro_rules! declare_counters {
 }
 
 declare_counters! {
-    BytesAsked, "bytes_asked", Bytes, "Bytes asked of the store, gaps between joined ranges included.";
-    GapBytes, "gap_bytes", Bytes, "Bytes asked for only because near ranges were joined into one.";
+    BytesAsked, "bytes_asked", Bytes, "Bytes requested from the store, gaps between joined ranges included.";
+    GapBytes, "gap_bytes", Bytes, "Bytes requested only because near ranges were joined into one.";
     BytesRead, "bytes_read", Bytes, "Bytes that the store really read.";
     CachedBytes, "cached_bytes", Bytes, "Bytes that came from a copy on this machine instead of the store.";
     ReadCalls, "read_calls", Count, "Read calls of the store: system calls or requests.";

@@ -1,6 +1,7 @@
 //! A journal of every request, for a trace. It is off unless it was begun, and then costs some hundred nanoseconds a
-//! request. Each thread logs into a buffer of its own, of bounded length, and writes it when it is full. A thread of the
-//! journal writes the others now and then, so that a process that is killed leaves what it logged up to a moment before.
+//! request. Each thread logs into a buffer of its own, of bounded length, and writes it when it is full. A thread of
+//! the journal writes the others now and then, so that a process that is killed leaves what it logged up to a moment
+//! before.
 //!
 //! `records` has the format of the file. Times in it are nanoseconds since 1970.
 

@@ -13,7 +13,7 @@ pub struct Panic {
 }
 
 impl Panic {
-    /// Work that ended without a result in a way that nobody saw.
+    /// Work that ended without a result and without a panic that was caught.
     pub fn unseen() -> Self {
         Self { message: "a thread ended without a result".to_owned() }
     }

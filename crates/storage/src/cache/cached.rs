@@ -20,7 +20,7 @@ pub struct Cached {
     file: std::result::Result<Arc<CachedFile>, String>,
 }
 
-/// What is cached of one version of a file; all stores of this process that read it share it.
+/// The cached parts of one version of a file; all stores of this process that read it share them.
 struct CachedFile {
     folder: Arc<Folder>,
     path: PathBuf,
@@ -54,7 +54,7 @@ impl Cached {
                 let found = Folder::at(folder, limit_bytes);
                 found.map(|found| CachedFile::of(found, key)).map_err(|error| format!("{}: {error}", folder.display()))
             }
-            None => Err("its server says nothing that tells one version of the file from another".to_owned()),
+            None => Err("its server sends nothing that differs between versions of the file".to_owned()),
         };
         Ok(Self { inner, size_bytes, file })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::segment::{Record, Segment};
 use crate::ByteRange;
 
-/// What is cached of a file: parts that do not overlap, by their offset, each inside a record.
+/// The cached parts of a file: they do not overlap, are ordered by offset, and each lies inside a record.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     parts: BTreeMap<u64, (u64, Arc<Record>)>,

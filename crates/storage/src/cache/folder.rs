@@ -12,7 +12,7 @@ use rustix::fs::{flock, FlockOperation};
 
 use crate::limits::{CACHE_FILE_BYTES, CACHE_LOOKS};
 
-/// In the folder that the user named, so that nothing of his is taken for ours, nor of another version of Branchline.
+/// A folder inside the user's, so that no file of the user or of another version of Branchline is taken for ours.
 const OWN_FOLDER: &str = "branchline-cache-1";
 
 /// A folder with segments of at most so many bytes in all.
@@ -23,7 +23,7 @@ pub(super) struct Folder {
     size: Mutex<Size>,
 }
 
-/// What is known of the size: others write, too, so it is looked at again from time to time.
+/// The last known size. Other processes write too, so it is measured again from time to time.
 #[derive(Debug, Default)]
 struct Size {
     bytes: u64,
@@ -40,11 +40,11 @@ struct Found {
 }
 
 impl Folder {
-    /// The folder below this one; the same for all who ask for the same.
+    /// The folder below this one; one value for all files that use it.
     pub(super) fn at(parent: &Path, limit_bytes: u64) -> io::Result<Arc<Self>> {
         static KNOWN: OnceLock<Mutex<Folders>> = OnceLock::new();
         let root = std::path::absolute(parent)?.join(OWN_FOLDER);
-        // What is cached may not be for everyone's eyes.
+        // Cached bytes may be private.
         DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
         let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         let folder = known

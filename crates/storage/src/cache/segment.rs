@@ -1,4 +1,4 @@
-//! A segment: ranges of a file one behind the other, as they were fetched, each with its checksums.
+//! A segment: ranges of a file one after the other, as they were fetched, each with its checksums.
 //!
 //! ```text
 //! head:    magic [8], length of the key u64, crc32c of the key u32, of the 20 bytes before u32; then the key
@@ -40,7 +40,7 @@ pub(super) struct Record {
     pub(super) range: ByteRange,
     pub(super) segment: Arc<Segment>,
     position: u64,
-    /// Of each piece of the range.
+    /// A checksum for each piece of the range.
     sums: Vec<u32>,
 }
 
@@ -208,7 +208,8 @@ impl SegmentWriter {
         Ok(Self { file, segment: Segment::new(path), process, size_bytes })
     }
 
-    /// Whether this process began it, not one that it came from by fork and that goes on writing, and it is still there.
+    /// Whether this process began it, not one that it came from by fork and that goes on writing, and it is still
+    /// there.
     pub(super) fn is_usable(&self) -> bool {
         self.process == std::process::id() && self.file.metadata().is_ok_and(|about| about.nlink() > 0)
     }

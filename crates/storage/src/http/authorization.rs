@@ -4,15 +4,15 @@ use crate::fault::Result;
 use crate::token;
 use crate::url::Url;
 
-/// What requests for one file show of the user.
+/// The user's credentials in requests for one file.
 pub(crate) trait Authorization: Send + Sync {
     /// The header lines for a request of `url` that has these `others` already.
     fn headers(&self, method: &str, url: &str, others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>>;
 
-    /// Whether a request may be answered by another server than the one that was asked.
+    /// Whether another server than the one in the URL may answer the request.
     fn follows_redirects(&self) -> bool;
 
-    /// What may be wrong if a server does not let the user read.
+    /// A hint for the error that a server refuses the user.
     fn advice(&self) -> String;
 }
 
@@ -32,7 +32,7 @@ pub(super) struct BearerToken {
 impl Authorization for BearerToken {
     fn headers(&self, _method: &str, url: &str, _others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>> {
         let parsed = Url::parse(url)?;
-        // Whoever listens to a connection without TLS could use the token.
+        // Without TLS anybody on the network could read and use the token.
         if parsed.address() != self.server || !(parsed.scheme == "https" || parsed.is_loopback()) {
             return Ok(Vec::new());
         }

@@ -23,9 +23,9 @@ fn digests(answer: &Answer) -> Vec<String> {
     each.filter_map(|one| one.trim().split_once('=')).filter_map(|(kind, value)| checksum(kind, value)).collect()
 }
 
-/// What S3 says of an object. One that was stored in parts has checksums of the checksums of these, with their number
-/// behind a dash, and the entity tag of one that is encrypted by keys of the user's is no checksum ("Checking object
-/// integrity in Amazon S3").
+/// The checksums of an object of S3. One that was stored in parts has checksums of the checksums of these, with their
+/// number behind a dash, and the entity tag of one that is encrypted by keys of the user's is no checksum ("Checking
+/// object integrity in Amazon S3").
 fn of_object(answer: &Answer) -> Vec<String> {
     let is_whole = answer.header("x-amz-checksum-type").is_none_or(|kind| kind == "FULL_OBJECT");
     let kinds = if is_whole { &["crc32", "crc32c", "crc64nvme", "sha1", "sha256"][..] } else { &[] };

@@ -94,8 +94,8 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
     Ok(Agent::with_parts(config, connector.chain(Numbering), DefaultResolver::default()))
 }
 
-/// What a request asks for.
-pub(crate) struct Ask<'a> {
+/// The content of a request.
+pub(crate) struct DataRequest<'a> {
     pub(crate) url: &'a str,
     /// The value of the header, if not all is wanted.
     pub(crate) range: Option<&'a str>,
@@ -118,15 +118,20 @@ pub(crate) struct Answer {
 impl Client {
     /// Makes a GET or HEAD request. A token goes to its own host, and not to where that redirects to; a request
     /// that is signed is for one host, and is not redirected.
-    pub(crate) fn ask(&self, ask: Ask<'_>, authorization: &dyn Authorization, settings: &Settings) -> Result<Answer> {
-        let method = if ask.without_body { "HEAD" } else { "GET" };
-        let range = ask.range.map(|range| ("Range", range));
+    pub(crate) fn fetch(
+        &self,
+        wanted: DataRequest<'_>,
+        authorization: &dyn Authorization,
+        settings: &Settings,
+    ) -> Result<Answer> {
+        let method = if wanted.without_body { "HEAD" } else { "GET" };
+        let range = wanted.range.map(|range| ("Range", range));
         let request =
-            self.request(method, ask.url, range.as_slice(), authorization)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, authorization, ask.bytes, ask.traced, settings)
+            self.request(method, wanted.url, range.as_slice(), authorization)?.body(()).map_err(|_| bad_url())?;
+        self.send(request, authorization, wanted.bytes, wanted.traced, settings)
     }
 
-    /// Asks by a method that neither GET nor HEAD need, with these header lines and no body.
+    /// Sends a request of a method other than GET and HEAD, with these header lines and no body.
     pub(crate) fn call(
         &self,
         method: &'static str,
@@ -195,7 +200,7 @@ impl Client {
             .timeout_recv_response(Some(settings.silence))
             .timeout_per_read(Some(settings.silence))
             .timeout_per_write(Some(settings.silence))
-            .timeout_global(Some(settings.patience(bytes)))
+            .timeout_global(Some(settings.time_limit(bytes)))
             .build();
         connection_numbers::forget_last();
         let response = self.agent.run(request);
@@ -211,13 +216,13 @@ impl Client {
         Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), traced })
     }
 
-    /// Whether this server is known to do one range at a time.
+    /// Whether this server answered a request for several ranges with one.
     pub(crate) fn takes_one_range_only(&self, server: &str) -> bool {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).contains(server)
     }
 
     /// Remembers that it does.
-    pub(crate) fn ask_for_one_range_only(&self, server: &str) {
+    pub(crate) fn use_one_range_only(&self, server: &str) {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned());
     }
 }
@@ -243,12 +248,12 @@ impl Answer {
         }
     }
 
-    /// The host and port that were asked.
+    /// Host and port of the request.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// Where the answer came from in the end.
+    /// The URL that answered, after redirections.
     pub(crate) fn url(&self) -> String {
         self.response.get_uri().to_string()
     }
@@ -257,7 +262,7 @@ impl Answer {
         BufReader::with_capacity(64 << 10, self.response.body_mut().as_reader())
     }
 
-    /// What to make of an answer that is none of those that were hoped for.
+    /// The error for an answer with another status than the expected ones.
     pub(crate) fn refusal(&mut self, authorization: &dyn Authorization) -> Fault {
         let status = self.response.status();
         let code = self.error_code();
@@ -300,7 +305,7 @@ impl Answer {
             return None;
         }
         let mut text = Vec::new();
-        // What can be read of it is enough: it only makes the message better.
+        // A part of it is enough: it only makes the message better.
         let _ = self.body().take(limits::PART_LINE_BYTES_MAX as u64).read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text).into_owned();
         let (_, rest) = text.split_once("<Code>")?;

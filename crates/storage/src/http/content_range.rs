@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(parsed("bytes 0-99/1000"), Some((Some(ByteRange::new(0, 100)), Some(1000))));
         assert_eq!(parsed("Bytes 999-999/*"), Some((Some(ByteRange::new(999, 1)), None)));
         assert_eq!(parsed("bytes */0"), Some((None, Some(0))));
-        // What XRootD says of an empty file.
+        // XRootD's answer for an empty file.
         assert_eq!(parsed("bytes 0-0/0"), Some((Some(ByteRange::new(0, 1)), Some(0))));
         for wrong in [
             "",

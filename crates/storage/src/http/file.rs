@@ -10,14 +10,14 @@ use branchline_trace::journal;
 use branchline_trace::panics::guarded;
 
 use super::checksums::checksums;
-use super::client::{client, Answer, Ask, Client};
+use super::client::{client, Answer, Client, DataRequest};
 use super::content_range::{range_header, ContentRange};
 use super::folder::last_modified;
 use super::location::{http_location, Location, Protocol};
 use super::multipart::{boundary_of, Parts};
 use crate::fault::{Fault, Result};
 use crate::limits::{
-    AHEAD_REQUESTS_MAX, HTTP_LANES, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
+    AHEAD_REQUESTS_MAX, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_THREADS, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
 };
 use crate::retry::with_retries;
 use crate::settings::Settings;
@@ -27,11 +27,11 @@ use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, St
 pub struct HttpFile {
     location: Location,
     size_bytes: u64,
-    /// What the server says to tell one version of the file from another.
+    /// The server's identity of this version of the file.
     entity: Option<String>,
-    /// The time of its last change, asked for once where the server gives no entity.
+    /// The time of its last change, requested once where the server gives no entity tag.
     modified: OnceLock<Option<String>>,
-    /// Where the server sent us for the bytes, until that fails.
+    /// The URL that the server redirected us to for the bytes, until that fails.
     direct: Mutex<Option<String>>,
     /// The first bytes, which came when the file was opened, until they are read.
     first: Mutex<Option<Vec<u8>>>,
@@ -39,8 +39,8 @@ pub struct HttpFile {
     settings: Settings,
 }
 
-/// What the server said when the file was opened.
-struct About {
+/// The server's answer when the file was opened.
+struct Probed {
     size_bytes: u64,
     entity: Option<String>,
     direct: Option<String>,
@@ -56,14 +56,14 @@ impl HttpFile {
 
     /// Opens the file at a location.
     pub(crate) fn open_at(location: Location, client: &Arc<Client>, settings: Settings) -> Result<Self> {
-        let about = with_retries(&settings, |_| ask_about(client, &location, &settings))?;
-        let About { size_bytes, entity, direct, first } = about;
+        let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
+        let Probed { size_bytes, entity, direct, first } = found;
         let (direct, first) = (Mutex::new(direct), Mutex::new(first));
         let (modified, client) = (OnceLock::new(), Arc::clone(client));
         Ok(Self { location, size_bytes, entity, modified, direct, first, client, settings })
     }
 
-    /// S3 does one range at a time, whoever serves it.
+    /// Every S3 server answers one range at a time.
     fn takes_one_range_only(&self) -> bool {
         self.location.protocol == Protocol::S3 || self.client.takes_one_range_only(&self.location.server)
     }
@@ -80,7 +80,8 @@ impl HttpFile {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Fills those reads that lie in the first bytes, which are given up then: the request that they came with counts here.
+    /// Fills those reads that lie in the first bytes, which are given up then: the request that they came with counts
+    /// here.
     fn fill_from_first(&self, wanted: &mut Vec<&mut RangeRead>) -> ReadEffort {
         let mut effort = ReadEffort::default();
         let Some(first) = self.take_first() else { return effort };
@@ -95,24 +96,24 @@ impl HttpFile {
         effort
     }
 
-    /// Asks for these ranges, where the server sent us before if it did.
+    /// Requests these ranges, from where the server redirected us before, if it did.
     fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
         let range = range_header(reads.iter().map(|read| &read.range));
         let bytes = reads.iter().map(|read| read.range.length).sum();
-        let ask = |url: &str| {
+        let fetch = |url: &str| {
             let spans = reads.iter().map(|read| (read.range.offset, read.range.length));
             let traced = journal::request("GET", &self.location.path, &self.location.element, spans);
-            let ask = Ask { url, range: Some(&range), bytes, without_body: false, traced };
-            self.client.ask(ask, &*self.location.authorization, &self.settings)
+            let wanted = DataRequest { url, range: Some(&range), bytes, without_body: false, traced };
+            self.client.fetch(wanted, &*self.location.authorization, &self.settings)
         };
         if let Some(url) = &self.direct() {
-            match ask(url) {
+            match fetch(url) {
                 Ok(answer) if matches!(answer.status(), 200 | 206) => return Ok(answer),
                 // A leave to read that was given for a time, or a server that is gone: back to who sent us there.
                 _ => self.set_direct(None),
             }
         }
-        let answer = ask(&self.location.url)?;
+        let answer = fetch(&self.location.url)?;
         let url = answer.url();
         if url != self.location.url {
             self.set_direct(Some(url));
@@ -142,7 +143,7 @@ impl HttpFile {
         match answer.status() {
             206 => self.check(&answer, Some(read.range))?,
             200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => {}
-            200 => return Err(answer.nonsense("the whole file where a part of it was asked for")),
+            200 => return Err(answer.nonsense("the whole file where a part of it was requested")),
             416 => return Err(changed(&answer, "it has become shorter")),
             _ => return Err(answer.refusal(&*self.location.authorization)),
         }
@@ -152,7 +153,7 @@ impl HttpFile {
         Ok(())
     }
 
-    /// Fills those reads for which the answer has a part, and notes which. Leaves the others to be asked for alone.
+    /// Fills those reads for which the answer has a part, and notes which. The others are requested one by one.
     fn fill_several(&self, group: &mut [&mut RangeRead], filled: &mut [bool], effort: &mut ReadEffort) -> Result<()> {
         filled.fill(false);
         let mut answer = self.get(group)?;
@@ -162,7 +163,7 @@ impl HttpFile {
             return match answer.status() {
                 // Refused, answered with the whole file, or with the first range alone: all these are allowed.
                 200 | 206 | 400 | 413 | 414 | 416 | 431 | 501 => {
-                    self.client.ask_for_one_range_only(&self.location.server);
+                    self.client.use_one_range_only(&self.location.server);
                     Ok(())
                 }
                 _ => Err(answer.refusal(&*self.location.authorization)),
@@ -185,13 +186,13 @@ impl HttpFile {
                     None => parts.skip(range.length)?,
                 }
             }
-            Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than were asked for"))
+            Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than were requested"))
         })();
         answer.got(got);
         result.map_err(|error| answer.broken(&error))
     }
 
-    /// Checks that an answer is of the file that was opened, and has the range that was asked for.
+    /// Checks that an answer is of the file that was opened, and has the requested range.
     fn check(&self, answer: &Answer, wanted: Option<ByteRange>) -> Result<()> {
         let found = answer.header("content-range").and_then(ContentRange::parse);
         let found = found.ok_or_else(|| answer.nonsense("a part that does not say which bytes it has"))?;
@@ -204,26 +205,30 @@ impl HttpFile {
             return Err(changed(answer, "the server says that it is another version"));
         }
         if wanted.is_some() && found.range != wanted {
-            return Err(answer.nonsense("other bytes than were asked for"));
+            return Err(answer.nonsense("other bytes than were requested"));
         }
         Ok(())
     }
 }
 
-/// Asks for the first byte or some more, because HEAD is answered without the size by some and refused by others.
-fn ask_about(client: &Client, location: &Location, settings: &Settings) -> Result<About> {
+/// Requests the first byte or some more: some servers answer HEAD without the size, and some refuse it.
+fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Probed> {
     let (url, authorization) = (location.url.as_str(), &*location.authorization);
     let first_bytes = settings.first_bytes.max(1);
     let what = if settings.first_bytes > 0 { "GET" } else { "GET about" };
     let traced = journal::request(what, &location.path, &location.element, std::iter::once((0, first_bytes)));
     let range = format!("bytes=0-{}", first_bytes - 1);
-    let ask = Ask { url, range: Some(&range), bytes: first_bytes, without_body: false, traced };
-    let mut answer = client.ask(ask, authorization, settings)?;
+    let wanted = DataRequest { url, range: Some(&range), bytes: first_bytes, without_body: false, traced };
+    let mut answer = client.fetch(wanted, authorization, settings)?;
     let range = answer.header("content-range").and_then(ContentRange::parse);
     if answer.status() == 416 && range.is_none() {
         // S3 does not say then that the object is empty.
         let traced = journal::request("HEAD", &location.path, &location.element, std::iter::empty());
-        answer = client.ask(Ask { url, range: None, bytes: 0, without_body: true, traced }, authorization, settings)?;
+        answer = client.fetch(
+            DataRequest { url, range: None, bytes: 0, without_body: true, traced },
+            authorization,
+            settings,
+        )?;
     }
     let found = range.as_ref().and_then(|range| range.range);
     let size_bytes = match (answer.status(), range) {
@@ -252,7 +257,7 @@ fn ask_about(client: &Client, location: &Location, settings: &Settings) -> Resul
         let drained = drained.map_err(|error| answer.broken(&error))?;
         answer.got(drained);
     }
-    Ok(About { size_bytes, entity, direct, first })
+    Ok(Probed { size_bytes, entity, direct, first })
 }
 
 fn length_of(answer: &Answer) -> Option<u64> {
@@ -279,7 +284,7 @@ fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
     drop(body);
     match result {
         Ok(0) => Ok(()),
-        Ok(_) => Err(answer.nonsense("more bytes than were asked for")),
+        Ok(_) => Err(answer.nonsense("more bytes than were requested")),
         Err(error) => Err(answer.broken(&error)),
     }
 }
@@ -288,11 +293,11 @@ fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
 fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Vec<&'a mut RangeRead>> {
     let all_bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
     let is_little = all_bytes <= HTTP_TOGETHER_BYTES;
-    if one_range_only || reads.len() <= HTTP_LANES && !is_little {
+    if one_range_only || reads.len() <= HTTP_THREADS && !is_little {
         return reads.into_iter().map(|read| vec![read]).collect();
     }
     reads.sort_by_key(|read| read.range.offset);
-    let share = if is_little { reads.len() } else { reads.len().div_ceil(HTTP_LANES) };
+    let share = if is_little { reads.len() } else { reads.len().div_ceil(HTTP_THREADS) };
     let ranges_max = share.min(HTTP_RANGES_MAX);
     let mut groups: Vec<Vec<&'a mut RangeRead>> = Vec::new();
     let mut bytes = 0;
@@ -312,7 +317,7 @@ fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Ve
     groups
 }
 
-/// Groups that wait for a lane.
+/// Groups that wait for a thread.
 type Queue<'a> = Mutex<IntoIter<Vec<&'a mut RangeRead>>>;
 
 impl Store for HttpFile {
@@ -362,20 +367,20 @@ impl Store for HttpFile {
         let groups = groups(wanted, self.takes_one_range_only());
         let mean_bytes = bytes / groups.len().max(1) as u64;
         let within = self.settings.requests_within(&self.location.element, mean_bytes, AHEAD_REQUESTS_MAX);
-        let lanes = groups.len().min(within);
+        let threads = groups.len().min(within);
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
         let since = journal::decided_at();
-        let lane = || {
+        let thread = || {
             let _decided = journal::decided(since);
             guarded(|| self.run_lane(&queue))
                 .unwrap_or_else(|panic| Err(StorageError::panicked(&self.location.path, &panic)))
         };
         std::thread::scope(|scope| {
-            // The calling thread is one of the lanes.
-            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
+            // The calling thread reads too.
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(thread)).collect();
             let own = self.run_lane(&queue);
-            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            all.chain([own]).try_fold(of_first, |sum, lane| lane.map(|effort| sum + effort))
+            let all = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            all.chain([own]).try_fold(of_first, |sum, thread| thread.map(|effort| sum + effort))
         })
     }
 
@@ -386,7 +391,7 @@ impl Store for HttpFile {
 }
 
 impl HttpFile {
-    /// Reads groups until there are none. After an error the other lanes find the queue empty.
+    /// Reads groups until there are none. After an error the other threads find the queue empty.
     fn run_lane(&self, queue: &Queue<'_>) -> crate::Result<ReadEffort> {
         let mut sum = ReadEffort::default();
         loop {

@@ -1,4 +1,4 @@
-//! What is in a folder at an HTTP or WebDAV server, and what such a server says of a file beside its bytes.
+//! Folders at HTTP and WebDAV servers, and what such servers know of a file besides its bytes.
 
 use std::io::Read;
 

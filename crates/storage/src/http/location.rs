@@ -1,4 +1,4 @@
-//! Where a file is at an HTTP server, and how it is asked for there.
+//! Where a file is at an HTTP server, and the requests for it.
 
 use branchline_trace::journal;
 

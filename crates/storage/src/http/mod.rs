@@ -13,7 +13,7 @@ mod multipart;
 mod proxies;
 
 pub(crate) use authorization::Authorization;
-pub(crate) use client::{client, Ask, Client};
+pub(crate) use client::{client, Client, DataRequest};
 pub use file::HttpFile;
 pub(crate) use folder::{body_of, list_http};
 pub(crate) use location::{Location, Protocol};

@@ -21,7 +21,7 @@ impl<R: BufRead> Parts<R> {
         Self { body, boundary: [b"--", boundary.as_bytes()].concat(), is_first: true }
     }
 
-    /// The range of the next part, whose bytes are to be read from `body` next; None behind the last one.
+    /// The range of the next part, whose bytes come next in `body`; None after the last one.
     pub(super) fn next_part(&mut self) -> io::Result<Option<ByteRange>> {
         let mut lines = 0;
         loop {

@@ -1,12 +1,12 @@
 //! The proxies of the environment, as curl takes them: `http_proxy` and `https_proxy` for URLs of that scheme,
-//! `all_proxy` for both, and `no_proxy` for the hosts and domains that are asked directly.
+//! `all_proxy` for both, and `no_proxy` for hosts and domains without a proxy.
 
 use std::env;
 
 use ureq::Proxy;
 
 const VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
-/// Never asked through a proxy, which would take these for its own machine.
+/// Never through a proxy, for which these names mean its own machine.
 const LOOPBACK: [&str; 4] = ["localhost", "127.*", "[::1]", "::1"];
 
 /// The proxies of this process.
@@ -31,7 +31,7 @@ impl Proxies {
     }
 }
 
-/// What these depend on.
+/// The environment variables that these depend on.
 pub(super) fn fingerprint() -> String {
     VARIABLES.map(value).map(Option::unwrap_or_default).join("\n")
 }

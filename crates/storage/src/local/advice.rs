@@ -1,4 +1,4 @@
-//! Telling the kernel what will be read, where it has not got that yet.
+//! Announces to the kernel what will be read, where its cache does not have that yet.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -7,19 +7,19 @@ use super::system::will_need;
 use crate::limits::{ADVICE_WINDOW_BYTES, KERNEL_READ_AHEAD_BYTES};
 use crate::{ByteRange, RangeRead};
 
-/// Asks the kernel for the first bytes of a file, which is read from there on.
+/// Announces the first bytes of a file, which is read from there on.
 pub(super) fn expect_first(file: &File) {
     if let Some(length) = NonZeroU64::new(ADVICE_WINDOW_BYTES) {
         will_need(file, 0, length);
     }
 }
 
-/// Asks the kernel for ranges, so many ahead of those that are being read that it always has something to do.
+/// Announces ranges to the kernel, so many before the reads that it always has something to do.
 pub(super) struct Adviser<'a> {
     file: &'a File,
     ranges: Vec<ByteRange>,
     next: usize,
-    /// Of what was asked for and is not read yet.
+    /// Of the ranges that were announced and not read yet.
     ahead_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Adviser<'a> {
         while self.next < self.ranges.len() && self.ahead_bytes < ADVICE_WINDOW_BYTES {
             let range = self.ranges[self.next];
             let before = self.next.checked_sub(1).and_then(|before| self.ranges[before].end());
-            // What follows so closely the kernel reads ahead by itself, in larger pieces.
+            // The kernel's own readahead reads bytes that follow so closely, in larger pieces.
             let follows = before.is_some_and(|end| range.offset.wrapping_sub(end) < KERNEL_READ_AHEAD_BYTES);
             if let (Some(length), false) = (NonZeroU64::new(range.length), follows) {
                 will_need(self.file, range.offset, length);

@@ -11,13 +11,13 @@ use crate::ByteRange;
 /// A part of a range, with the sectors that it lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Of the first sector.
+    /// Offset of the first sector.
     pub(super) start: u64,
-    /// Of all sectors.
+    /// Bytes of all sectors.
     pub(super) sectors_bytes: usize,
-    /// Where in them the part begins.
+    /// Where the part begins in the sectors.
     pub(super) skip: usize,
-    /// Of the part.
+    /// Bytes of the part.
     pub(super) length: usize,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Sectors {
 }
 
 impl Sectors {
-    /// For pieces with so many bytes in their sectors.
+    /// Space for pieces with so many bytes in their sectors.
     pub(super) fn new(sectors_bytes: usize) -> Self {
         let bytes = vec![0; sectors_bytes.min(DIRECT_PIECE_BYTES) + DIRECT_ALIGNMENT];
         let start = (bytes.as_ptr() as usize).wrapping_neg() % DIRECT_ALIGNMENT;
@@ -71,7 +71,7 @@ impl Sectors {
     }
 }
 
-/// Reads a piece; tells how many calls it took, or None if the file ends before it does.
+/// Reads a piece and returns how many calls it took, or None if the file ends before the piece does.
 pub(super) fn read_piece(file: &File, piece: &Piece, sectors: &mut Sectors) -> io::Result<Option<u64>> {
     let room = sectors.room(piece);
     let (mut filled, mut calls_count) = (0, 0);
@@ -84,7 +84,7 @@ pub(super) fn read_piece(file: &File, piece: &Piece, sectors: &mut Sectors) -> i
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // What is left begins at a sector again, or the next call would be refused.
+        // The rest must begin at a sector, or the kernel refuses the next call.
         if filled < piece.skip + piece.length && filled % DIRECT_ALIGNMENT != 0 {
             return Ok(None);
         }

@@ -14,12 +14,12 @@ use branchline_trace::panics::guarded;
 use rustix::io::{pread, Errno};
 
 use super::advice::{expect_first, Adviser};
-use super::behind::fill_behind;
+use super::append::append_from;
 use super::direct::{pieces, read_piece, Piece, Sectors};
+use super::mode::LocalMode;
 use super::system::{is_on_network, open_direct, read_cached};
 use super::uring;
-use super::way::LocalWay;
-use crate::limits::{LOCAL_GAP_BYTES, LOCAL_LANES};
+use crate::limits::{LOCAL_GAP_BYTES, LOCAL_THREADS};
 use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// A local file, opened once and read at positions, so that threads share it without a lock.
@@ -28,34 +28,34 @@ pub struct LocalFile {
     file: File,
     /// The same past the kernel's cache, if it is read so.
     direct: Option<File>,
-    way: LocalWay,
+    mode: LocalMode,
     is_on_network: bool,
     name: String,
     path: String,
     /// At the time of opening. Bytes that a writer appends later are not seen.
     size_bytes: u64,
     identity: String,
-    /// Why it is not read in the way that was asked for.
+    /// Why it is not read in the mode that the user chose.
     fallback: OnceLock<String>,
 }
 
-/// What tells a local file from others, and from itself when it was written to.
-fn identity_of(about: &Metadata) -> String {
-    let (device, inode) = (about.dev(), about.ino());
-    format!("{} {device}:{inode} {}.{:09}", about.len(), about.mtime(), about.mtime_nsec())
+/// Differs between local files, and for one file before and after it was written to.
+fn identity_of(metadata: &Metadata) -> String {
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    format!("{} {device}:{inode} {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// Whether the file at this path is still the one that had this identity, but was written to since. One that another
 /// file took the place of is as it was for those who have it open.
 pub fn was_written_to(path: &Path, identity: &str) -> bool {
     let file = |identity: &str| identity.split(' ').nth(1).map(str::to_owned);
-    let Ok(now) = std::fs::metadata(path).map(|about| identity_of(&about)) else { return false };
+    let Ok(now) = std::fs::metadata(path).map(|metadata| identity_of(&metadata)) else { return false };
     now != identity && file(&now) == file(identity)
 }
 
 impl LocalFile {
     /// Opens the file at `location`; messages call it `path`, as the user did.
-    pub fn open(path: &str, location: &Path, way: LocalWay) -> Result<Self> {
+    pub fn open(path: &str, location: &Path, mode: LocalMode) -> Result<Self> {
         let not_opened = |error: io::Error| StorageError::not_opened(path, &error);
         // Looked at first, because opening a pipe would wait for a writer.
         let metadata = std::fs::metadata(location).map_err(not_opened)?;
@@ -66,23 +66,23 @@ impl LocalFile {
             return Err(StorageError::not_a_file(path, "a pipe or a device"));
         }
         let file = File::open(location).map_err(not_opened)?;
-        let about = file.metadata().map_err(not_opened)?;
-        let size_bytes = about.len();
-        let (device, inode) = (about.dev(), about.ino());
-        let identity = identity_of(&about);
+        let metadata = file.metadata().map_err(not_opened)?;
+        let size_bytes = metadata.len();
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        let identity = identity_of(&metadata);
         let host = rustix::system::uname();
         let mut opened = Self {
             is_on_network: is_on_network(&file),
             file,
             direct: None,
-            way,
+            mode,
             name: format!("local:{}", host.nodename().to_string_lossy()),
             path: path.to_owned(),
             size_bytes,
             identity,
             fallback: OnceLock::new(),
         };
-        if matches!(way, LocalWay::Direct | LocalWay::Uring) {
+        if matches!(mode, LocalMode::Direct | LocalMode::Uring) {
             opened.open_direct(location, (device, inode));
         }
         Ok(opened)
@@ -92,12 +92,12 @@ impl LocalFile {
     fn open_direct(&mut self, location: &Path, file: (u64, u64)) {
         let opened = open_direct(location).and_then(|direct| Ok((direct.metadata()?, direct)));
         match opened {
-            Ok((about, direct)) if (about.dev(), about.ino()) == file => self.direct = Some(direct),
+            Ok((metadata, direct)) if (metadata.dev(), metadata.ino()) == file => self.direct = Some(direct),
             Ok(_) => {}
             Err(error) => self.fall_back(format!("read through the kernel's cache, as O_DIRECT was refused: {error}")),
         }
-        if self.way == LocalWay::Uring && self.direct.is_some() && !uring::is_allowed() {
-            self.way = LocalWay::Direct;
+        if self.mode == LocalMode::Uring && self.direct.is_some() && !uring::is_allowed() {
+            self.mode = LocalMode::Direct;
             self.fall_back("read by threads, as io_uring is not allowed here".to_owned());
         }
     }
@@ -132,13 +132,13 @@ impl LocalFile {
         while filled < length {
             let at = range.offset + filled as u64;
             calls_count += 1;
-            let told = self.journal("pread64", at, length - filled);
+            let traced = self.journal("pread64", at, length - filled);
             let result = if reused {
                 pread(&self.file, &mut read.room()[filled..], at)
             } else {
-                fill_behind(&self.file, read.buffer_mut(), length - filled, at)
+                append_from(&self.file, read.buffer_mut(), length - filled, at)
             };
-            self.tell(told, &self.file, result);
+            self.end_traced(traced, &self.file, result);
             match result {
                 Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
                 Ok(count) => filled += count,
@@ -149,8 +149,9 @@ impl LocalFile {
         Ok(calls_count)
     }
 
-    /// Reads one range after the other. Where the kernel has not got the first it is told of the others, and is faster
-    /// then: it does not wait for one read before it begins the next. On a network mount they are read side by side.
+    /// Reads one range after the other. Where the kernel's cache does not have the first, the others are announced to
+    /// it, which is faster then: it does not wait for one read before it begins the next. On a network mount they are
+    /// read side by side.
     fn fill_in_order(&self, reads: &mut [RangeRead]) -> Result<u64> {
         // A single range the kernel reads ahead by itself.
         let [first, _, ..] = reads else {
@@ -159,9 +160,9 @@ impl LocalFile {
         let range = first.range;
         let length = self.checked_length(range)?;
         let room = first.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
-        let told = self.journal("preadv2", range.offset, length);
+        let traced = self.journal("preadv2", range.offset, length);
         let cached = read_cached(&self.file, room, range.offset);
-        self.tell(told, &self.file, if cached > 0 { Ok(cached) } else { Err(Errno::AGAIN) });
+        self.end_traced(traced, &self.file, if cached > 0 { Ok(cached) } else { Err(Errno::AGAIN) });
         let mut calls_count = u64::from(cached > 0);
         let mut adviser = (cached < length).then(|| Adviser::new(&self.file, reads));
         if adviser.is_some() && self.is_on_network {
@@ -181,22 +182,22 @@ impl LocalFile {
 
     /// Reads with several threads, the calling one among them.
     fn fill_in_lanes(&self, reads: &mut [RangeRead]) -> Result<u64> {
-        let lanes = reads.len().min(LOCAL_LANES);
+        let threads = reads.len().min(LOCAL_THREADS);
         let queue = Mutex::new(reads.iter_mut().collect::<Vec<_>>().into_iter());
         let since = journal::decided_at();
-        let lane = || {
+        let read = || {
             let _decided = journal::decided(since);
             guarded(|| self.run_lane(&queue)).unwrap_or_else(|panic| Err(StorageError::panicked(&self.path, &panic)))
         };
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
             let own = self.run_lane(&queue);
-            let all = others.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            all.chain([own]).try_fold(0, |sum, lane| lane.map(|calls| sum + calls))
+            let all = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            all.chain([own]).try_fold(0, |sum, done| done.map(|calls| sum + calls))
         })
     }
 
-    /// Reads ranges until there are none. After an error the other lanes find the queue empty.
+    /// Reads ranges until there are none. After an error the other threads find the queue empty.
     fn run_lane(&self, queue: &Mutex<IntoIter<&mut RangeRead>>) -> Result<u64> {
         let mut calls_count = 0;
         let mut sectors = None;
@@ -223,10 +224,10 @@ impl LocalFile {
         let room = read.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
         let (mut calls_count, mut filled) = (0, 0);
         for piece in pieces(range) {
-            let told = self.journal("pread64", piece.start, piece.sectors_bytes);
+            let traced = self.journal("pread64", piece.start, piece.sectors_bytes);
             let done = read_piece(direct, &piece, sectors);
             let got = done.as_ref().map(|calls| if calls.is_some() { piece.sectors_bytes } else { 0 });
-            self.tell(told, direct, got.map_err(|error| Errno::from_io_error(error).unwrap_or(Errno::IO)));
+            self.end_traced(traced, direct, got.map_err(|error| Errno::from_io_error(error).unwrap_or(Errno::IO)));
             let calls = done.map_err(|error| StorageError::not_read(&self.path, range, &error))?;
             calls_count += calls.ok_or_else(|| StorageError::truncated(&self.path, range, piece.start))?;
             room[filled..filled + piece.length].copy_from_slice(sectors.of(&piece));
@@ -251,13 +252,13 @@ impl LocalFile {
             }
         }
         let spans = all.iter().map(|piece| (piece.start, piece.sectors_bytes as u64));
-        let told = journal::request("io_uring", &self.path, &self.name, spans);
+        let traced = journal::request("io_uring", &self.path, &self.name, spans);
         let done = uring::read_pieces(direct, &all, |number, bytes| {
             let (index, filled) = places[number];
             reads[index].room()[filled..filled + bytes.len()].copy_from_slice(bytes);
         });
         let bytes = all.iter().map(|piece| piece.sectors_bytes).sum();
-        self.tell(told, direct, if matches!(done, Ok(Some(_))) { Ok(bytes) } else { Err(Errno::IO) });
+        self.end_traced(traced, direct, if matches!(done, Ok(Some(_))) { Ok(bytes) } else { Err(Errno::IO) });
         match done {
             Ok(Some(calls_count)) => Ok(Some(calls_count)),
             Ok(None) => {
@@ -272,12 +273,12 @@ impl LocalFile {
     }
 
     fn read_all(&self, reads: &mut [RangeRead]) -> Result<u64> {
-        if let (Some(direct), LocalWay::Uring) = (&self.direct, self.way) {
+        if let (Some(direct), LocalMode::Uring) = (&self.direct, self.mode) {
             if let Some(calls_count) = self.fill_by_uring(direct, reads)? {
                 return Ok(calls_count);
             }
         }
-        if self.direct.is_some() || (self.way == LocalWay::Threads && reads.len() > 1) {
+        if self.direct.is_some() || (self.mode == LocalMode::Threads && reads.len() > 1) {
             return self.fill_in_lanes(reads);
         }
         self.fill_in_order(reads)
@@ -289,15 +290,15 @@ impl LocalFile {
         journal::request(call, &self.path, &self.name, std::iter::once((offset, length as u64)))
     }
 
-    fn tell(&self, told: Option<journal::Request>, file: &File, result: std::result::Result<usize, Errno>) {
-        let Some(mut told) = told else { return };
-        told.over(file.as_raw_fd().unsigned_abs().into());
+    fn end_traced(&self, traced: Option<journal::Request>, file: &File, result: std::result::Result<usize, Errno>) {
+        let Some(mut traced) = traced else { return };
+        traced.over(file.as_raw_fd().unsigned_abs().into());
         match result {
             Ok(count) => {
-                told.got(count as u64);
-                told.ended(if count > 0 { "ok" } else { "end of file" });
+                traced.got(count as u64);
+                traced.ended(if count > 0 { "ok" } else { "end of file" });
             }
-            Err(error) => told.ended(error.to_string()),
+            Err(error) => traced.ended(error.to_string()),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Files that the operating system opens by their paths: on disks and on everything that is mounted.
 
 mod advice;
-mod behind;
+mod append;
 mod direct;
 mod file;
+mod mode;
 #[cfg(not(target_os = "linux"))]
 mod no_uring;
 mod system;
 #[cfg(target_os = "linux")]
 mod uring;
-mod way;
 
 #[cfg(not(target_os = "linux"))]
 use no_uring as uring;
 pub(crate) use system::is_on_this_machine;
 
 pub use file::{was_written_to, LocalFile};
-pub use way::LocalWay;
+pub use mode::LocalMode;

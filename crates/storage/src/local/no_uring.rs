@@ -10,7 +10,7 @@ pub(super) fn is_allowed() -> bool {
     false
 }
 
-/// Never reads: `is_allowed` is asked first.
+/// Never reads: callers check `is_allowed` first.
 pub(super) fn read_pieces(_file: &File, _pieces: &[Piece], _take: impl FnMut(usize, &[u8])) -> io::Result<Option<u64>> {
     Err(io::ErrorKind::Unsupported.into())
 }

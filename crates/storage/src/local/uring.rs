@@ -1,4 +1,4 @@
-//! Many reads of one file at a time through io_uring: asked for by one call, answered in any order.
+//! Many reads of one file at a time through io_uring: submitted by one call, completed in any order.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use io_uring::{opcode, types, IoUring};
 use super::direct::{Piece, Sectors};
 use crate::limits::URING_READS;
 
-/// Whether the kernel lets this process have a ring. Containers often forbid it.
+/// Whether the kernel allows this process a ring. Containers often forbid it.
 pub(super) fn is_allowed() -> bool {
     IoUring::new(2).is_ok()
 }

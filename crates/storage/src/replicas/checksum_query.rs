@@ -1,4 +1,4 @@
-//! The checksums of a file, asked for in the background.
+//! Queries the checksums of a file in the background.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -14,16 +14,16 @@ pub(super) struct ChecksumQuery {
 }
 
 impl ChecksumQuery {
-    /// Asks this store, unless it has answered or was asked lately. A server that has to read the whole file first says
-    /// so and is asked again later. The answer may never come.
-    pub(super) fn ask(&self, store: &Arc<dyn Store>) {
+    /// Queries this store, unless it has answered or was queried lately. A server that has to read the whole file first
+    /// says so and is queried again later. The answer may never come.
+    pub(super) fn send(&self, store: &Arc<dyn Store>) {
         let mut last = self.last_sent.lock().unwrap_or_else(PoisonError::into_inner);
         if self.answer.get().is_some() || last.is_some_and(|last| last.elapsed() < CHECKSUM_AGAIN) {
             return;
         }
         *last = Some(Instant::now());
         let (store, answer) = (Arc::clone(store), Arc::clone(&self.answer));
-        let ask = move || {
+        let query = move || {
             let checksums = store.checksums();
             if !checksums.is_empty() {
                 // Another thread may have set the same answer.
@@ -31,7 +31,7 @@ impl ChecksumQuery {
             }
         };
         // Without a thread there is no answer, which is allowed.
-        let _ = std::thread::Builder::new().name("branchline-checksum".to_owned()).spawn(ask);
+        let _ = std::thread::Builder::new().name("branchline-checksum".to_owned()).spawn(query);
     }
 
     /// The checksums, empty before they have come.

@@ -9,7 +9,7 @@ const SMALL_BYTES: u64 = 64 * 1024;
 /// How much the last read counts against all before.
 const NEWEST_SHARE: f64 = 0.3;
 
-/// What was measured of one replica.
+/// The measurements of one replica.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
     call_s: Option<f64>,
@@ -60,7 +60,7 @@ mod tests {
         }
         let limit = pace.stalls_after(10_000_000, silence);
         assert!(limit > Duration::from_secs(9) && limit < Duration::from_secs(12), "{limit:?}");
-        // Who is impatient by choice waits no longer than that for a small read.
+        // A shorter limit that the user set holds for a small read, too.
         assert!(pace.stalls_after(1000, Duration::from_millis(100)) < Duration::from_millis(210));
     }
 }

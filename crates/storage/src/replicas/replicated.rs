@@ -1,4 +1,5 @@
-//! The store of a file with one or several replicas: opens the first that answers, and goes on with another in mid-file.
+//! The store of a file with one or several replicas: opens the first that answers, and goes on with another in
+//! mid-file.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ use crate::troubles::{note, note_failure};
 use crate::url::element_of;
 use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 
-/// What stands between the replicas of a file where a path is expected.
+/// The separator of a file's replicas in a path.
 const BETWEEN: &str = " | ";
 
 /// The replicas that are named in one text.
@@ -38,9 +39,9 @@ pub(crate) struct Replicated {
     /// The first replica, as it may be shown.
     path: String,
     name: String,
-    /// Of the replica that was opened, when it is asked for.
+    /// Size of the replica that was opened, once it was requested.
     identity: OnceLock<Option<String>>,
-    /// The checksums of the whole file as its first place tells them, for which nobody waits before another is opened.
+    /// The checksums of the whole file at its first place. No other replica waits for them to be opened.
     checksums: ChecksumQuery,
     gap_bytes: u64,
     is_near: bool,
@@ -143,14 +144,14 @@ impl Replicated {
             .unwrap_or_else(|error| Err(self.left(index, &error, limit, None)))
     }
 
-    /// After how long a call of a store has not kept its own deadlines. The last that can be asked may make us wait.
+    /// After how long a call of a store has not kept its own deadlines. For the last replica there is no such limit.
     fn last_limit(&self, bytes: u64, round: u32) -> Duration {
         let wait = if round + 1 == self.rounds_max() { self.settings.wait_max } else { Duration::ZERO };
         let one = self.settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
         one * self.settings.tries_max + wait
     }
 
-    /// What is said of a replica that was left because nothing came.
+    /// The reason for leaving a replica from which nothing came.
     fn left(&self, index: usize, error: &io::Error, limit: Duration, range: Option<ByteRange>) -> StorageError {
         let Replica { element, location, .. } = &self.replicas[index];
         let fault = if error.kind() == io::ErrorKind::TimedOut {
@@ -165,12 +166,12 @@ impl Replicated {
         fault.at(&without_secrets(location), range)
     }
 
-    /// How often all replicas are asked in turn.
+    /// How often all replicas are tried in turn.
     fn rounds_max(&self) -> u32 {
         self.settings.tries_max.max(1)
     }
 
-    /// Does `work`, which is told how often all were tried before, with the first of these replicas where it succeeds.
+    /// Does `work` with the first of these replicas where it succeeds. Its argument is how often all were tried before.
     fn first_of<T>(
         &self,
         order: &[usize],
@@ -225,7 +226,7 @@ impl Replicated {
         }
     }
 
-    /// What is said when no replica could do it.
+    /// The error when no replica succeeded.
     fn none_left(&self, mut errors: Vec<StorageError>, range: Option<ByteRange>, rounds: u32) -> StorageError {
         let tries = if rounds > 1 { format!(" ({rounds} tries)") } else { String::new() };
         if errors.len() == 1 {
@@ -267,7 +268,7 @@ impl Replicated {
         Ok(store)
     }
 
-    /// In what this store is not the file that was opened.
+    /// How this store's file differs from the file that was opened; None if it does not.
     fn differs(&self, index: usize, store: &Arc<dyn Store>, round: u32) -> Result<Option<String>> {
         let size_bytes = store.size_bytes()?;
         if size_bytes != self.size_bytes {
@@ -286,7 +287,7 @@ impl Replicated {
         Ok(offset.map(|offset| format!("its bytes at offset {offset} differ from those read at {}", self.name)))
     }
 
-    /// Whether both places tell a checksum of the same kind, and not the same.
+    /// Whether both places have a checksum of the same kind, with different values.
     fn has_another_checksum(&self, store: &Arc<dyn Store>) -> Option<String> {
         let ours = self.checksums.answer();
         if ours.is_empty() {
@@ -309,7 +310,8 @@ impl Replicated {
         let replica = &self.replicas[index];
         let bytes = reads.iter().map(|read| read.range.length).sum();
         let limit = lock(&replica.pace).stalls_after(bytes, self.settings.silence);
-        // Who was left too early gets more time when its turn comes again, and in the end all that its own deadlines give.
+        // Who was left too early gets more time when its turn comes again, and in the end all that its own deadlines
+        // give.
         let limit = limit.saturating_mul(1 << (2 * round).min(16));
         let started = Instant::now();
         let limit = if round + 1 == self.rounds_max() { limit.max(self.last_limit(bytes, round)) } else { limit };
@@ -317,9 +319,9 @@ impl Replicated {
             .unwrap_or_else(|error| Err(self.left(index, &error, limit, reads.first().map(|read| read.range))))?;
         lock(&replica.pace).measure(bytes, started.elapsed());
         self.samples.add(reads);
-        // In the background, for the time when the replica is left.
+        // In the background, for a later change of the replica.
         if let Some(first) = &self.first {
-            self.checksums.ask(first);
+            self.checksums.send(first);
         }
         Ok(effort)
     }

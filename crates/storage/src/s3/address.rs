@@ -1,4 +1,4 @@
-//! Where an object of S3 is: from `s3://bucket/key` and what the user has set to the URL of its server.
+//! The URL of an object of S3, from `s3://bucket/key` and the user's settings.
 
 use super::profile::Profile;
 use super::sign::encoded;
@@ -49,9 +49,9 @@ fn wrong(reason: &str) -> Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) scheme: String,
-    /// As it stands in the header `Host`.
+    /// The value of the header `Host`.
     pub(super) host: String,
-    /// What stands before every key, from the slash behind the host to the slash before the key.
+    /// The path before every key, from the slash after the host to the slash before the key.
     pub(super) base: String,
 }
 
@@ -86,7 +86,7 @@ impl Bucket {
     }
 }
 
-/// As clients write it in the header `Host`.
+/// A host as clients write it in the header `Host`.
 fn without_usual_port(url: &Url) -> String {
     let usual = if url.scheme == "https" { 443 } else { 80 };
     let address = url.address().to_ascii_lowercase();

@@ -5,7 +5,7 @@ use super::profile::{profile, Profile};
 use super::signer::Signer;
 use super::web_identity::add_temporary_keys;
 use crate::fault::{Fault, Result};
-use crate::http::{body_of, client, Ask, Client, HttpFile, Location, Protocol};
+use crate::http::{body_of, client, Client, DataRequest, HttpFile, Location, Protocol};
 use crate::limits::{LISTING_PAGES_MAX, S3_GAP_BYTES};
 use crate::retry::with_retries;
 use crate::secrets::without_secrets;
@@ -103,7 +103,7 @@ fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Se
     Err(Fault::new(StorageErrorKind::Refused, "there are more objects below this prefix than are listed here"))
 }
 
-/// Where the next answer begins.
+/// The token with which the next page of a listing begins.
 fn next_token(page: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(page);
     let (_, rest) = text.split_once("<NextContinuationToken>")?;
@@ -118,7 +118,7 @@ fn true_region(client: &Client, object: &Object, profile: &Profile, settings: &S
     let url = signer.url(&bucket);
     let answer = with_retries(settings, |_| {
         let traced = branchline_trace::journal::request("HEAD", &url, &bucket.host, std::iter::empty());
-        client.ask(Ask { url: &url, range: None, bytes: 0, without_body: true, traced }, &signer, settings)
+        client.fetch(DataRequest { url: &url, range: None, bytes: 0, without_body: true, traced }, &signer, settings)
     })?;
     let is_region =
         |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

@@ -1,4 +1,4 @@
-//! What the user has set for S3: keys, region and endpoint, in the environment and in the files of Amazon's command
+//! The user's settings for S3: keys, region and endpoint, in the environment and in the files of Amazon's command
 //! line (`~/.aws/credentials`, `~/.aws/config`), by the names that all its users know.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use crate::fault::{Fault, Result};
 use crate::limits::AWS_FILE_BYTES_MAX;
 use crate::StorageErrorKind;
 
-/// What the user has set.
+/// The user's settings.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Profile {
     /// None: requests are not signed, which is enough for what is open to all.
@@ -19,11 +19,11 @@ pub(super) struct Profile {
     pub(super) endpoint: Option<String>,
     /// Whether the bucket stands in the path of a URL, and not before the host; None if that is left to us.
     pub(super) has_path_style: Option<bool>,
-    /// What temporary keys are asked for with, where there are no others.
+    /// Credentials for requesting temporary keys, where there are no others.
     pub(super) identity: Option<WebIdentity>,
 }
 
-/// Where the token is, and which role it is to be shown for.
+/// The file of the token, and the role that it is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct WebIdentity {
     pub(super) token_file: String,
@@ -36,9 +36,9 @@ pub(super) struct WebIdentity {
 /// The sections of the files.
 type Sections = HashMap<String, HashMap<String, String>>;
 
-/// The region where nobody names one; servers that are not Amazon's take it, too.
+/// The default region; servers that are not Amazon's accept it, too.
 const USUAL_REGION: &str = "us-east-1";
-/// What a profile may have in place of keys.
+/// Sources of keys that a profile may name instead of keys.
 const OTHER_SOURCES: &[&str] =
     &["credential_process", "sso_session", "sso_start_url", "role_arn", "credential_source", "web_identity_token_file"];
 
@@ -56,12 +56,12 @@ fn profile_from(named: Option<&str>, set: &dyn Fn(&str) -> Option<String>, home:
     };
     let credentials = sections(file("AWS_SHARED_CREDENTIALS_FILE", "credentials").as_deref())?;
     let config = sections(file("AWS_CONFIG_FILE", "config").as_deref())?;
-    let asked = named.map(str::to_owned).or_else(|| set("AWS_PROFILE")).or_else(|| set("AWS_DEFAULT_PROFILE"));
-    let name = asked.clone().unwrap_or_else(|| "default".to_owned());
+    let named = named.map(str::to_owned).or_else(|| set("AWS_PROFILE")).or_else(|| set("AWS_DEFAULT_PROFILE"));
+    let name = named.clone().unwrap_or_else(|| "default".to_owned());
     let in_config = if name == "default" { config.get("default") } else { None };
     let in_config = in_config.or_else(|| config.get(&format!("profile {name}")));
     let in_credentials = credentials.get(&name);
-    if asked.is_some() && in_config.is_none() && in_credentials.is_none() {
+    if named.is_some() && in_config.is_none() && in_credentials.is_none() {
         return Err(wrong(&format!("there is no profile {name} in ~/.aws/credentials or ~/.aws/config")));
     }
     let of_profile = |key: &str| {
@@ -136,7 +136,7 @@ fn keys(
     match OTHER_SOURCES.iter().find(|source| of_profile(source).is_some()) {
         None => Ok(None),
         Some(source) => Err(wrong(&format!(
-            "the profile {name} has its keys from {source}, which is not asked here: \
+            "the profile {name} has its keys from {source}, which Branchline does not read: \
              `eval \"$(aws configure export-credentials --profile {name} --format env)\"` puts them into the environment"
         ))),
     }
@@ -150,7 +150,7 @@ fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
-/// What may stand in a header line and in a host's name.
+/// The value, or an error if it is not valid in a header line and in a host's name.
 fn checked(what: &str, value: String) -> Result<String> {
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(value);

@@ -11,7 +11,7 @@ use ring::hmac;
 pub(crate) struct Keys {
     pub(super) id: String,
     pub(super) secret: String,
-    /// Of keys that were lent for a time.
+    /// The session token of temporary keys.
     pub(super) session_token: Option<String>,
 }
 
@@ -19,12 +19,12 @@ pub(crate) struct Keys {
 const NO_BODY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What of a request is signed.
+/// The parts of a request that are signed.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     /// With the port where it is not the usual one of the scheme, as it stands in the header.
     pub(super) host: &'a str,
-    /// Encoded, from the slash behind the host on.
+    /// Encoded, from the slash after the host on.
     pub(super) path: &'a str,
     /// Names and values, not encoded.
     pub(super) query: &'a [(&'a str, &'a str)],
@@ -68,7 +68,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Names and values as they stand behind the question mark, sorted by name.
+/// Names and values of the query, sorted by name.
 pub(super) fn encoded_query(query: &[(&str, &str)]) -> String {
     let mut parts: Vec<String> =
         query.iter().map(|(name, value)| encoded(name, "") + "=" + &encoded(value, "")).collect();

@@ -1,5 +1,5 @@
-//! Temporary keys in exchange for a web identity token (AWS STS, `AssumeRoleWithWebIdentity`), as pods of Kubernetes and
-//! users of Ceph with OpenID Connect get them.
+//! Temporary keys in exchange for a web identity token (AWS STS, `AssumeRoleWithWebIdentity`), as pods of Kubernetes
+//! and users of Ceph with OpenID Connect get them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ pub(super) fn add_temporary_keys(client: &Client, profile: &mut Profile, setting
     let keys = match known.filter(|(since, _)| since.elapsed() < USED_FOR) {
         Some((_, keys)) => keys,
         None => {
-            let keys = ask(client, identity, &profile.region, settings)?;
+            let keys = request_keys(client, identity, &profile.region, settings)?;
             let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
             known.get_or_insert_default().insert(identity.clone(), (Instant::now(), keys.clone()));
             keys
@@ -43,7 +43,7 @@ fn wrong(reason: impl std::fmt::Display) -> Fault {
     Fault::new(StorageErrorKind::Permission, format!("there are no temporary keys for S3: {reason}"))
 }
 
-fn ask(client: &Client, identity: &WebIdentity, region: &str, settings: &Settings) -> Result<Keys> {
+fn request_keys(client: &Client, identity: &WebIdentity, region: &str, settings: &Settings) -> Result<Keys> {
     let file = &identity.token_file;
     let unreadable = |error: std::io::Error| wrong(format_args!("the token in {file} cannot be read: {error}"));
     if std::fs::metadata(file).map_err(unreadable)?.len() > AWS_FILE_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Bytes on their way: each piece comes out when its time has come, in order.
+//! Bytes in flight: each piece comes out at its time, in order.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ impl Load {
     }
 }
 
-/// What travels.
+/// A piece of bytes in flight.
 #[derive(Debug)]
 pub(super) enum Piece {
     Bytes(Load),
@@ -36,17 +36,17 @@ struct Travelling {
     is_closed: bool,
 }
 
-/// The way from one end of a connection to the other.
+/// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct DelayLine {
     travelling: Mutex<Travelling>,
     changed: Condvar,
 }
 
-/// Bytes under way in one direction of a connection: 1.3 GB/s at a round trip of 100 ms.
+/// Bytes in flight in one direction of a connection: 1.3 GB/s at a round trip of 100 ms.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Who waits without a limit looks again after this.
+/// A wait without a limit checks again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 impl DelayLine {
@@ -54,7 +54,7 @@ impl DelayLine {
         self.travelling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a piece that is to come out then; false if nobody takes it out any more.
+    /// Sends a piece that comes out at that time; false if the receiver is gone.
     pub(super) fn put(&self, due: Instant, piece: Piece) -> bool {
         let mut travelling = self.lock();
         while travelling.bytes >= BYTES_MAX && !travelling.is_closed {
@@ -86,7 +86,7 @@ impl DelayLine {
         };
         drop(travelling);
         sleep_until(due);
-        // What is written takes its room until then: who puts more is to wait for it.
+        // Written bytes take up room until then: more bytes wait for it.
         if let Piece::Bytes(load) = &piece {
             self.lock().bytes -= load.length;
             self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What is to go wrong at a storage, and when: `stall,reset,every=50,seed=4`.
+//! Which faults a storage injects, and when: `stall,reset,every=50,seed=4`.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::draw::drawn;
 use super::quantities::time;
 
-/// A way in which a request fails.
+/// How a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// Nothing comes for a time, and then the end of the wait.
@@ -20,7 +20,7 @@ pub enum FaultKind {
     Reset,
     /// The answer ends too early.
     Short,
-    /// One byte of the answer is another one, and nobody says so.
+    /// One byte of the answer is changed without an error.
     Wrong,
     /// The file is gone.
     Missing,
@@ -43,18 +43,18 @@ impl FaultKind {
     }
 }
 
-/// What goes wrong, how often, and with which seed.
+/// The kinds of faults, how often they happen, and the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultPlan {
     /// One of these is drawn each time.
     pub kinds: Vec<FaultKind>,
-    /// Of so many requests one is hit; which one is drawn.
+    /// One of so many requests fails; which one is random.
     pub every: u64,
-    /// So many requests are spared first.
+    /// So many requests succeed first.
     pub after: u64,
     /// How long a stall lasts, if not as long as a server may be silent.
     pub stall: Option<Duration>,
-    /// What is drawn depends on it.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -90,7 +90,7 @@ fn wrong(what: &str) -> String {
 }
 
 impl FaultPlan {
-    /// What happens to a request of this number, counted from 0, for this file or connection. Of each `every` requests
+    /// The fault of a request of this number, counted from 0, for this file or connection. Of each `every` requests
     /// exactly one is hit.
     pub(super) fn hit(&self, place: &str, number: u64) -> Option<FaultKind> {
         // Name and folder of a file: where these are does not matter to a seed.

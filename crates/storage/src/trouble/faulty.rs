@@ -35,47 +35,49 @@ impl Faulty {
         let requests = Requests::of(words).at(path);
         if let Some(kind) = plan.hit(path, next(&requests)) {
             if kind != FaultKind::Wrong {
-                return Err(fails(kind, &plan, settings, &Asked { path, server: "the storage", reads: &[] }));
+                return Err(fails(kind, &plan, settings, &FaultyRequest { path, server: "the storage", reads: &[] }));
             }
         }
         Ok(Self { inner: open()?, plan, requests, settings: settings.clone() })
     }
 }
 
-/// What a request is for: a file at a server, and its ranges.
-struct Asked<'a> {
+/// A request that fails: a file at a server, and its ranges.
+struct FaultyRequest<'a> {
     path: &'a str,
     server: &'a str,
     reads: &'a [RangeRead],
 }
 
-/// Lets a request fail, and answers with what is said then. A trace has it, too, as long as it took.
-fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, asked: &Asked<'_>) -> StorageError {
-    let spans = asked.reads.iter().map(|read| (read.range.offset, read.range.length));
-    let mut told = journal::request("fault", asked.path, asked.server, spans);
-    let fault = fault_of(kind, plan, settings, asked.server);
-    if let Some(told) = &mut told {
-        told.ended(kind.name());
+/// Makes a request fail and returns its error. A trace has the request, too, with its duration.
+fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, request: &FaultyRequest<'_>) -> StorageError {
+    let spans = request.reads.iter().map(|read| (read.range.offset, read.range.length));
+    let mut traced = journal::request("fault", request.path, request.server, spans);
+    let fault = fault_of(kind, plan, settings, request.server);
+    if let Some(traced) = &mut traced {
+        traced.ended(kind.name());
     }
-    fault.at(asked.path, asked.reads.first().map(|read| read.range))
+    fault.at(request.path, request.reads.first().map(|read| read.range))
 }
 
-/// Waits as long as this kind of fault does, and answers with what is said then.
+/// Waits as long as this kind of fault does, and returns its error.
 fn fault_of(kind: FaultKind, plan: &FaultPlan, settings: &Settings, server: &str) -> Fault {
     use StorageErrorKind::{NotFound, Protocol, Timeout, Unreachable};
     match kind {
         FaultKind::Stall => {
             std::thread::sleep(plan.stall.unwrap_or(settings.silence));
-            Fault::new(Timeout, format!("{server} did not answer in time, as it was told to"))
+            Fault::new(Timeout, format!("{server} did not answer in time, as the fault plan says"))
         }
         FaultKind::Hang => loop {
             std::thread::park();
         },
-        FaultKind::Reset => Fault::new(Unreachable, format!("{server} closed the connection, as it was told to")),
+        FaultKind::Reset => Fault::new(Unreachable, format!("{server} closed the connection, as the fault plan says")),
         FaultKind::Short | FaultKind::Wrong => {
-            Fault::new(Protocol, format!("{server} answered with fewer bytes than asked, as it was told to"))
+            Fault::new(Protocol, format!("{server} answered with fewer bytes than requested, as the fault plan says"))
         }
-        FaultKind::Missing => Fault::new(NotFound, format!("there is no such file at {server}, as it was told to say")),
+        FaultKind::Missing => {
+            Fault::new(NotFound, format!("there is no such file at {server}, as the fault plan says"))
+        }
     }
 }
 
@@ -97,9 +99,12 @@ impl Around for Faulty {
                 change_a_byte(reads, drawn(self.plan.seed, ("byte", number)));
                 Ok(effort)
             }
-            Some(kind) => {
-                Err(fails(kind, &self.plan, &self.settings, &Asked { path: self.path(), server: self.name(), reads }))
-            }
+            Some(kind) => Err(fails(
+                kind,
+                &self.plan,
+                &self.settings,
+                &FaultyRequest { path: self.path(), server: self.name(), reads },
+            )),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A proxy that makes any TCP connection as slow as a given link, and fail as a plan says: for clients of others.
+//! A proxy that makes TCP connections of any client as slow as a given link, and fail by a plan.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -16,7 +16,7 @@ use super::shared_link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::limits::CONNECT_TIMEOUT;
 
-/// So far ahead of its bandwidth a connection may enter the link. It hides how late a sleeper wakes up, and is the turn
+/// So far ahead of its bandwidth a connection may enter the link. It hides how late a thread wakes up, and is the turn
 /// that one connection has before the others.
 const AHEAD: Duration = Duration::from_millis(2);
 /// Read at a time where nothing limits the bandwidth.
@@ -25,10 +25,10 @@ const PIECE_BYTES_MAX: usize = 256 << 10;
 const PIECE_BYTES_MIN: usize = 1460;
 /// Less than this is copied out of the buffer that it came to.
 const COPIED_BYTES_MAX: usize = 32 << 10;
-/// Buffers that wait to be used again: what is under way at 100 ms and 600 MB/s.
+/// Buffers for reuse: what is in flight at 100 ms and 600 MB/s.
 const FREE_BUFFERS_MAX: usize = (64 << 20) / PIECE_BYTES_MAX;
 
-/// What went through a proxy.
+/// Bytes and connections that went through a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProxyCounts {
     /// Connections that were made.
@@ -93,7 +93,7 @@ struct Connection {
     ready: Instant,
     to_server: DelayLine,
     to_client: DelayLine,
-    /// What happens to the next bytes of the server.
+    /// The fault for the next bytes of the server.
     fault: Mutex<Option<FaultKind>>,
 }
 
@@ -121,7 +121,7 @@ impl Proxy {
         self.address
     }
 
-    /// What went through it so far.
+    /// Its counts so far.
     pub fn counts(&self) -> ProxyCounts {
         let counted = &self.shared.counted;
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Puts what comes from one end on its way, no faster than the link takes it.
+    /// Forwards what comes from one end, no faster than the link takes it.
     fn receive(&self, direction: Direction, shared: &Shared) {
         let link = &shared.link;
         let mut from = if direction == Direction::ToServer { &self.client } else { &self.server };
@@ -334,8 +334,8 @@ impl Connection {
         }
     }
 
-    /// The client is told that the connection is no more, instead of that nothing more comes: closing the socket does
-    /// that, once nobody waits at it any more.
+    /// The client sees a reset connection instead of an end of the stream: closing the socket does that, once no thread
+    /// waits at it any more.
     fn cut(&self) {
         let _ = set_socket_linger(&self.client, Some(Duration::ZERO));
         self.to_server.close();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::draw::drawn_share;
 use super::throttle::Throttle;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     ToServer,
@@ -52,7 +52,7 @@ impl Link {
         self.throttle.latency / 2
     }
 
-    /// What is drawn on top of the latency, for one request.
+    /// A random delay on top of the latency, for one request.
     pub(super) fn jitter(&self) -> Duration {
         if self.throttle.jitter.is_zero() {
             return Duration::ZERO;
@@ -75,13 +75,13 @@ impl Link {
     pub(super) fn pass(&self, direction: Direction, arrival: Instant, bytes: u64) -> Instant {
         let Some(rate) = self.throttle.bytes_per_second else { return arrival };
         let mut free = self.lock();
-        let lane = match direction {
+        let free_from = match direction {
             Direction::ToServer => &mut free.to_server,
             Direction::ToClient => &mut free.to_client,
         };
-        let start = lane.map_or(arrival, |next| next.max(arrival));
+        let start = free_from.map_or(arrival, |next| next.max(arrival));
         let passed = start + Duration::from_secs_f64(bytes as f64 / rate);
-        *lane = Some(passed);
+        *free_from = Some(passed);
         passed
     }
 }

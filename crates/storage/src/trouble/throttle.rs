@@ -16,7 +16,7 @@ pub struct Throttle {
     pub bytes_per_second: Option<f64>,
     /// Requests a second that are taken.
     pub requests_per_second: Option<f64>,
-    /// What is drawn depends on it.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 

@@ -10,7 +10,7 @@ use super::throttle::Throttle;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// Every call costs a round trip, and its bytes pass one link with those of all stores that are throttled alike in this
-/// process. The ranges of a call are asked for at once, so that they cost one round trip together.
+/// process. The ranges of a call are requested together, so that they cost one round trip.
 pub struct Throttled {
     inner: Arc<dyn Store>,
     link: Arc<Link>,
@@ -38,12 +38,12 @@ impl Around for Throttled {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        // Dropped when the bytes have passed the link: what it takes is told of the requests.
+        // Dropped when the bytes have passed the link, so that its time is in the record of the requests.
         let _slowed = journal::slowed();
         let taken = self.link.take_request(Instant::now() + self.link.one_way() + self.link.jitter());
         let started = Instant::now();
         let effort = self.inner.read_ranges(reads)?;
-        // The storage behind the link reads from when the request is there.
+        // The storage behind the link begins to read when the request has arrived.
         let answered = taken + started.elapsed();
         let bytes = reads.iter().map(|read| read.range.length).sum();
         sleep_until(self.link.pass(Direction::ToClient, answered, bytes) + self.link.one_way());

@@ -9,7 +9,7 @@ use super::plan::requests;
 use super::pool::{pool, Taken};
 use super::server::{entry_of, Server};
 use super::session::Answer;
-use super::transfer::{About, Transfer};
+use super::transfer::{FileNames, Transfer};
 use super::wire::{Handle, Opened, Request, Target};
 use crate::fault::{Fault, Result};
 use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES, REQUESTS_DUE_MAX, STREAMS_BYTES_MIN};
@@ -26,14 +26,14 @@ pub struct XrootdFile {
     name: String,
     /// The server that the user named.
     entry: Server,
-    /// The path at the server, and what the user wrote behind it.
-    asked: String,
+    /// The path at the server, and the query of the user's URL.
+    start_url: String,
     query: Option<String>,
-    /// By which connections know it.
+    /// The number under which connections know it.
     id: u64,
     /// Connections close it when this is gone.
     alive: Arc<()>,
-    /// Where it is read from now.
+    /// The server that it is read from now.
     place: Mutex<Place>,
     size_bytes: u64,
     settings: Settings,
@@ -63,10 +63,11 @@ impl XrootdFile {
     fn try_open(path: &str, settings: &Settings) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let url = Url::parse(path)?;
-        let (entry, asked) = entry_of(path)?;
+        let (entry, start_url) = entry_of(path)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let settings = settings.clone();
-        let first = with_retries(&settings, |_| open_from(&entry, &asked, url.query.as_deref(), None, id, &settings))?;
+        let first =
+            with_retries(&settings, |_| open_from(&entry, &start_url, url.query.as_deref(), None, id, &settings))?;
         let alive = Arc::new(());
         let place = Place {
             server: first.session.server().clone(),
@@ -79,7 +80,7 @@ impl XrootdFile {
             path: without_secrets(path),
             name: format!("{}://{}", url.scheme, url.address()),
             entry,
-            asked,
+            start_url,
             query: url.query,
             id,
             alive,
@@ -106,11 +107,11 @@ impl XrootdFile {
                 }
                 (_, Some(Answer::Elsewhere(_))) => {}
                 (Some(handle), None) => return Ok((session, handle)),
-                _ => return Err(session.nonsense("a question about who we are")),
+                _ => return Err(session.nonsense("an authentication request")),
             }
         }
         let query = self.query.as_deref();
-        self.keep(open_from(&self.entry, &self.asked, query, failed, self.id, &self.settings)?)
+        self.keep(open_from(&self.entry, &self.start_url, query, failed, self.id, &self.settings)?)
     }
 
     /// Notes where the file was opened now, if it is the same file.
@@ -133,7 +134,7 @@ impl XrootdFile {
         let server = session.server().clone();
         let ranges: Vec<ByteRange> = wanted.iter().map(|read| read.range).collect();
         let bytes = ranges.iter().map(|range| range.length).sum();
-        let known = session.learn_limits(Instant::now() + self.settings.patience(0));
+        let known = session.learn_limits(Instant::now() + self.settings.time_limit(0));
         known.map_err(|fault| Failed { fault, server: Some(server.clone()) })?;
         if self.settings.streams > 1 && bytes >= STREAMS_BYTES_MIN {
             session.bind_streams(&server, &self.settings);
@@ -142,9 +143,9 @@ impl XrootdFile {
         let mean_bytes = bytes / requests.len().max(1) as u64;
         let requests_max = self.settings.requests_within(&self.name, mean_bytes, REQUESTS_DUE_MAX);
         let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
-        let about = About { path: &self.path, name: &self.name };
-        let patience = self.settings.patience(bytes);
-        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, requests_max, patience, about);
+        let names = FileNames { path: &self.path, name: &self.name };
+        let time_limit = self.settings.time_limit(bytes);
+        let mut transfer = Transfer::new(&mut session, handle, &mut reads, requests, requests_max, time_limit, names);
         match transfer.run() {
             Ok(()) => Ok(transfer.calls_count),
             Err(fault) => {
@@ -201,7 +202,7 @@ impl Store for XrootdFile {
             let (server, open) = (server.clone(), Request::open(&target));
             let Some(mut coming) = pool().expect(&server, count) else { return };
             let connect = move || {
-                // Whoever reads tells what is wrong.
+                // The reader reports what is wrong.
                 let Ok((mut session, Some(Answer::Done(answer)))) = coming.start(id, open, &settings) else { return };
                 match Opened::parse(&answer) {
                     Some(opened) if opened.size_bytes == size_bytes && opened.version == version => {
@@ -238,7 +239,7 @@ impl Store for XrootdFile {
             let tried = self.try_read(&mut wanted, failed.as_ref());
             calls_count += *tried.as_ref().unwrap_or(&0);
             tried.map(|_| ()).map_err(|Failed { fault, server }| {
-                // The first server that is asked again would only send us where it failed before.
+                // The first server would only redirect us to where it failed before.
                 failed = server.or_else(|| Some(self.place().server));
                 fault
             })
@@ -281,9 +282,9 @@ fn open_from(
                 let opened = parsed(&session, &answer)?;
                 return Ok(OpenAt { session, opened, target });
             }
-            Some(Answer::More(_)) | None => return Err(session.nonsense("a question about who we are")),
+            Some(Answer::More(_)) | None => return Err(session.nonsense("an authentication request")),
             Some(Answer::Elsewhere(Target { host, port, query, secure, path: other })) => {
-                // From TLS there is no way back to what others can read.
+                // A connection with TLS never goes back to plain text.
                 let secure = server.secure || secure.unwrap_or(false);
                 server = Server { host, port, secure, user: entry.user.clone() };
                 said = query;

@@ -1,4 +1,4 @@
-//! What is in a folder of XRootD, at one server or at all behind a redirector, and what a server says of a file.
+//! Folders of XRootD, at one server or at all behind a redirector, and the checksum and size of a file.
 
 use super::pool::pool;
 use super::server::entry_of;
@@ -23,7 +23,7 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
     let mut pages = Vec::new();
     let mut missing = None;
     for server in servers {
-        let list = |_| asked(&server, Request::list(&path), settings);
+        let list = |_| exchanged(&server, Request::list(&path), settings);
         match with_retries(settings, list) {
             Ok(page) => pages.push(page),
             // A server of a cluster that might have had it.
@@ -43,7 +43,7 @@ fn servers_with(entry: &Server, path: &str, settings: &Settings) -> Result<Vec<S
     let mut to_ask = vec![entry.clone()];
     for asked_count in 0.. {
         let Some(server) = to_ask.pop() else { break };
-        let answer = match asked(&server, Request::locate(&format!("*{path}")), settings) {
+        let answer = match exchanged(&server, Request::locate(&format!("*{path}")), settings) {
             Ok(answer) => answer,
             Err(fault) if asked_count == 0 && fault.kind == StorageErrorKind::Refused => {
                 return Ok(vec![entry.clone()])
@@ -80,8 +80,8 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
     words.filter_map(one).collect()
 }
 
-/// Asks a server, or those that it sends us to.
-fn asked(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u8>> {
+/// Sends a request to a server, or to those that it redirects us to.
+fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u8>> {
     let mut server = server.clone();
     for _ in 0..=REDIRECTS_MAX {
         let (mut session, answer) = pool().take(&server, NO_FILE, request.clone(), settings)?;
@@ -91,7 +91,7 @@ fn asked(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u
                 let secure = server.secure || target.secure.unwrap_or(false);
                 server = Server { host: target.host, port: target.port, secure, user: server.user.clone() };
             }
-            _ => return Err(session.nonsense("a question about who we are")),
+            _ => return Err(session.nonsense("an authentication request")),
         }
     }
     Err(Fault::new(StorageErrorKind::Refused, format!("{server} redirects again and again, to no end")))
@@ -101,7 +101,7 @@ fn asked(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u
 pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) -> Option<String> {
     let path = target.split('?').next().unwrap_or(target);
     // A server that has to read all of the file for it would have the connection wait.
-    let answer = asked(server, Request::checksum(path), settings).ok()?;
+    let answer = exchanged(server, Request::checksum(path), settings).ok()?;
     let text = String::from_utf8_lossy(&answer).trim_end_matches('\0').to_owned();
     let (kind, value) = text.trim().split_once(' ')?;
     checksum(kind, value)

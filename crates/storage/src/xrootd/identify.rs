@@ -1,4 +1,4 @@
-//! Says who we are where a server wants to know: `unix`, `host`, a shared secret (`sss`) and tokens (`ztn`).
+//! Authenticates the user at a server: `unix`, `host`, a shared secret (`sss`) and tokens (`ztn`).
 
 use std::fs;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::fault::{Fault, Result};
 use crate::secrets::quoted;
 use crate::{token, StorageErrorKind};
 
-/// What XRootD's own client knows beside.
+/// Protocols that only XRootD's own client supports.
 const OF_THE_PACKAGE: &[&str] = &["gsi", "krb5", "pwd"];
 
 /// The longest name that servers take at login is eight letters; longer ones are cut.
@@ -40,7 +40,7 @@ fn name_in(list: &str, id: u32) -> Option<String> {
     })
 }
 
-/// Tries the ways that the server takes, in its order, until one is accepted. `wanted` is `&P=name,arguments&P=...`.
+/// Tries the server's protocols, in its order, until one is accepted. `wanted` is `&P=name,arguments&P=...`.
 pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], deadline: Instant) -> Result<()> {
     let wanted = String::from_utf8_lossy(wanted).into_owned();
     let mut offered = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
             }
             Some(Ok(credentials)) => credentials,
         };
-        match session.ask(Request::auth(name, &credentials), deadline) {
+        match session.exchange(Request::auth(name, &credentials), deadline) {
             Ok(Answer::Done(_)) => return Ok(()),
             Ok(_) => refused.push(format!("{name}: the server wants more than there is")),
             Err(fault) if session.is_broken => return Err(fault),
@@ -78,7 +78,7 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
     Err(Fault::new(kind, reason))
 }
 
-/// What is said by a protocol; None for one that is not known here.
+/// The credentials of a protocol; None for one that is not supported.
 fn credentials(name: &str, arguments: &str, server: &Server, session: &Session) -> Option<Result<Vec<u8>>> {
     match name {
         "host" => Some(Ok(b"host\0".to_vec())),
@@ -92,7 +92,7 @@ fn credentials(name: &str, arguments: &str, server: &Server, session: &Session) 
     }
 }
 
-/// Name, version, `T` for a token, its length with the zero behind it, and the token.
+/// Name, version, `T` for a token, its length with the final zero, and the token.
 fn token_credentials(is_secure: bool) -> Result<Vec<u8>> {
     let fault = |reason: &str| Fault::new(StorageErrorKind::Permission, reason);
     if !is_secure {

@@ -124,7 +124,7 @@ impl Link {
             Some(Wire::Secure(secure)) => secure.write_all(bytes).and_then(|()| secure.flush()),
             None => return Err(self.lost()),
         };
-        sent.map_err(|error| Fault::connection(&self.server, "while it was asked", &error))
+        sent.map_err(|error| Fault::connection(&self.server, "while a request was sent", &error))
     }
 
     /// Fills all of `room`, from what is held and then from the connection.
@@ -133,7 +133,7 @@ impl Link {
         while filled < room.len() {
             if self.held.is_empty() {
                 let left = &mut room[filled..];
-                // What is larger than the buffer goes to its place without it.
+                // Bytes that are larger than the buffer go to their place without it.
                 if left.len() >= BUFFER_BYTES {
                     filled += receive_some(&mut self.wire, left, deadline).map_err(|error| self.tls_fault(&error))?;
                     continue;
@@ -180,7 +180,7 @@ pub(super) fn first_readable(links: &[&Link], deadline: Instant) -> Result<usize
         let time = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
         match poll(&mut waits, Some(&time)) {
             Ok(0) => return Err(fault(&io::ErrorKind::TimedOut.into())),
-            // What is wrong with a connection is told by receiving from it.
+            // The receiving side finds out what is wrong with a connection.
             Ok(_) => return Ok(waits.iter().position(|wait| !wait.revents().is_empty()).unwrap_or(0)),
             Err(Errno::INTR) => {}
             Err(error) => return Err(fault(&error.into())),
@@ -196,7 +196,7 @@ fn addresses_of(server: &Server, timeout: Duration) -> io::Result<Vec<SocketAddr
     let (found, addresses) = mpsc::channel();
     let name = (server.host.clone(), server.port);
     let look_up = move || {
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if it took too long.
         let _ = found.send(name.to_socket_addrs().map(Iterator::collect));
     };
     std::thread::Builder::new().name("branchline-lookup".to_owned()).spawn(look_up)?;
@@ -219,7 +219,7 @@ fn receive_some(wire: &mut Option<Wire>, room: &mut [u8], deadline: Instant) -> 
     Ok(count)
 }
 
-/// What rustls would do by itself, but then without a deadline.
+/// The handshake, which rustls would do by itself, but without a deadline.
 fn receive_secure(secure: &mut Secure, room: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         match secure.conn.reader().read(room) {
@@ -241,7 +241,7 @@ fn receive_tls(secure: &mut Secure, deadline: Instant) -> io::Result<()> {
     match secure.conn.process_new_packets() {
         Ok(_) => Ok(()),
         Err(error) => {
-            // Tells the server why, if it still listens.
+            // Sends the server the reason, if it still listens.
             let _ = send_tls(secure);
             Err(io::Error::new(io::ErrorKind::InvalidData, error))
         }

@@ -11,7 +11,7 @@ use crate::fault::{Fault, Result};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// What came of a login.
+/// The outcome of a login.
 enum Started {
     /// The connection, and the answer to the first request if it was sent early.
     Ready(Box<Session>, Option<Answer>),
@@ -59,7 +59,7 @@ fn log_in(
     knows_limits: bool,
     first: &mut Request,
 ) -> Result<Started> {
-    let deadline = Instant::now() + settings.patience(0);
+    let deadline = Instant::now() + settings.time_limit(0);
     session.link.send(&wire::HANDSHAKE)?;
     // Its answer comes on stream 0, which no request of ours has.
     session.forgotten.insert(0);
@@ -69,7 +69,7 @@ fn log_in(
     let early_first = if early == EarlyRequests::LoginAndFirst { Some(session.send(first)?) } else { None };
     let asks_limits_early = early_first.is_some() && !knows_limits;
     if asks_limits_early {
-        session.ask_for_limits()?;
+        session.request_limits()?;
     }
     let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
     let can = number(&session.done(can)?, 4)
@@ -107,7 +107,7 @@ fn log_in(
         (false, _) => EarlyRequests::Nothing,
     };
     if !knows_limits && !asks_limits_early {
-        session.ask_for_limits()?;
+        session.request_limits()?;
     }
     let answer = match early_first.map(|stream| session.answer_to(first, stream, deadline)) {
         Some(Err(fault)) if session.is_broken => return Err(fault),

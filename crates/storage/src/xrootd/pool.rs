@@ -19,7 +19,7 @@ use crate::StorageErrorKind;
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
-    /// Of the busy ones those that are being connected for whoever comes, and how many wait for such a one.
+    /// How many of the busy ones are being connected for any reader, and how many readers wait for one.
     coming_count: usize,
     waiting_count: usize,
     /// As those that were made showed it.
@@ -55,8 +55,8 @@ impl Pool {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection to this server for the caller alone: rather one on which `file` is open, else an idle one, else a new
-    /// one, else the next that is given back. Where the file is not open on it, comes with the answer to `open`.
+    /// A connection to this server for the caller alone: rather one on which `file` is open, else an idle one, else a
+    /// new one, else the next that is given back. Where the file is not open on it, comes with the answer to `open`.
     pub(super) fn take(
         self: &Arc<Self>,
         server: &Server,
@@ -64,7 +64,7 @@ impl Pool {
         open: Request,
         settings: &Settings,
     ) -> Result<(Taken, Option<Answer>)> {
-        let deadline = Instant::now() + settings.patience(0);
+        let deadline = Instant::now() + settings.time_limit(0);
         let mut servers = self.lock();
         loop {
             let sessions = servers.entry(server.clone()).or_default();
@@ -107,7 +107,7 @@ impl Pool {
         Some(Coming { taken: Some(taken), server: server.clone(), pool: Arc::clone(self) })
     }
 
-    /// Closes what nobody holds any more on the idle connections to a server.
+    /// Closes the files that no reader holds any more on the idle connections to a server.
     pub(super) fn close_left(&self, server: &Server) {
         if let Some(sessions) = self.lock().get_mut(server) {
             sessions.idle.iter_mut().for_each(Session::close_left);
@@ -116,7 +116,7 @@ impl Pool {
     }
 }
 
-/// A connection that is to be made for whoever comes; they wait no longer for it when this is dropped.
+/// A connection that is being made for any reader; they stop waiting for it when this is dropped.
 pub(super) struct Coming {
     taken: Option<Taken>,
     server: Server,
@@ -124,7 +124,7 @@ pub(super) struct Coming {
 }
 
 impl Coming {
-    /// Connects, and asks for the file: comes with the answer.
+    /// Connects, opens the file, and returns the answer.
     pub(super) fn start(&mut self, file: u64, open: Request, settings: &Settings) -> Result<(Taken, Option<Answer>)> {
         let known = self.pool.lock().get(&self.server).map(|sessions| sessions.known).unwrap_or_default();
         let once = || Fault::new(StorageErrorKind::Io, "a connection is made once");
@@ -152,7 +152,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Connects if there is no connection yet, and asks for the file if it is not open on it.
+    /// Connects if there is no connection yet, and opens the file if it is not open on it.
     fn make_ready(
         &mut self,
         file: u64,
@@ -179,7 +179,7 @@ impl Taken {
         if self.handle(file).is_some() {
             return Ok(None);
         }
-        self.ask(open, Instant::now() + settings.patience(0)).map(Some)
+        self.exchange(open, Instant::now() + settings.time_limit(0)).map(Some)
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -216,7 +216,7 @@ impl Drop for Taken {
         sessions.known.takes = session.as_ref().and_then(Session::known_limits).or(sessions.known.takes);
         match session {
             Some(session) if !session.is_broken => sessions.idle.push(session),
-            // What ended one connection has ended those that were idle meanwhile, most probably.
+            // The cause that ended one connection has most probably ended the idle ones.
             _ => sessions.idle.clear(),
         }
         drop(servers);

@@ -13,7 +13,7 @@ use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// What the server takes in one request.
+/// The server's limits for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Takes {
     /// Ranges of a vector read.
@@ -24,7 +24,7 @@ pub(super) struct Takes {
     pub(super) pages: bool,
 }
 
-/// A file that is open on this connection, as long as somebody holds it.
+/// A file that is open on this connection, as long as a reader holds it.
 struct OpenFile {
     handle: Handle,
     holder: Weak<()>,
@@ -34,12 +34,12 @@ struct OpenFile {
 pub(super) struct Session {
     pub(super) link: Link,
     pub(super) takes: Takes,
-    /// Nothing can be asked any more: the connection failed, or answers are due that nobody would know.
+    /// The connection is of no use any more: it failed, or answers will come that no request waits for.
     pub(super) is_broken: bool,
     pub(super) last_used: Instant,
     /// How long the server may make us wait.
     pub(super) wait_max: Duration,
-    /// What the next connection to this server may send early.
+    /// What the next connection to this server may send before the answers.
     pub(super) early_requests: EarlyRequests,
     /// The number of the session, which binds further connections to it.
     pub(super) login: [u8; 16],
@@ -47,49 +47,49 @@ pub(super) struct Session {
     next_stream: u16,
     /// The stream on which the server is to say how much it takes, until it has.
     limits_due: Option<u16>,
-    /// Streams whose answers nobody waits for.
+    /// Streams whose answers are ignored.
     pub(super) forgotten: HashSet<u16>,
     files: HashMap<u64, OpenFile>,
 }
 
-/// What is sent to a server before it has answered; each step spares a round trip. A server that turns out to want
+/// What is sent to a server before it has answered: each step saves a round trip. A server that turns out to want
 /// something else first is connected to again, with fewer early requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum EarlyRequests {
     /// None: it wants TLS.
     Nothing,
-    /// The login: it wants a proof of who we are after it.
+    /// The login: the server wants an authentication after it.
     Login,
     /// The login and the first request of the caller: most servers want no more than a login without TLS.
     #[default]
     LoginAndFirst,
 }
 
-/// What is known of a server from earlier connections.
+/// Facts of a server that earlier connections learned.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KnownServer {
     pub(super) early_requests: Option<EarlyRequests>,
-    /// What it takes in one request, if it has said so.
+    /// Its limits for one request, if it has sent them.
     pub(super) takes: Option<Takes>,
 }
 
-/// What a server says to a request that has no data.
+/// The outcome of a request without data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Done(Vec<u8>),
-    /// It wants to know more of who we are.
+    /// It wants more credentials.
     More(Vec<u8>),
     Elsewhere(Target),
 }
 
 impl Session {
-    /// Asks how much the server takes. Nobody waits for the answer before something is read: it comes with that to the open.
-    pub(super) fn ask_for_limits(&mut self) -> Result<()> {
+    /// Requests the server's limits, without waiting: the answer comes together with that to the open.
+    pub(super) fn request_limits(&mut self) -> Result<()> {
         self.limits_due = Some(self.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
         Ok(())
     }
 
-    /// What its server takes, once it has said so.
+    /// The server's limits, once they have come.
     pub(super) fn known_limits(&self) -> Option<Takes> {
         self.limits_due.is_none().then_some(self.takes)
     }
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// Waits until it is known how much the server takes in one vector read.
+    /// Waits for the server's limits of one vector read.
     pub(super) fn learn_limits(&mut self, deadline: Instant) -> Result<()> {
         for _ in 0..ATTENTIONS_MAX {
             if self.limits_due.is_none() {
@@ -122,16 +122,16 @@ impl Session {
                 return Err(self.nonsense("an answer to another request"));
             }
         }
-        Err(self.nonsense("one message after the other that nobody asked for"))
+        Err(self.nonsense("one message after the other without a request"))
     }
 
-    /// Takes an answer that says how much the server takes. One that does not tell has the protocol's defaults.
+    /// Takes the answer with the server's limits. A server without an answer has the protocol's defaults.
     fn take_limits(&mut self, header: Header, deadline: Instant) -> Result<()> {
         let answer = self.body(header.length, deadline)?;
         match header.status {
-            // It tells later.
+            // The answer comes later.
             wire::WAIT_FOR_ANSWER => return Ok(()),
-            // What it says in several parts is none of the two numbers.
+            // An answer in several parts is none of the two numbers.
             wire::OK_SO_FAR => drop(self.forgotten.insert(header.stream)),
             wire::OK => {
                 let text = String::from_utf8_lossy(&answer);
@@ -167,14 +167,15 @@ impl Session {
         sent
     }
 
-    /// The header of the next answer that the caller may wait for. A late answer is taken out of the attention it comes in.
+    /// The header of the next answer that the caller may wait for. A late answer is taken out of the attention it comes
+    /// in.
     pub(super) fn next_header(&mut self, deadline: Instant) -> Result<Header> {
         for _ in 0..ATTENTIONS_MAX {
             if let Some(header) = self.next_for_caller(deadline)? {
                 return Ok(header);
             }
         }
-        Err(self.nonsense("one message after the other that nobody asked for"))
+        Err(self.nonsense("one message after the other without a request"))
     }
 
     /// Receives a message. None if it was nothing but for the session itself.
@@ -231,8 +232,8 @@ impl Session {
         Ok(Some(header))
     }
 
-    /// Binds as many further connections as the settings want, once. Where the server does not take them, or not over TLS,
-    /// it is read without.
+    /// Binds as many further connections as the settings want, once. Where the server does not take them, or not over
+    /// TLS, it is read without.
     pub(super) fn bind_streams(&mut self, server: &Server, settings: &Settings) {
         if !self.link.is_secure() {
             let login = self.login;
@@ -243,7 +244,7 @@ impl Session {
     /// A connection that is bound to a login, and the path that it is.
     fn bound(server: &Server, settings: &Settings, login: [u8; 16]) -> Result<(Link, u8)> {
         let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
-        let deadline = Instant::now() + settings.patience(0);
+        let deadline = Instant::now() + settings.time_limit(0);
         session.link.send(&wire::HANDSHAKE)?;
         session.forgotten.insert(0);
         let mut protocol = Request::protocol(false);
@@ -289,8 +290,8 @@ impl Session {
         Fault::protocol(&self.link.server, what)
     }
 
-    /// Asks and waits for the whole answer.
-    pub(super) fn ask(&mut self, mut request: Request, deadline: Instant) -> Result<Answer> {
+    /// Sends a request and waits for the whole answer.
+    pub(super) fn exchange(&mut self, mut request: Request, deadline: Instant) -> Result<Answer> {
         let stream = self.send(&mut request)?;
         self.answer_to(&mut request, stream, deadline)
     }
@@ -342,7 +343,7 @@ impl Session {
         }
     }
 
-    /// How long the server wants us to wait, unless that is longer than anybody would.
+    /// How long the server wants us to wait, up to a limit.
     pub(super) fn wait_asked(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
         let seconds = number(body, 0).ok_or_else(|| self.nonsense("a wait without a time"))?;
         let pause = Duration::from_secs(u64::from(seconds));
@@ -372,12 +373,12 @@ impl Session {
         self.files.get(&file).map(|open| open.handle)
     }
 
-    /// Remembers that a file is open here, until nobody holds it.
+    /// Remembers that a file is open here, until no reader holds it.
     pub(super) fn keep(&mut self, file: u64, handle: Handle, holder: Weak<()>) {
         self.files.insert(file, OpenFile { handle, holder });
     }
 
-    /// Closes the files that nobody holds any more. Their answers are passed over when they come.
+    /// Closes the files that no reader holds any more. The answers are skipped when they come.
     pub(super) fn close_left(&mut self) {
         let left: Vec<u64> =
             self.files.iter().filter(|(_, open)| open.holder.strong_count() == 0).map(|(file, _)| *file).collect();

@@ -17,9 +17,9 @@ use crate::{tls, StorageErrorKind};
 
 /// Times are counted from here.
 const EPOCH_S: u64 = 1_222_183_880;
-/// As many bytes at least are enciphered.
+/// The least number of bytes that are encrypted.
 const BYTES_MIN: usize = 128;
-/// Kinds of what is said.
+/// Kinds of fields in the credentials.
 const NAME: u8 = 1;
 const GROUP: u8 = 4;
 const RANDOM: u8 = 7;
@@ -33,7 +33,7 @@ struct Key {
     secret: Vec<u8>,
 }
 
-/// Who says it, and from where.
+/// The user and the host.
 pub(super) struct Speaker<'a> {
     pub(super) user: &'a str,
     pub(super) group: &'a str,
@@ -76,7 +76,7 @@ pub(super) fn credentials(arguments: &str, speaker: &Speaker<'_>) -> Result<Vec<
     Ok(header)
 }
 
-/// Kind, length with the zero behind it, and the words.
+/// Kind, length with the final zero, and the text.
 fn say(said: &mut Vec<u8>, kind: u8, words: &str) {
     said.push(kind);
     said.extend((words.len() as u16 + 1).to_be_bytes());

@@ -1,4 +1,4 @@
-//! Further connections of a login, over which a server sends bytes that are asked for on the first one.
+//! Further connections of a login, over which a server sends bytes that were requested on the first one.
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Where the answer comes from, if that is not the first connection.
+    /// The connection of the answer, if that is not the first one.
     pub(super) fn chosen(&mut self) -> Option<&mut Link> {
         self.bound.get_mut(self.chosen?).map(|(link, _)| link)
     }

@@ -1,4 +1,4 @@
-//! Sends the requests of a read one behind the other and takes the bytes of their answers to their places.
+//! Sends the requests of a read one after the other and copies the bytes of their answers to their places.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -13,29 +13,29 @@ use crate::limits::REQUESTS_BYTES_MAX;
 use crate::{RangeRead, StorageErrorKind};
 
 /// A request that was sent, and how much of its answer has come.
-struct Asked {
+struct SentRequest {
     request: Request,
     pieces: Pieces,
     with_checksums: bool,
     /// The piece whose bytes come next, and how many of them have come.
     piece: usize,
     received: u32,
-    /// Of a vector read: the header before the bytes of the piece, as far as it has come.
+    /// In a vector read: the received part of the header before the bytes of the piece.
     header: [u8; SEGMENT_HEADER_BYTES],
     header_received: usize,
-    /// What is told of it where a trace is made.
-    told: Option<journal::Request>,
+    /// Its record in a trace.
+    traced: Option<journal::Request>,
 }
 
-impl Asked {
-    fn new(handle: Handle, pieces: Pieces, with_checksums: bool, path: u8, about: About<'_>) -> Self {
+impl SentRequest {
+    fn new(handle: Handle, pieces: Pieces, with_checksums: bool, path: u8, file: FileNames<'_>) -> Self {
         let spans = pieces.iter().map(|piece| (piece.offset, u64::from(piece.length)));
         let what = match pieces.len() {
             1 if with_checksums => "pgread",
             1 => "read",
             _ => "readv",
         };
-        let told = journal::request(what, about.path, about.name, spans);
+        let traced = journal::request(what, file.path, file.name, spans);
         let request = match pieces.as_slice() {
             [one] if with_checksums => Request::read_pages(handle, one.offset, one.length, path),
             [one] => Request::read(handle, one.offset, one.length, path),
@@ -43,7 +43,7 @@ impl Asked {
         };
         let with_checksums = with_checksums && pieces.len() == 1;
         let header = [0; SEGMENT_HEADER_BYTES];
-        Self { request, pieces, with_checksums, piece: 0, received: 0, header, header_received: 0, told }
+        Self { request, pieces, with_checksums, piece: 0, received: 0, header, header_received: 0, traced }
     }
 
     fn is_whole(&self) -> bool {
@@ -51,23 +51,23 @@ impl Asked {
     }
 }
 
-/// What the file and its store are called.
+/// The names of the file and its store in a trace.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct FileNames<'a> {
     pub(super) path: &'a str,
     pub(super) name: &'a str,
 }
 
 /// A read in progress.
 pub(super) struct Transfer<'a> {
-    about: About<'a>,
+    file: FileNames<'a>,
     session: &'a mut Session,
     handle: Handle,
     reads: &'a mut [&'a mut RangeRead],
     waiting: VecDeque<Pieces>,
     /// Requests that may be due at a time.
     requests_max: usize,
-    asked: HashMap<u16, Asked>,
+    in_flight: HashMap<u16, SentRequest>,
     deadline: Instant,
     wait_end: Instant,
     pub(super) calls_count: u64,
@@ -81,51 +81,51 @@ impl<'a> Transfer<'a> {
         reads: &'a mut [&'a mut RangeRead],
         requests: Vec<Pieces>,
         requests_max: usize,
-        patience: Duration,
-        about: About<'a>,
+        time_limit: Duration,
+        file: FileNames<'a>,
     ) -> Self {
         let now = Instant::now();
         let wait_end = now + session.wait_max;
         Self {
-            about,
+            file,
             session,
             handle,
             reads,
             waiting: requests.into(),
             requests_max,
-            asked: HashMap::new(),
-            deadline: now + patience,
+            in_flight: HashMap::new(),
+            deadline: now + time_limit,
             wait_end,
             calls_count: 0,
         }
     }
 
-    /// Asks and takes until all has come. After an error answers may be due: the connection is broken then.
+    /// Sends and receives until all has come. After an error answers may still come: the connection is broken then.
     pub(super) fn run(&mut self) -> Result<()> {
         let result = self.run_all();
-        self.session.is_broken |= !self.asked.is_empty();
+        self.session.is_broken |= !self.in_flight.is_empty();
         result
     }
 
     fn run_all(&mut self) -> Result<()> {
         loop {
             self.send_more()?;
-            if self.asked.is_empty() {
+            if self.in_flight.is_empty() {
                 return Ok(());
             }
             let header = self.session.next_header(self.deadline)?;
-            let Some(mut asked) = self.asked.remove(&header.stream) else {
+            let Some(mut sent) = self.in_flight.remove(&header.stream) else {
                 return Err(self.session.nonsense("an answer to another request"));
             };
-            if let Some(told) = &mut asked.told {
-                told.first_byte();
+            if let Some(traced) = &mut sent.traced {
+                traced.first_byte();
             }
-            // An answer that fails in the middle leaves bytes behind it.
+            // An answer that fails in the middle leaves unread bytes.
             let was_broken = std::mem::replace(&mut self.session.is_broken, true);
-            let is_done = self.take(&mut asked, header)?;
+            let is_done = self.take(&mut sent, header)?;
             self.session.is_broken = was_broken;
             if !is_done {
-                self.asked.insert(header.stream, asked);
+                self.in_flight.insert(header.stream, sent);
             }
         }
     }
@@ -133,40 +133,40 @@ impl<'a> Transfer<'a> {
     /// Sends as many requests as the server may have at a time. More would wait in the connection, and where both sides
     /// wait for the other to take what they send, nothing moves.
     fn send_more(&mut self) -> Result<()> {
-        let mut bytes: usize = self.asked.values().map(|asked| asked.request.size_bytes()).sum();
-        while self.asked.len() < self.requests_max && bytes < REQUESTS_BYTES_MAX {
+        let mut bytes: usize = self.in_flight.values().map(|sent| sent.request.size_bytes()).sum();
+        while self.in_flight.len() < self.requests_max && bytes < REQUESTS_BYTES_MAX {
             let Some(pieces) = self.waiting.pop_front() else { return Ok(()) };
-            // Over TLS nobody changes bytes on their way.
+            // TLS protects bytes against changes.
             let with_checksums = self.session.takes.pages && !self.session.link.is_secure();
             let path = self.session.next_path();
-            let mut asked = Asked::new(self.handle, pieces, with_checksums, path, self.about);
-            if let (Some(told), Ok(address)) = (&mut asked.told, self.session.link.own_address()) {
-                told.over(address.port().into());
+            let mut sent = SentRequest::new(self.handle, pieces, with_checksums, path, self.file);
+            if let (Some(traced), Ok(address)) = (&mut sent.traced, self.session.link.own_address()) {
+                traced.over(address.port().into());
             }
-            bytes += asked.request.size_bytes();
-            let stream = self.session.send(&mut asked.request)?;
+            bytes += sent.request.size_bytes();
+            let stream = self.session.send(&mut sent.request)?;
             self.calls_count += 1;
-            self.asked.insert(stream, asked);
+            self.in_flight.insert(stream, sent);
         }
         Ok(())
     }
 
-    /// Takes one answer; tells whether it was the last to its request.
-    fn take(&mut self, asked: &mut Asked, header: wire::Header) -> Result<bool> {
+    /// Takes one answer; returns whether it was the last to its request.
+    fn take(&mut self, sent: &mut SentRequest, header: wire::Header) -> Result<bool> {
         match header.status {
-            wire::OK | wire::OK_SO_FAR if asked.pieces.len() > 1 => self.take_vector(asked, header.length)?,
-            wire::OK | wire::OK_SO_FAR => self.take_bytes(asked, header.length)?,
-            wire::STATUS if asked.with_checksums => {
-                let is_last = self.take_pages(asked, header.length)?;
-                return if is_last { self.check_whole(asked) } else { Ok(false) };
+            wire::OK | wire::OK_SO_FAR if sent.pieces.len() > 1 => self.take_vector(sent, header.length)?,
+            wire::OK | wire::OK_SO_FAR => self.take_bytes(sent, header.length)?,
+            wire::STATUS if sent.with_checksums => {
+                let is_last = self.take_pages(sent, header.length)?;
+                return if is_last { self.check_whole(sent) } else { Ok(false) };
             }
-            wire::ERROR => return self.take_error(asked, header.length),
+            wire::ERROR => return self.take_error(sent, header.length),
             wire::WAIT => {
                 let body = self.session.body(header.length, self.deadline)?;
                 let pause = self.session.wait_asked(&body, self.wait_end)?;
                 std::thread::sleep(pause);
                 self.deadline += pause;
-                self.session.resend(&mut asked.request, header.stream)?;
+                self.session.resend(&mut sent.request, header.stream)?;
                 return Ok(false);
             }
             wire::WAIT_FOR_ANSWER => {
@@ -183,17 +183,17 @@ impl<'a> Transfer<'a> {
             _ => return Err(self.session.nonsense("an answer of an unknown kind")),
         }
         if header.status == wire::OK {
-            self.check_whole(asked)
+            self.check_whole(sent)
         } else {
             Ok(false)
         }
     }
 
-    fn check_whole(&mut self, asked: &mut Asked) -> Result<bool> {
-        if asked.is_whole() {
-            if let Some(told) = &mut asked.told {
-                told.got(asked.pieces.iter().map(|piece| u64::from(piece.length)).sum());
-                told.ended("ok");
+    fn check_whole(&mut self, sent: &mut SentRequest) -> Result<bool> {
+        if sent.is_whole() {
+            if let Some(traced) = &mut sent.traced {
+                traced.got(sent.pieces.iter().map(|piece| u64::from(piece.length)).sum());
+                traced.ended("ok");
             }
             return Ok(true);
         }
@@ -202,14 +202,14 @@ impl<'a> Transfer<'a> {
         Err(Fault::new(StorageErrorKind::Changed, reason))
     }
 
-    fn take_error(&mut self, asked: &mut Asked, length: u32) -> Result<bool> {
+    fn take_error(&mut self, sent: &mut SentRequest, length: u32) -> Result<bool> {
         let body = self.session.body(length, self.deadline)?;
-        if asked.with_checksums && wire::is_unknown_request(&body) {
+        if sent.with_checksums && wire::is_unknown_request(&body) {
             self.session.takes.pages = false;
-            if let Some(told) = &mut asked.told {
-                told.ended("not known to the server");
+            if let Some(traced) = &mut sent.traced {
+                traced.ended("not known to the server");
             }
-            self.waiting.push_front(std::mem::take(&mut asked.pieces));
+            self.waiting.push_front(std::mem::take(&mut sent.pieces));
             return Ok(true);
         }
         // The answer is whole, so the connection is as good as before.
@@ -218,100 +218,100 @@ impl<'a> Transfer<'a> {
     }
 
     /// The next bytes of the current piece, straight from the connection to their place.
-    fn fill(&mut self, asked: &mut Asked, count: u32) -> Result<()> {
-        let Piece { wanted, at, length, .. } = asked.pieces[asked.piece];
-        let start = at + asked.received as usize;
+    fn fill(&mut self, sent: &mut SentRequest, count: u32) -> Result<()> {
+        let Piece { wanted, at, length, .. } = sent.pieces[sent.piece];
+        let start = at + sent.received as usize;
         let room = self.reads[wanted].room();
         let room = room.get_mut(start..start + count as usize);
         let room = room.ok_or_else(|| Fault::new(StorageErrorKind::Io, "a mistake in Branchline"))?;
         self.session.receive(room, self.deadline)?;
-        asked.received += count;
-        if asked.received == length {
-            (asked.piece, asked.received, asked.header_received) = (asked.piece + 1, 0, 0);
+        sent.received += count;
+        if sent.received == length {
+            (sent.piece, sent.received, sent.header_received) = (sent.piece + 1, 0, 0);
         }
         Ok(())
     }
 
-    fn take_bytes(&mut self, asked: &mut Asked, length: u32) -> Result<()> {
+    fn take_bytes(&mut self, sent: &mut SentRequest, length: u32) -> Result<()> {
         if length == 0 {
             return Ok(());
         }
-        let left = asked.pieces.get(asked.piece).map_or(0, |piece| piece.length - asked.received);
+        let left = sent.pieces.get(sent.piece).map_or(0, |piece| piece.length - sent.received);
         if length > left {
-            return Err(self.session.nonsense("more bytes than were asked for"));
+            return Err(self.session.nonsense("more bytes than were requested"));
         }
-        self.fill(asked, length)
+        self.fill(sent, length)
     }
 
     /// Headers and bytes of pieces, in the order of the request. An answer may end anywhere in them.
-    fn take_vector(&mut self, asked: &mut Asked, length: u32) -> Result<()> {
+    fn take_vector(&mut self, sent: &mut SentRequest, length: u32) -> Result<()> {
         let mut left = length;
         while left > 0 {
-            let Some(piece) = asked.pieces.get(asked.piece).copied() else {
-                return Err(self.session.nonsense("more bytes than were asked for"));
+            let Some(piece) = sent.pieces.get(sent.piece).copied() else {
+                return Err(self.session.nonsense("more bytes than were requested"));
             };
-            if asked.header_received < SEGMENT_HEADER_BYTES {
-                let count = (SEGMENT_HEADER_BYTES - asked.header_received).min(left as usize);
-                let room = &mut asked.header[asked.header_received..asked.header_received + count];
+            if sent.header_received < SEGMENT_HEADER_BYTES {
+                let count = (SEGMENT_HEADER_BYTES - sent.header_received).min(left as usize);
+                let room = &mut sent.header[sent.header_received..sent.header_received + count];
                 self.session.receive(room, self.deadline)?;
-                asked.header_received += count;
+                sent.header_received += count;
                 left -= count as u32;
                 let expected = wire::segment_header(self.handle, piece.offset, piece.length);
-                if asked.header_received == SEGMENT_HEADER_BYTES && asked.header[4..] != expected[4..] {
-                    return Err(self.session.nonsense("other bytes than were asked for"));
+                if sent.header_received == SEGMENT_HEADER_BYTES && sent.header[4..] != expected[4..] {
+                    return Err(self.session.nonsense("other bytes than were requested"));
                 }
                 continue;
             }
-            let count = (piece.length - asked.received).min(left);
-            self.fill(asked, count)?;
+            let count = (piece.length - sent.received).min(left);
+            self.fill(sent, count)?;
             left -= count;
         }
         Ok(())
     }
 
-    /// Pages, each behind its checksum, and before them where they are in the file. Tells whether they are the last.
-    fn take_pages(&mut self, asked: &mut Asked, length: u32) -> Result<bool> {
-        let mut about = [0; PAGES_HEADER_BYTES];
-        if length as usize != about.len() {
+    /// Pages, each after its checksum, and before them their offset in the file. Returns whether they are the last.
+    fn take_pages(&mut self, sent: &mut SentRequest, length: u32) -> Result<bool> {
+        let mut header = [0; PAGES_HEADER_BYTES];
+        if length as usize != header.len() {
             return Err(self.session.nonsense("pages of an unknown form"));
         }
-        self.session.receive(&mut about, self.deadline)?;
-        if number(&about, 0) != Some(crc32c::crc32c(&about[4..])) {
+        self.session.receive(&mut header, self.deadline)?;
+        if number(&header, 0) != Some(crc32c::crc32c(&header[4..])) {
             return Err(self.session.nonsense("pages whose description has a wrong checksum"));
         }
-        let kind = about[7];
-        let mut left = number(&about, 12).unwrap_or_default();
-        let piece = asked.pieces.get(asked.piece).copied();
+        let kind = header[7];
+        let mut left = number(&header, 12).unwrap_or_default();
+        let piece = sent.pieces.get(sent.piece).copied();
         let Some(piece) = piece else {
             return if left == 0 {
                 Ok(kind == 0)
             } else {
-                Err(self.session.nonsense("more bytes than were asked for"))
+                Err(self.session.nonsense("more bytes than were requested"))
             };
         };
-        let expected = piece.offset + u64::from(asked.received);
-        if left > 0 && about[16..] != expected.to_be_bytes() {
-            return Err(self.session.nonsense("other bytes than were asked for"));
+        let expected = piece.offset + u64::from(sent.received);
+        if left > 0 && header[16..] != expected.to_be_bytes() {
+            return Err(self.session.nonsense("other bytes than were requested"));
         }
         while left > 0 {
-            left = self.take_page(asked, piece, left)?;
+            left = self.take_page(sent, piece, left)?;
         }
         Ok(kind == 0)
     }
 
-    /// One page, up to its border in the file or the end of the answer; tells how many bytes are left.
-    fn take_page(&mut self, asked: &mut Asked, piece: Piece, left: u32) -> Result<u32> {
+    /// One page, up to its border in the file or the end of the answer; returns how many bytes are left.
+    fn take_page(&mut self, sent: &mut SentRequest, piece: Piece, left: u32) -> Result<u32> {
         const CHECKSUM_BYTES: u32 = 4;
-        let start = asked.received;
+        let start = sent.received;
         let offset = piece.offset + u64::from(start);
         let to_border = (PAGE_BYTES - offset % PAGE_BYTES) as u32;
         let count = to_border.min(left.saturating_sub(CHECKSUM_BYTES));
-        if count == 0 || asked.is_whole() || count > piece.length - start {
-            return Err(self.session.nonsense("more bytes than were asked for"));
+        if count == 0 || sent.is_whole() || count > piece.length - start {
+            return Err(self.session.nonsense("more bytes than were requested"));
         }
         let mut checksum = [0; CHECKSUM_BYTES as usize];
         self.session.receive(&mut checksum, self.deadline)?;
-        self.fill(asked, count)?;
+        self.fill(sent, count)?;
         let first = piece.at + start as usize;
         let page = &self.reads[piece.wanted].bytes()[first..first + count as usize];
         if crc32c::crc32c(page) != u32::from_be_bytes(checksum) {

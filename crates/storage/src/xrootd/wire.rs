@@ -14,10 +14,10 @@ pub(super) const HEADER_BYTES: usize = 8;
 pub(super) const SEGMENT_HEADER_BYTES: usize = 16;
 /// A page of a read with checksums.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// What stands between the header and the pages: checksum, stream, request, kind, length, offset.
+/// Bytes between the header and the pages: checksum, stream, request, kind, length, offset.
 pub(super) const PAGES_HEADER_BYTES: usize = 24;
 
-/// What the server says first, in the handshake: `0 0 0 4 2012`.
+/// The first message of the server, in the handshake: `0 0 0 4 2012`.
 pub(super) const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 7, 220];
 
 const PROTOCOL_VERSION: i32 = 0x520;
@@ -36,7 +36,7 @@ const READV: u16 = 3025;
 const BIND: u16 = 3024;
 const PGREAD: u16 = 3030;
 
-/// What a query asks for: the checksum of a file.
+/// The kind of a query: the checksum of a file.
 const CHECKSUM: u16 = 3;
 
 // Kinds of answers.
@@ -52,7 +52,7 @@ pub(super) const STATUS: u16 = 4007;
 /// The attention that carries a late answer.
 pub(super) const LATE_ANSWER: u32 = 5008;
 
-/// What a server can do and wants, from its answer to `kXR_protocol`.
+/// A server's features and requirements, from its answer to `kXR_protocol`.
 pub(super) mod flags {
     pub(in super::super) const PAGES: u32 = 0x0020_0000;
     pub(in super::super) const TLS_AFTER_LOGIN: u32 = 0x0800_0000;
@@ -75,7 +75,7 @@ impl Request {
         Self(bytes)
     }
 
-    /// Asks what the server can do.
+    /// Requests the server's features.
     pub(super) fn protocol(wants_tls: bool) -> Self {
         const WITH_SECURITY: u8 = 1;
         const CAN_TLS: u8 = 2;
@@ -107,7 +107,7 @@ impl Request {
         Self::new(BIND, login, &[])
     }
 
-    /// Says who we are by a protocol of up to four letters.
+    /// Authenticates by a protocol of up to four letters.
     pub(super) fn auth(protocol: &str, credentials: &[u8]) -> Self {
         let mut arguments = [0; 16];
         let length = protocol.len().min(4);
@@ -115,7 +115,7 @@ impl Request {
         Self::new(AUTH, arguments, credentials)
     }
 
-    /// Asks for the values of settings, by their names.
+    /// Queries the values of settings, by their names.
     pub(super) fn settings(names: &str) -> Self {
         const CONFIG: u8 = 7;
         let mut arguments = [0; 16];
@@ -123,14 +123,14 @@ impl Request {
         Self::new(QUERY, arguments, names.as_bytes())
     }
 
-    /// Asks for the checksum of a file, of whatever kind the server has.
+    /// Queries the checksum of a file, of any kind that the server has.
     pub(super) fn checksum(path: &str) -> Self {
         let mut arguments = [0; 16];
         arguments[..2].copy_from_slice(&CHECKSUM.to_be_bytes());
         Self::new(QUERY, arguments, path.as_bytes())
     }
 
-    /// Asks which servers have a path, by their names.
+    /// Queries which servers have a path.
     pub(super) fn locate(path: &str) -> Self {
         const NAMES: u16 = 0x0100;
         let mut arguments = [0; 16];
@@ -146,7 +146,7 @@ impl Request {
         Self::new(DIRLIST, arguments, path.as_bytes())
     }
 
-    /// Opens a file for reading; the answer says its size.
+    /// Opens a file for reading; the answer has its size.
     pub(super) fn open(path: &str) -> Self {
         const FOR_READING: u16 = 0x0010;
         const WITH_STATUS: u16 = 0x0400;
@@ -161,7 +161,7 @@ impl Request {
         Self::new(CLOSE, arguments, &[])
     }
 
-    /// A read whose answer comes over this path, 0 for the connection that it is asked on.
+    /// A read whose answer comes over this path, 0 for the connection of the request.
     pub(super) fn read(handle: Handle, offset: u64, length: u32, path: u8) -> Self {
         let more: &[u8] = if path == 0 { &[] } else { &[path, 0, 0, 0, 0, 0, 0, 0] };
         Self::new(READ, Self::range(handle, offset, length), more)
@@ -196,12 +196,12 @@ impl Request {
         &self.0
     }
 
-    /// Whether it names a token, which nobody is to be told who may not know it.
+    /// Whether it has a token, which no untrusted server may get.
     pub(super) fn has_secrets(&self) -> bool {
         self.0.windows(6).any(|six| six.eq_ignore_ascii_case(b"authz="))
     }
 
-    /// Whether it has more in it than a path, of which nobody knows what that tells.
+    /// Whether it has more in it than a path, which may be a secret.
     pub(super) fn has_query(&self) -> bool {
         self.0.get(24..).is_some_and(|path| path.contains(&b'?'))
     }
@@ -226,10 +226,10 @@ impl Request {
     }
 }
 
-/// By which an open file is called on a connection.
+/// The handle of an open file on a connection.
 pub(super) type Handle = [u8; 4];
 
-/// What stands in a vector read for each range, and before its bytes in the answer.
+/// Bytes in a vector read for each range, and before its bytes in the answer.
 pub(super) fn segment_header(handle: Handle, offset: u64, length: u32) -> [u8; SEGMENT_HEADER_BYTES] {
     let mut header = [0; SEGMENT_HEADER_BYTES];
     header[..4].copy_from_slice(&handle);
@@ -238,7 +238,7 @@ pub(super) fn segment_header(handle: Handle, offset: u64, length: u32) -> [u8; S
     header
 }
 
-/// What stands before an answer.
+/// The header of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) stream: u16,
@@ -262,7 +262,7 @@ pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four))
 }
 
-/// An answer to an open: the handle, the size, and what tells one version of the file from another.
+/// An answer to an open: the handle, the size, and the identity of this version of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) handle: Handle,
@@ -283,16 +283,16 @@ impl Opened {
     }
 }
 
-/// Where a server sends us.
+/// A redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) host: String,
     pub(super) port: u16,
-    /// What is to be said to that server behind the path.
+    /// The query to add to the path at that server.
     pub(super) query: Option<String>,
-    /// Whether the connection has to be secure, if the answer says so.
+    /// Whether the connection has to be secure; None if the answer does not say.
     pub(super) secure: Option<bool>,
-    /// Another path than was asked for.
+    /// Another path than the requested one.
     pub(super) path: Option<String>,
 }
 
@@ -321,7 +321,7 @@ impl Target {
     }
 }
 
-/// The failure that an answer of kind `ERROR` tells: a number and words.
+/// The failure in an answer of kind `ERROR`: a number and a text.
 pub(super) fn fault_of(server: &str, answer: &[u8]) -> Fault {
     use StorageErrorKind::{Io, NotAFile, NotFound, Permission, Refused, Unreachable};
     let Some(code) = number(answer, 0) else { return Fault::protocol(server, "an error without a number") };

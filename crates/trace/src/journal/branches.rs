@@ -1,5 +1,5 @@
-//! The paths of the branches of a tree. Files of a dataset have trees with the same ones, so their numbers in the journal
-//! are looked up once for all of them: one look-up for each basket was half of the cost of logging it.
+//! The paths of the branches of a tree. Files of a dataset have trees with the same ones, so their numbers in the
+//! journal are looked up once for all of them: one look-up for each basket was half of the cost of logging it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};

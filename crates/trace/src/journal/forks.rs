@@ -1,13 +1,13 @@
-//! A forked process has the journal of its parent and, of all threads, only the one that forked: it begins a journal of
-//! its own with the first thing that it tells. What the parent has still to write is the parent's. To ask the system at
-//! each request which process this is would be a tenth of what telling costs.
+//! A forked process has the journal of its parent and, of all threads, only the one that forked. It begins a journal of
+//! its own with its first record. Records that the parent has not written yet stay the parent's. A system call for the
+//! process id at each request would add a tenth to the cost of a record.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Once;
 
-/// Whether this process was forked from one that told its requests, and has no journal of its own yet.
+/// Whether this process was forked from one that recorded its requests, and has no journal of its own yet.
 pub(super) static IS_CHILD: AtomicBool = AtomicBool::new(false);
 static WATCHED: Once = Once::new();
 
@@ -21,7 +21,7 @@ unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
 }
 
-/// Sees to it that forks are noticed from now on.
+/// Notices forks from now on.
 pub(super) fn watch() {
     // SAFETY: the function of the C library, with its signature. What it calls in the child only sets a flag, and is
     // there as long as the process: modules of Python are never unloaded.

@@ -1,6 +1,6 @@
-//! The bytes of a journal. It begins with a head: `BLJOURN2`, the process (4 bytes), when it began (8). Blocks follow, of
-//! records of one kind by one thread each: a letter, three zeros, the thread (4), how many bytes of records follow (4).
-//! All numbers have their lowest byte first; `python/branchline/tracing/journals.py` reads them.
+//! The bytes of a journal. It begins with a head: `BLJOURN2`, the process (4 bytes), when it began (8). Blocks follow,
+//! of records of one kind by one thread each: a letter, three zeros, the thread (4), how many bytes of records follow
+//! (4). All numbers have their lowest byte first; `python/branchline/tracing/journals.py` reads them.
 //!
 //! A process may be killed while it writes: a block that is cut has the records that are whole. Texts come before what
 //! has their numbers, and the ranges of a request for several before the request.
@@ -60,7 +60,7 @@ pub(super) struct Request {
     pub(super) has_first: bool,
 }
 
-/// What a thread logged and nobody wrote yet.
+/// Records of a thread that are not written to the file yet.
 pub(super) struct Buffer {
     thread: u32,
     requests: Vec<u8>,
@@ -130,7 +130,8 @@ impl Buffer {
         put::<72>(&mut self.uses, &[file, tree, branch, basket], &numbers);
     }
 
-    /// A page that was used: file, tree and field, its column and cluster; the entries of this, its place and size, when.
+    /// A page that was used: file, tree and field, its column and cluster; the entries of this, its place and size,
+    /// when.
     pub(super) fn put_page(&mut self, texts: [u32; 3], column: u32, cluster: u32, numbers: [u64; 5]) {
         let [file, tree, branch] = texts;
         put::<60>(&mut self.pages, &[file, tree, branch, column, cluster], &numbers);

@@ -9,7 +9,7 @@ use super::names::Kind;
 use super::records::{self, Span};
 use super::writer::{is_on, with_log};
 
-/// The outcome of a request that nobody set another one for.
+/// The outcome of a request for which no other was set.
 const FAILED: &str = "failed";
 
 static NEXT_REQUEST: AtomicU32 = AtomicU32::new(0);
@@ -119,7 +119,7 @@ impl Request {
         self.first_byte.get_or_insert_with(Instant::now);
     }
 
-    /// Some bytes of what was asked for have come.
+    /// Some of the requested bytes have come.
     pub fn got(&mut self, bytes: u64) {
         self.got_bytes += bytes;
     }

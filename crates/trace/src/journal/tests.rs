@@ -111,7 +111,7 @@ fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
     let names = names_in(&blocks);
     let used = records_of(&blocks, b'U', 72).map(|record| names[&word(&record, 8)].clone()).collect::<Vec<_>>();
     assert_eq!(used, ["px", "py", "pz", "px", "pzz", "px"]);
-    // Each text is told once.
+    // Each text is written once.
     assert_eq!(names.values().filter(|text| *text == "c.root").count(), 1);
     assert_eq!(names.values().filter(|text| *text == "px").count(), 1);
     assert_eq!(blocks[0].0, b'N');

@@ -1,4 +1,4 @@
-//! Replicas that fail in every way, and what is read all the same.
+//! Replicas that fail in every way, and what is read nevertheless.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -116,7 +116,7 @@ fn a_file_is_read_on_from_another_replica_where_it_was() {
         for offset in [20_000, 40_000, 60_000] {
             assert_eq!(read(&store, offset).unwrap(), bytes()[offset as usize..][..20_000], "{mood:?}");
         }
-        assert_eq!(all[first].reads_count.load(Ordering::Relaxed), 2, "it is not asked again");
+        assert_eq!(all[first].reads_count.load(Ordering::Relaxed), 2, "it is not tried again");
         assert_eq!(all["root://b//f"].opened_count.load(Ordering::Relaxed), 1);
         let found = crate::troubles::troubles_with(&element_of(first));
         assert_eq!((found.replicas_left_count, found.retries_count), (1, 0));

@@ -1,9 +1,9 @@
-//! The ways to read a local file.
+//! How a local file is read.
 
 /// How the bytes of a local file come into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum LocalWay {
-    /// Through the kernel's cache, which is told beforehand what it does not have; on network mounts by several threads.
+pub enum LocalMode {
+    /// Through the kernel's cache, with announcements of what it does not have; on network mounts by several threads.
     #[default]
     Advised,
     /// Through the kernel's cache, by several threads.
@@ -14,13 +14,13 @@ pub enum LocalWay {
     Uring,
 }
 
-impl LocalWay {
+impl LocalMode {
     /// Each with the name that users give it.
     pub const NAMES: [(&'static str, Self); 4] =
         [("advised", Self::Advised), ("threads", Self::Threads), ("direct", Self::Direct), ("uring", Self::Uring)];
 
-    /// The way of this name.
+    /// The mode of this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, way)| *way)
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 }

@@ -6,13 +6,13 @@ use std::fs::File;
 
 use rustix::io::{pread, Errno};
 
-/// Reads at most so many bytes behind the end of a buffer that has room for them: how many were read.
-pub(super) fn fill_behind(file: &File, buffer: &mut Vec<u8>, length: usize, at: u64) -> Result<usize, Errno> {
+/// Appends at most so many bytes of a file to a buffer that has room for them; returns how many were read.
+pub(super) fn append_from(file: &File, buffer: &mut Vec<u8>, length: usize, at: u64) -> Result<usize, Errno> {
     let end = buffer.len();
     let room = buffer.spare_capacity_mut().get_mut(..length).ok_or(Errno::FAULT)?;
     let (filled, _) = pread(file, room, at)?;
     let count = filled.len();
-    // SAFETY: the kernel wrote so many bytes behind the end, and they lie within the capacity.
+    // SAFETY: the kernel wrote so many bytes after the end, and they lie within the capacity.
     unsafe { buffer.set_len(end + count) };
     Ok(count)
 }
@@ -27,8 +27,8 @@ mod tests {
         let file = File::open("/proc/self/exe").unwrap();
         let mut buffer = Vec::with_capacity(100);
         buffer.push(7);
-        assert_eq!(fill_behind(&file, &mut buffer, 3, 1), Ok(3));
+        assert_eq!(append_from(&file, &mut buffer, 3, 1), Ok(3));
         assert_eq!(buffer, b"\x07ELF");
-        assert_eq!(fill_behind(&file, &mut buffer, 1000, 0), Err(Errno::FAULT));
+        assert_eq!(append_from(&file, &mut buffer, 1000, 0), Err(Errno::FAULT));
     }
 }
