@@ -22,7 +22,7 @@ goes.
 """
 SENSORS_HEAD = """## Sensors
 
-What is measured. A sensor exists for the job as a whole and for the things named under "measured for".
+What is measured. A sensor exists for the job as a whole and for the units named under "measured for".
 
 """
 

@@ -102,7 +102,7 @@ class Slow:
 
 
 def write_wagons(folder: Path, text: str, **values: object) -> str:
-    """Writes the file with its module beside it, and returns its path. ``values`` replace their names in it."""
+    """Writes the file and its module next to it, and returns its path. ``values`` replace their names in it."""
     folder.mkdir(exist_ok=True)
     (folder / "own_cuts.py").write_text(CUTS)
     path = folder / "wagons.py"

@@ -1,4 +1,4 @@
-"""A real browser without a window, told what to do through the DevTools protocol over two pipes."""
+"""A real browser without a window, controlled through the DevTools protocol over two pipes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Browser:
             os.close(one)
         self._pending = b""
         self._number = 0
-        self.told: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self._session: str | None = None
         (page, *_) = [one for one in self._ask("Target.getTargets")["targetInfos"] if one["type"] == "page"]
         attached = self._ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)
@@ -80,7 +80,7 @@ class Browser:
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
                 return result
-            self.told.append(answer)
+            self.events.append(answer)
 
     def _next(self) -> dict[str, Any]:
         end = time.monotonic() + WAIT_S
@@ -126,7 +126,7 @@ class Browser:
         """Errors of the page's scripts, what the browser refused, and requests to anywhere but files."""
         self.value("0")
         wrong = []
-        for one in self.told:
+        for one in self.events:
             parameters = one.get("params", {})
             if one.get("method") == "Runtime.exceptionThrown":
                 wrong.append(json.dumps(parameters["exceptionDetails"])[:500])

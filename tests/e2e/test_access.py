@@ -85,7 +85,7 @@ def test_arrays_are_the_same_in_every_way_of_reading(way: str, branches: list[st
 def test_real_files_read_the_same_in_every_way(way: str, name: str) -> None:
     folder = shared_data()
     if folder is None:
-        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared next to the repository)")
     path = folder / "root" / name
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

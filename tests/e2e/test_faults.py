@@ -48,13 +48,13 @@ def job_of(tmp_path: Path) -> dict[str, Any]:
 
 
 def lost_in(skipped: dict[str, Any]) -> int:
-    """The events lost with a file: those told, or all of them where it cannot be opened."""
+    """The events lost with a file: those that the error gives, or all of them where it cannot be opened."""
     lost = skipped["entries_lost"]
     return EVENTS_PER_FILE if lost is None else int(lost)
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Writes a file anew: the one that is there is a link to another test's."""
+    """Replaces a file by a new one: the old one is a link to another test's."""
     path.unlink()
     path.write_bytes(content)
 

@@ -27,11 +27,11 @@ def inputs(folder: Path, entries_count: int = 5000) -> list[str]:
 
 
 def calls(folder: Path, *words: str) -> list[str]:
-    """The calls of a merge that write, wait for the disk, or tell it what is read soon."""
+    """The calls of a merge that write, wait for the disk, or announce what is read soon."""
     strace = shutil.which("strace") or missing("strace")
-    told = folder / "calls"
+    log = folder / "calls"
     wanted = "trace=write,writev,pwrite64,pwritev,fsync,fdatasync,fadvise64"
-    line = [strace, "-ff", "-y", "-s", "0", "-e", wanted, "-e", "signal=none", "-o", str(told)]
+    line = [strace, "-ff", "-y", "-s", "0", "-e", wanted, "-e", "signal=none", "-o", str(log)]
     program = [sys.executable, "-m", "branchline", "merge", *words]
     ended = subprocess.run([*line, *program], capture_output=True, text=True, timeout=110, check=False)
     if ended.returncode != 0 and "ptrace" in ended.stderr.lower():

@@ -1,4 +1,4 @@
-"""Read calls as the kernel counts them: the records of a stream tell the same, and small files take one or two."""
+"""Read calls as the kernel counts them: the records of a stream agree, and small files take one or two."""
 
 from __future__ import annotations
 

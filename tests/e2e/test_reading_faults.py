@@ -1,4 +1,4 @@
-"""Damaged files are told from good ones: the error names file, tree, branch and basket, and what to do.
+"""Damaged files are recognised: the error names file, tree, branch and basket, and what to do.
 
 Each file is a real one that was really damaged, for every codec that ROOT has written.
 """
@@ -35,7 +35,7 @@ def flipped(path: Path, branch: str, basket: int, into: Path) -> Path:
         assert key.fNbytes < key.fObjlen, "the basket is not compressed"
         start, stop = key.fSeekKey + key.fKeylen, key.fSeekKey + key.fNbytes
     content = bytearray(path.read_bytes())
-    # ROOT and uproot write zstd frames without a checksum: only their heads can be told from damaged ones for sure.
+    # ROOT and uproot write zstd frames without a checksum: only damage to their heads is always recognised.
     position = start + RECORD_HEAD_BYTES if content[start : start + 2] == b"ZS" else (start + stop) // 2
     content[position] ^= 0x10
     into.write_bytes(content)
@@ -119,7 +119,7 @@ def test_a_flipped_bit_is_told_with_its_basket(
     for part in (str(path), "tree events", "branch label", "basket 1"):
         assert part in message
     assert "copy the file again" in message
-    # The others still read, and so do the baskets beside it.
+    # The others still read, and so do the other baskets of the branch.
     tree = branchline.open(path)["events"]
     values = whole[codec].values
     assert tree["energy"].array().tolist() == values.energy.tolist()

@@ -55,8 +55,8 @@ def test_wrong_bytes_never_do_harm(originals: Path, repository: Path) -> None:
     ended = subprocess.run(
         [str(one) for one in command], cwd=repository, capture_output=True, text=True, timeout=600, check=False
     )
-    told = ended.stderr[ended.stderr.rfind("\ncase") :][:4000]
-    assert ended.returncode == 0, f"BRANCHLINE_SEED={seed}: {told}"
+    last_case = ended.stderr[ended.stderr.rfind("\ncase") :][:4000]
+    assert ended.returncode == 0, f"BRANCHLINE_SEED={seed}: {last_case}"
     assert "values" in ended.stdout
     assert "BadFileError" in ended.stdout
 

@@ -32,7 +32,7 @@ while True:
 
 FORKING = """
 import os, sys, warnings, branchline
-warnings.simplefilter("ignore")  # Python itself warns of forks beside threads
+warnings.simplefilter("ignore")  # Python itself warns of forks while threads run
 location = sys.argv[1]
 tree = branchline.open(location)
 wanted = tree["energy"].array().tolist()

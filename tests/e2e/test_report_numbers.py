@@ -165,9 +165,11 @@ def test_the_page_the_record_and_the_sensors_tell_the_same(
     check_report(tmp_path / "out")
     job = json.loads((tmp_path / "out" / "job.json").read_text())
     heading = words(next(Page(tmp_path / "out").having("h1")))
-    told = ended.stdout.splitlines()
-    assert told[1] == heading, "the terminal and the page say the same"
+    printed = ended.stdout.splitlines()
+    assert printed[1] == heading, "the terminal and the page say the same"
     facts = Page(tmp_path / "out").facts()
     speed, read = facts["events/s"][0], facts["read from storage"][0]
-    assert told[0] == f"finished: 360 000 events in {facts['wall time'][0]}, {speed} events/s, {read} read from storage"
+    assert (
+        printed[0] == f"finished: 360 000 events in {facts['wall time'][0]}, {speed} events/s, {read} read from storage"
+    )
     assert job["events"] == 360_000

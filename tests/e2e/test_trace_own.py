@@ -1,4 +1,4 @@
-"""`--trace` tells of our own reads what the kernel sees, of all processes of a job, and of one that is killed."""
+"""`--trace` records the reads that the kernel sees, of all processes of a job, also of one that is killed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def reads_in(folder: Path, files: Container[Path], until_s: float, since_s: floa
     return sorted(found)
 
 
-def told(trace: Trace) -> list[tuple[str, int, int]]:
+def reads_recorded(trace: Trace) -> list[tuple[str, int, int]]:
     return sorted((row["file"], row["offset"], row["got_bytes"]) for row in trace.rows_of(REQUEST).to_pylist())
 
 
@@ -99,8 +99,8 @@ def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tm
     trace = read_trace(tmp_path / "t.parquet")
     # When all is read the trace is laid over the files, and these are looked at once more.
     until_s = (trace.about["started_unix_ns"] + trace.about["wall_ns"]) / 1e9
-    assert told(trace) == reads_in(tmp_path, files, until_s)
-    assert len(told(trace)) > len(files) + 2
+    assert reads_recorded(trace) == reads_in(tmp_path, files, until_s)
+    assert len(reads_recorded(trace)) > len(files) + 2
     assert "branchline trace show" in ended.stderr
     assert not (tmp_path / "t.parquet.unfinished").exists()
     found = summarise(trace).as_json()
@@ -148,14 +148,14 @@ def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: P
     end = time.monotonic() + 60
     while time.monotonic() < end and not any(b"U\0\0\0" in one.read_bytes() for one in folder.glob("*.journal")):
         time.sleep(0.05)
-    # All is read, and what was told of it is written.
+    # All is read, and its records are written.
     time.sleep(1.0)
     kill_children(job.pid)
     job.wait()
     trace = recover(tmp_path / "t.parquet")
-    assert told(read_trace(tmp_path / "t.parquet")) == told(trace)
-    assert told(trace) == reads_in(tmp_path, files, time.time())
-    assert {path for path, _, _ in told(trace)} == {str(files[0])}
+    assert reads_recorded(read_trace(tmp_path / "t.parquet")) == reads_recorded(trace)
+    assert reads_recorded(trace) == reads_in(tmp_path, files, time.time())
+    assert {path for path, _, _ in reads_recorded(trace)} == {str(files[0])}
     assert trace.rows_of(EXTENT).num_rows >= 3
     assert any("did not end" in note for note in trace.notes)
     assert not folder.exists()
@@ -181,8 +181,8 @@ def test_a_journal_that_is_cut_in_a_record_is_read_up_to_there(files: list[Path]
     (length,) = struct.unpack_from("<I", content, begin + 8)
     journal.write_bytes(content[: begin + 12 + length - 9])
     whole, cut = read_trace(tmp_path / "t.parquet"), recover(tmp_path / "u.parquet")
-    assert told(cut) == [one for one in told(whole) if one in told(cut)]
-    assert len(told(cut)) == len(told(whole)) - 1
+    assert reads_recorded(cut) == [one for one in reads_recorded(whole) if one in reads_recorded(cut)]
+    assert len(reads_recorded(cut)) == len(reads_recorded(whole)) - 1
 
 
 FORKED = """
@@ -209,7 +209,7 @@ def test_forked_processes_tell_what_they_read_and_nothing_of_the_parent(files: l
     under_strace(tmp_path, sys.executable, "-c", FORKED, tmp_path / "t.parquet", files[1], files[2])
     trace = read_trace(tmp_path / "t.parquet")
     until_s = (trace.about["started_unix_ns"] + trace.about["wall_ns"]) / 1e9
-    assert told(trace) == reads_in(tmp_path, files, until_s)
+    assert reads_recorded(trace) == reads_in(tmp_path, files, until_s)
     rows = trace.rows_of(REQUEST).to_pylist()
     processes = {path: {row["process"] for row in rows if row["file"] == str(path)} for path in files[1:]}
     assert [len(processes[path]) for path in files[1:]] == [1, 3]
@@ -270,7 +270,7 @@ def test_all_ways_of_reading_tell_what_the_kernel_sees(files: list[Path], tmp_pa
         trace = read_trace(tmp_path / f"{mode}.parquet")
         since_s = trace.about["started_unix_ns"] / 1e9
         seen = reads_in(tmp_path, files, since_s + trace.about["wall_ns"] / 1e9, since_s)
-        assert told(trace) == seen, mode
+        assert reads_recorded(trace) == seen, mode
         # Also where a buffer is used again that had more.
         rows = trace.rows_of(REQUEST).to_pylist()
         assert {row["size_bytes"] - row["got_bytes"] for row in rows if row["outcome"] == "ok"} == {0}, mode
@@ -311,7 +311,7 @@ def test_reads_of_a_copy_are_told_as_the_kernel_sees_them(files: list[Path], tmp
     since_s = trace.about["started_unix_ns"] / 1e9
     seen = reads_in(tmp_path, InFolder(files[0], copies), since_s + trace.about["wall_ns"] / 1e9, since_s)
     # A trace has the name of the file that the copy is of.
-    assert told(trace) == sorted((str(files[0]), offset, got) for _, offset, got in seen)
+    assert reads_recorded(trace) == sorted((str(files[0]), offset, got) for _, offset, got in seen)
     assert {path == str(files[0]) for path, _, _ in seen} == {True, False}
 
 

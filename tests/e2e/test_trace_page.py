@@ -43,8 +43,8 @@ def test_a_page_zooms_down_to_one_basket_and_names_it(trace: Trace, collisions: 
         assert inked(browser) > 0
         drawn = {name: browser.value(f"[...views[0].parts.{name}]") for name in ("offset", "size", "request")}
         parts = trace.rows_of(PART)
-        told = sorted(zip(*(parts[name].to_pylist() for name in ("offset", "size_bytes", "request")), strict=True))
-        assert sorted(zip(drawn["offset"], drawn["size"], drawn["request"], strict=True)) == told
+        shown = sorted(zip(*(parts[name].to_pylist() for name in ("offset", "size_bytes", "request")), strict=True))
+        assert sorted(zip(drawn["offset"], drawn["size"], drawn["request"], strict=True)) == shown
         browser.value("document.querySelector('canvas.where').scrollIntoView()")
         part = f"views[0].parts.offset.findIndex((at, part) => at === {offset} && views[0].parts.branch[part] >= 0)"
         for _ in range(40):
@@ -62,13 +62,13 @@ def test_a_page_zooms_down_to_one_basket_and_names_it(trace: Trace, collisions: 
         assert named.startswith(f"{wanted}, basket 0; "), named
         assert browser.value("document.querySelector('.tip b').textContent") == f"{wanted}, basket 0"
         assert browser.value("!document.querySelector('.tip').hidden")
-        # The places beside the picture are told apart at any zoom.
+        # The marks next to the picture differ at any zoom.
         marks = "ticks(views[0].y0, views[0].y1, 7).map((at, _, all) => place(at, all[1] - all[0]))"
         deep = "(view => { view.y0 = 21682346000; view.y1 = 21682346040; })(views[0])"
         for zoom in ("0", deep, "views[0].reset()"):
             browser.value(zoom)
-            told = browser.value(marks)
-            assert len(set(told)) == len(told) > 2, told
+            shown = browser.value(marks)
+            assert len(set(shown)) == len(shown) > 2, shown
         assert browser.value("[place(2.5e6, 5e5), place(0, 1e6), place(1682345, 5)]") == [
             "2.5 MB",
             "0 B",

@@ -53,7 +53,7 @@ def recorded(path: Path, folder: Path, field: str, start: int, stop: int, mode: 
 
 
 def pages_of(path: Path, field: str) -> set[int]:
-    """Where the pages of a field begin, as the file itself tells."""
+    """Where the pages of a field begin, according to the file itself."""
     found = map_file(str(path))
     mine = (found.branch == found.names.index(field)) & (found.what == found.whats.index(PAGE))
     return set(found.offset[mine].tolist())

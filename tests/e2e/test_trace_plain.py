@@ -53,7 +53,7 @@ def file_of_the_study() -> tuple[str, list[str]]:
     """The file, and those of its branches that were read."""
     folder = shared_data()
     if folder is None:
-        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared next to the repository)")
     path = str(folder / "root" / "AliESDs-0.root")
     every = inspect_file(f"{path}:esdTree").wanted
     return path, [name for name in every if not name.startswith(("ESDfriend.", "AliESDFMD.", "CaloClusters"))]

@@ -1,4 +1,4 @@
-"""A trace is played again with the same calls and bytes, elsewhere, slowed on purpose, or planned anew."""
+"""A trace is played again with the same calls and bytes, elsewhere, slowed on purpose, or planned again."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def test_the_same_requests_make_the_same_calls_and_bytes_elsewhere(file: Path, t
     assert (again.read_calls, again.read_bytes) == (totals["read_calls"], totals["read_bytes"])
     assert (again.original_calls, again.original_bytes) == (totals["read_calls"], totals["read_bytes"])
     assert again.left_out == 0
-    told = summarise(read_trace(tmp_path / "again.parquet")).as_json()
-    assert {row["file"] for row in told["files"]} == {str(tmp_path / "events.root")}
-    assert told["totals"]["read_calls"] == totals["read_calls"]
+    summary = summarise(read_trace(tmp_path / "again.parquet")).as_json()
+    assert {row["file"] for row in summary["files"]} == {str(tmp_path / "events.root")}
+    assert summary["totals"]["read_calls"] == totals["read_calls"]
     rows = read_trace(tmp_path / "again.parquet").rows_of(REQUEST).to_pylist()
     again_asked = sorted((row["offset"], row["size_bytes"]) for row in rows)
     assert again_asked == sorted((row["offset"], row["got_bytes"]) for row in trace.rows_of(REQUEST).to_pylist())
@@ -66,7 +66,7 @@ def test_a_storage_that_is_slowed_on_purpose_takes_its_time(trace: Trace) -> Non
     assert slow.read_calls == slow.original_calls
 
 
-def test_the_same_baskets_are_planned_anew(trace: Trace, tmp_path: Path) -> None:
+def test_the_same_baskets_are_planned_again(trace: Trace, tmp_path: Path) -> None:
     with recording(tmp_path / "again.parquet", "a test"):
         again = replay_baskets(trace, None, Access())
     used = {row["branch"] for row in read_trace(tmp_path / "again.parquet").rows_of("extent").to_pylist()}

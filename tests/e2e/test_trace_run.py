@@ -85,7 +85,7 @@ os.execvp("sh", ["sh", "-c", 'cat "$0" >/dev/null; exit 7', path])
 def esd() -> Path:
     folder = shared_data()
     if folder is None:
-        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared next to the repository)")
     return folder / "root" / "AliESDs-0.root"
 
 

@@ -27,6 +27,6 @@ def shared() -> Path:
     """The folder with oracles.json, digest.py and root/."""
     folder = shared_data()
     if folder is None:
-        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared next to the repository)")
     assert folder is not None
     return folder

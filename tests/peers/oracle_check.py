@@ -52,8 +52,8 @@ class Verdict:
         return f"{self.file}:{self.tree}: {self.branch}"
 
 
-# ROOT's oracles of TObject::fBits show what TClonesArray and TRef set in memory beside the bits on disk: that the
-# object is on the heap, and that a referenced one must be cleaned up.
+# ROOT's oracles of TObject::fBits also show what TClonesArray and TRef set in memory: that the object is on the heap,
+# and that a referenced one must be cleaned up.
 _ON_HEAP, _REFERENCED, _MUST_CLEAN_UP = 0x01000000, 0x10, 0x8
 
 

@@ -115,9 +115,9 @@ void branchline_versions(const char *path, int i) {
    for (TH1D *h : {&edges, &bins, &over}) { h->Fill(2.5); h->Fill(11); h->Write(); }
    TList list; list.SetOwner(); list.Add(new TNamed("number", std::to_string(i).c_str()));
    list.Write("named", TObject::kSingleKey);
-   TList beside; beside.SetOwner(); beside.Add(new TNamed("number", std::to_string(i).c_str()));
-   TH1D *one = new TH1D("one", "", 4, 0, 4); one->SetDirectory(nullptr); one->Fill(i); beside.Add(one);
-   beside.Write("beside", TObject::kSingleKey);
+   TList pair; pair.SetOwner(); pair.Add(new TNamed("number", std::to_string(i).c_str()));
+   TH1D *one = new TH1D("one", "", 4, 0, 4); one->SetDirectory(nullptr); one->Fill(i); pair.Add(one);
+   pair.Write("pair", TObject::kSingleKey);
    TList same; same.SetOwner(); same.Add(new TNamed("number", "7")); same.Write("same", TObject::kSingleKey);
 }
 #endif
@@ -230,10 +230,10 @@ def test_what_does_not_add_up_is_kept_in_all_versions(root: Any, tmp_path: Path)
     file = root.TFile.Open(str(tmp_path / "versions.root"))
     cycles = [(key.GetName(), key.GetCycle()) for key in file.GetListOfKeys()]
     counts = {name: sum(name == other for other, _ in cycles) for name, _ in cycles}
-    assert counts == {"edges": 2, "bins": 3, "over": 3, "named": 3, "beside": 1, "same": 1}
+    assert counts == {"edges": 2, "bins": 3, "over": 3, "named": 3, "pair": 1, "same": 1}
     titles = {file.Get(f"named;{cycle}").At(0).GetTitle() for cycle in (1, 2, 3)}
     assert titles == {"0", "1", "2"}
-    beside = file.Get("beside")
-    assert (beside.At(0).GetTitle(), beside.At(1).GetEntries()) == ("0", 3)
+    pair = file.Get("pair")
+    assert (pair.At(0).GetTitle(), pair.At(1).GetEntries()) == ("0", 3)
     file.Close()
-    assert {note.split(" ")[0] for note in made.notes} == {"edges", "bins", "over", "named", "beside"}
+    assert {note.split(" ")[0] for note in made.notes} == {"edges", "bins", "over", "named", "pair"}

@@ -1,4 +1,4 @@
-"""Branches whose baskets are in another file, as TBranch::SetFile writes them: read where that file lies beside."""
+"""Branches whose baskets are in another file, as TBranch::SetFile writes them, in the same folder."""
 
 from __future__ import annotations
 

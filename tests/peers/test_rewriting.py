@@ -352,7 +352,7 @@ def test_options_of_new_baskets_that_do_not_go_are_refused(inputs: list[str], tm
 
 
 def test_a_skim_has_the_entries_that_root_copies(root: Any, inputs: list[str], expected: Any, tmp_path: Path) -> None:
-    output, beside = tmp_path / "skim.root", tmp_path / "root.root"
+    output, by_root = tmp_path / "skim.root", tmp_path / "root.root"
     made = skim(inputs, output, where="(n > 3) & (x < 3.5)", verify=True)
     wanted = expected[(expected["n"] > 3) & (expected["x"] < 3.5)]
     assert made.entries == len(wanted) > 100
@@ -360,11 +360,11 @@ def test_a_skim_has_the_entries_that_root_copies(root: Any, inputs: list[str], e
     chain = root.TChain("events")
     for path in inputs:
         chain.Add(path)
-    file = root.TFile.Open(str(beside), "RECREATE")
+    file = root.TFile.Open(str(by_root), "RECREATE")
     copied = chain.CopyTree("n > 3 && x < 3.5")
     copied.Write()
     file.Close()
-    with branchline.open(beside) as file:
+    with branchline.open(by_root) as file:
         ours = branchline.open(output)["events"].arrays()
         for name in ("n", "x", "letters", "values", "text", "lists", "objects"):
             assert ak.to_list(file["events"][name].array()) == ak.to_list(ours[name]), name

@@ -105,7 +105,7 @@ class Ceph:
         return place
 
     def gateway(self) -> Gateway:
-        """RGW with a bucket, and a user beside its owner."""
+        """RGW with a bucket, its owner and another user."""
         needed("radosgw-admin")
         run("ceph-authtool", "--create-keyring", self._folder / "keyring", "--gen-key", "-n", "client.rgw.r")
         self._start("radosgw", "-n", "client.rgw.r", ready=lambda: answers(self.rgw_port))
@@ -128,7 +128,7 @@ class Gateway:
             "AWS_REGION": "us-east-1",
         }
         self._port = port
-        # Who may list a bucket is told of an object that is not there; others that they may not read it.
+        # For a missing object, RGW answers 404 to those who may list the bucket, and 403 to others.
         self._ask("PUT", f"/{self.bucket}", acl="public-read")
 
     def _ask(self, method: str, target: str, content: bytes = b"", acl: str = "private") -> None:

@@ -44,7 +44,7 @@ class MooseFs:
 
     def __init__(self, room: Room) -> None:
         needs_fuse()
-        needs_root("add an address, which chunk servers need beside the loopback's own")
+        needs_root("add an address, which chunk servers need in addition to the loopback's")
         programs = [needed(name) for name in ("mfsmaster", "mfschunkserver", "mfsmount", "mfssetgoal")]
         host = f"10.254.{secrets.randbelow(200) + 1}.{secrets.randbelow(200) + 1}"
         run("ip", "address", "add", f"{host}/32", "dev", "lo")

@@ -1,4 +1,4 @@
-"""Objects at Ceph's gateway tell the checksums by which a replica that is another file is found out."""
+"""Ceph's gateway gives the checksums that show when a replica is another file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_replica_with_another_checksum_is_not_mixed_in(room: Room, monkeypatch
         gateway.put("two.bin", CONTENT[: len(CONTENT) - len(end)] + end)
         store = Store("s3://tests/one.bin | s3://tests/two.bin")
         assert store.read([(0, 1000)]).contents == [CONTENT[:1000]]
-        time.sleep(1)  # the checksum is asked for beside the reading
+        time.sleep(1)  # the checksum is requested while the read goes on
         gateway.remove("one.bin")
         if end:
             with pytest.raises(BranchlineError, match="its checksum is md5:"):

@@ -13,7 +13,7 @@ from branchline._core import Store
 class Place:
     """A store over a folder with the files of the tests. What keeps its files elsewhere says how it writes there."""
 
-    #: Whether it tells one version of a file from another.
+    #: Whether it gives each version of a file an identity.
     tells_versions = True
     #: How files are read here, if not as usual.
     access: Access | None = None

@@ -29,7 +29,7 @@ START_TRIES = 3
 # or while it is down.
 PORTS = range(10_000, 32_768)
 # XRootD has no option for the address it listens on, and none of these servers is for the outside. This keeps each at
-# an address of its own, because a cluster tells its members apart by where they call from.
+# an address of its own, because a cluster distinguishes its members by their addresses.
 LOOPBACK_SHIM = r"""
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-"""Replicas that tell different checksums are different files, also where all that was read of both is the same."""
+"""Replicas with different checksums are different files, also where all that was read of both is the same."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_replica_with_another_checksum_is_not_mixed_in(kind: str, served: Serv
         take_troubles()
         store = Store(urls(kind, servers, ports))
         assert store.read([(0, 1000)]).contents == [CONTENT[:1000]]
-        time.sleep(1)  # the checksum is asked for beside the reading
+        time.sleep(1)  # the checksum is requested while the read goes on
         servers[0].kill()
         with pytest.raises(
             BranchlineError, match="another file than the one that was opened: its checksum is adler32:"
@@ -128,13 +128,13 @@ def test_objects_of_s3_have_checksums(moto: Moto, monkeypatch: pytest.MonkeyPatc
     moto.put("sums/two.bin", OTHER)
     with pytest.raises(BranchlineError, match="another file than the one that was opened: its checksum is md5:"):
         read_and_lose_the_first(moto, both, "sums/one.bin")
-    # A sum that was stored with the object is told where the entity tag is none.
+    # The server gives a sum that was stored with the object where the entity tag is none.
     for content, is_same in ((CONTENT, True), (OTHER, False)):
         for name, one in (("one", CONTENT), ("two", content)):
             sum_ = b64encode(hashlib.sha256(one).digest()).decode()
             encrypted = {"x_amz_server_side_encryption": "aws:kms"}
-            told = {"x_amz_checksum_sha256": sum_, "x_amz_sdk_checksum_algorithm": "SHA256"}
-            moto.request("PUT", f"/data/sums/{name}.bin", one, **told, **encrypted)
+            headers = {"x_amz_checksum_sha256": sum_, "x_amz_sdk_checksum_algorithm": "SHA256"}
+            moto.request("PUT", f"/data/sums/{name}.bin", one, **headers, **encrypted)
         if is_same:
             assert read_and_lose_the_first(moto, both, "sums/one.bin") == [CONTENT[5000:6000]]
         else:

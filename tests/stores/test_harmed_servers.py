@@ -161,9 +161,9 @@ def try_all(place: Place, seeds: range, record_property: Any, name: str) -> None
         assert outcome.endswith(("an error", "right")), (seed, outcome)
         assert outcome.endswith("right") or not place.is_double, (seed, outcome)
         outcomes[outcome] += 1
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     by_way = ", ".join(f"{count} {way}" for way, count in sorted(ways.items()))
-    record_property("summary", f"{name}, seeds {seeds[0]} to {seeds[-1]}: {told}; read {by_way}")
+    record_property("summary", f"{name}, seeds {seeds[0]} to {seeds[-1]}: {counts}; read {by_way}")
 
 
 def test_xrootd_alone(served: Served, own_folder: Folder, record_property: Any) -> None:

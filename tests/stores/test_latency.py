@@ -29,7 +29,7 @@ READS = (READ, READV, PGREAD)
 
 @pytest.fixture(scope="module")
 def wide_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Two MB that do not compress, and metadata that are little beside them."""
+    """Two MB that do not compress, and metadata that are small compared with them."""
     folder: Path = tmp_path_factory.mktemp("wide")
     path = folder / "wide.root"
     numbers = np.random.default_rng(3)

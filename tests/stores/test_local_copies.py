@@ -119,7 +119,7 @@ def test_a_file_that_has_changed_at_the_server_is_read_anew(served: Served, own_
 def test_a_file_behind_xrootd_s_http_is_kept_until_it_changes(
     served: Served, own_folder: Folder, tmp_path: Path
 ) -> None:
-    """Its answers to GET tell nothing of versions; WebDAV does, asked by who keeps copies alone."""
+    """Its answers to GET have no version. WebDAV gives one, and only readers that keep copies request it."""
     data = own_folder.below("data")
     server, port = xrootd_with_http(own_folder.below("xrootd"), data, served.shim)
     access = Access(cache_dir=str(tmp_path))
@@ -147,7 +147,7 @@ def test_a_server_that_tells_no_versions_is_not_cached_and_that_is_said(served: 
         assert remark["files"] == 1
 
 
-# Reads the file at this URL in pieces for ever, comparing with the local one, and tells after each round.
+# Reads the file at this URL in pieces for ever, comparing with the local one, and prints a line after each round.
 READER = """
 import random, sys
 from branchline import Access

@@ -1,4 +1,4 @@
-"""Inputs of merges at servers: with a token in their URL, which nobody is told, and with replicas."""
+"""Inputs of merges at servers: with a token in their URL, which no message shows, and with replicas."""
 
 from __future__ import annotations
 

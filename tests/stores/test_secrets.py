@@ -40,7 +40,7 @@ def impatience(monkeypatch: pytest.MonkeyPatch, surroundings: None) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
 
 
-def told(location: str, access: Access | None = None) -> str:
+def reported(location: str, access: Access | None = None) -> str:
     """All that an error says, with its traceback and what it was made of."""
     with pytest.raises(BranchlineError) as raised:
         branchline.open(location, access=access)
@@ -49,7 +49,7 @@ def told(location: str, access: Access | None = None) -> str:
 
 
 def echo(_: int, connection: socket.socket) -> None:
-    """A server that says back all that it was told, as some do in their errors."""
+    """A server that repeats its request in its errors, as some do."""
     request = http_request(connection) or {}
     words = " ".join(f"{name}: {value}" for name, value in request.items())
     body = f"not for Bearer {TOKEN} nor authz={SECRET}".encode()
@@ -72,7 +72,7 @@ def silence(_: int, connection: socket.socket) -> None:
 def test_no_error_of_a_server_tells_a_secret(scheme: str, script: Callable[[int, socket.socket], None]) -> None:
     with scripted(script) as server:
         for path in PATHS:
-            assert SECRET not in told(f"{scheme}://localhost:{server.port}{path}")
+            assert SECRET not in reported(f"{scheme}://localhost:{server.port}{path}")
 
 
 @pytest.mark.parametrize("scheme", ["http", "root", "s3", "gs", "nonsense"])
@@ -81,10 +81,10 @@ def test_no_error_about_a_place_that_is_not_there_tells_a_secret(scheme: str, mo
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://localhost:{port}")
     for path in PATHS:
         both = f"{scheme}://localhost:{port}{path}"
-        assert SECRET not in told(both)
-        assert SECRET not in told(f"{both} | http://me:{SECRET}@localhost:{port}/f.root")
+        assert SECRET not in reported(both)
+        assert SECRET not in reported(f"{both} | http://me:{SECRET}@localhost:{port}/f.root")
         for fault in ("reset", "missing", "stall,for=1ms"):
-            assert SECRET not in told(both, Access(fault=fault))
+            assert SECRET not in reported(both, Access(fault=fault))
 
 
 def test_no_login_tells_a_key_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_no_login_tells_a_key_of_a_table(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("XrdSecSSSKT", str(own))
         for script in (babble, silence):
             with scripted(script) as server:
-                assert key[:20] not in told(f"root://localhost:{server.port}//f.root")
+                assert key[:20] not in reported(f"root://localhost:{server.port}//f.root")
 
 
 def test_no_record_or_report_of_a_job_tells_a_secret(

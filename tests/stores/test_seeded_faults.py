@@ -1,6 +1,6 @@
 """A thousand readings from a storage that fails as a seed draws: the right arrays, or an error that names the file.
 
-What no checksum covers cannot be seen when it is wrong. Such readings are counted, and the count is told: they may only
+Wrong bytes that no checksum covers cannot be seen. Such readings are counted, and the count is printed: they may only
 be of files whose codec has no checksum.
 """
 
@@ -140,10 +140,10 @@ def test_a_seed_gives_the_right_arrays_or_an_error(
     assert sum(one.retries for one in met) > 0
     # A busy machine makes more of the requests late; most of the others are right.
     assert outcomes["right"] > SEEDS_IN_A_BLOCK / 10, outcomes
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     by_way = ", ".join(f"{count} {way}" for way, count in sorted(ways.items()))
     assert set(ways) == set(WAYS)
-    record_property("summary", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {told}; read {by_way}")
+    record_property("summary", f"seeds {seeds[0]} to {seeds[-1]} at the fault store: {counts}; read {by_way}")
 
 
 def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def nginx(own_folder: Folder, data: Path) -> Iterator[Nginx]:
 
 @pytest.fixture
 def xrootd(own_folder: Folder, data: Path) -> Iterator[Xrootd]:
-    """A server that tells every request in its log."""
+    """A server that logs every request."""
     server = Xrootd(own_folder.below("xrootd"), data, loopback_shim(own_folder.path), "xrootd.trace all\n")
     server.start()
     yield server
@@ -72,8 +72,8 @@ def joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(own)
 
 
-def told(trace: Trace) -> dict[int, tuple[Range, ...]]:
-    """The ranges of each request, as the pieces tell them that it hit."""
+def ranges_of_requests(trace: Trace) -> dict[int, tuple[Range, ...]]:
+    """The ranges of each request, joined from the pieces that it hit."""
     found: dict[int, list[Range]] = {}
     for row in trace.rows_of(PART).to_pylist():
         found.setdefault(row["request"], []).append((row["offset"], row["offset"] + row["size_bytes"]))
@@ -98,18 +98,18 @@ def test_every_request_is_in_the_access_log_of_nginx(nginx: Nginx, tmp_path: Pat
     assert len({row["connection"] for row in rows}) <= len(rows)
     logged = [joined([(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", ranges)]) for _, _, ranges in lines]
     assert len(rows) == len(lines) >= 3
-    assert Counter(told(trace).values()) == Counter(logged)
+    assert Counter(ranges_of_requests(trace).values()) == Counter(logged)
     check_rows(rows)
     # An answer of several ranges has lines between these, which are no bytes of the file.
     in_parts = {ranges for ranges, (_, _, asked) in zip(logged, lines, strict=True) if "," in asked}
-    several = {number for number, ranges in told(trace).items() if ranges in in_parts}
+    several = {number for number, ranges in ranges_of_requests(trace).items() if ranges in in_parts}
     alone = sum(row["got_bytes"] for row in rows if row["request"] not in several)
     assert alone == sum(int(sent) for _, sent, ranges in lines if "," not in ranges)
     check_branches(trace, branches)
 
 
 def reads_in(log: Path) -> list[tuple[Range, ...]]:
-    """The ranges of each request in the log of an XRootD server that tells all: those of a vector read together."""
+    """The ranges of each request in the log of an XRootD server that logs all: those of a vector read together."""
     found: dict[int, list[Range]] = {}
     number = 0
     for line in log.read_text().splitlines():
@@ -130,7 +130,7 @@ def test_every_read_is_in_the_log_of_the_xrootd_server(
     wait_for(lambda: reads_in(log_of(own_folder)), len(rows))
     logged = reads_in(log_of(own_folder))
     assert len(rows) == len(logged) >= 2
-    assert Counter(told(trace).values()) == Counter(logged)
+    assert Counter(ranges_of_requests(trace).values()) == Counter(logged)
     check_rows(rows)
     assert all(row["connection"] > 0 for row in rows)
     check_branches(trace, branches)

@@ -41,7 +41,7 @@ def test_results_are_the_same(kind: str, served: Served, tmp_path: Path) -> None
     assert [one["name"] for one in job["storage_elements"]] == [base.rstrip("/")]
     (link,) = [one for one in job["links"] if one["name"].startswith(base.rstrip("/"))]
     assert link["round_trip_s"] > 0
-    # Too few bytes came to tell how many could.
+    # Too few bytes came to measure the bandwidth.
     assert link["bytes_per_second"] == 0
     assert link["choices"] >= 1
     assert "a round trip of" in (tmp_path / kind / "report.html").read_text()

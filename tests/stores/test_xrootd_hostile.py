@@ -74,7 +74,7 @@ def test_a_connection_serves_file_after_file_and_closes_each() -> None:
 
 
 def test_many_reads_at_a_time_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    # On a busy machine none is given up meanwhile and made anew.
+    # So long that on a busy machine no connection is given up and made again.
     monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "30")
     # The first reads are answered when each has a connection to itself; the others wait for one of these.
     all_are_busy = threading.Barrier(CONNECTIONS_MAX)
@@ -171,18 +171,18 @@ def test_a_server_is_told_who_we_are_and_asked_for_the_file_at_once() -> None:
 
 
 def test_what_was_said_of_limits_holds_for_all_connections() -> None:
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
 
     def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
-        told.append((number, code))
-        return b"hang up" if number == 0 and [code in READS for _, code in told].count(True) == 2 else None
+        seen.append((number, code))
+        return b"hang up" if number == 0 and [code in READS for _, code in seen].count(True) == 2 else None
 
     with xrootd_script(CONTENT, hook) as (url, _, server):
         store = Store(url)
         assert store.read([(0, 5), (50, 5)]).contents == [CONTENT[:5], CONTENT[50:55]]
         assert store.read([(0, 5), (50, 5)]).contents == [CONTENT[:5], CONTENT[50:55]]
         assert server.connections == 2
-    assert [number for number, code in told if code == QUERY] == [0]
+    assert [number for number, code in seen if code == QUERY] == [0]
 
 
 @pytest.mark.parametrize("secret", ["", "?authz=Bearer%20abc"])
@@ -211,10 +211,10 @@ def test_a_server_that_wanted_no_proof_is_asked_for_the_file_at_once(secret: str
 
 
 def test_a_server_that_wants_a_proof_by_now_is_asked_again() -> None:
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
 
     def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
-        told.append((number, code))
+        seen.append((number, code))
         if number == 0:
             return b"hang up" if code in READS else None
         if code == LOGIN:
@@ -222,12 +222,12 @@ def test_a_server_that_wants_a_proof_by_now_is_asked_again() -> None:
         if code == AUTH:
             return answer(stream, OK)
         # As the real one: who asks before he has said who he is is hung up on.
-        return b"hang up" if code == OPEN and (number, AUTH) not in told else None
+        return b"hang up" if code == OPEN and (number, AUTH) not in seen else None
 
     with xrootd_script(CONTENT, hook) as (url, _, server):
         read_all(url)
         assert server.connections == 3
-    assert [code for number, code in told if number == 2][:4] == [PROTOCOL, LOGIN, AUTH, OPEN]
+    assert [code for number, code in seen if number == 2][:4] == [PROTOCOL, LOGIN, AUTH, OPEN]
 
 
 def test_an_open_that_came_too_early_is_repeated() -> None:
@@ -247,10 +247,10 @@ def test_an_open_that_came_too_early_is_repeated() -> None:
 
 
 def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
 
     def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
-        told.append((number, code))
+        seen.append((number, code))
         if number == 0 and code in READS:
             script.flags |= TLS_THERE_AND_NOW
             return b"hang up"
@@ -259,11 +259,11 @@ def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
     with xrootd_script(CONTENT, hook) as (url, script, server), pytest.raises(StorageError):
         # The script does no TLS, so it ends there: but what was said to it in plain was no more than before.
         read_all(url)
-    assert [code for number, code in told if number == 1] in (
+    assert [code for number, code in seen if number == 1] in (
         [PROTOCOL, LOGIN, OPEN, QUERY][:count] for count in range(1, 5)
     )
-    assert [code for number, code in told if number == 2][:1] == [PROTOCOL]
-    assert LOGIN not in [code for number, code in told if number >= 2]
+    assert [code for number, code in seen if number == 2][:1] == [PROTOCOL]
+    assert LOGIN not in [code for number, code in seen if number >= 2]
     assert server.connections >= 3
 
 
@@ -303,7 +303,7 @@ def test_a_stream_that_fails_is_survived(harm: str) -> None:
         store = Store(url, access=Access(streams=2))
         for _ in range(2):
             assert store.read(ranges).contents == [content[at : at + size] for at, size in ranges]
-        # After a failure both are made anew.
+        # After a failure both connections are made again.
         assert server.connections == (4 if harmed else 2)
     assert bool(harmed) == (harm not in ("none", "refused"))
     assert bool(sent) == (harm != "refused")

@@ -160,8 +160,8 @@ def _rust_module(path: Path, parent: _Module | None) -> _Module:
     folder = path.parent if path.name in ("lib.rs", "mod.rs") else path.with_suffix("")
     for tested, name, opening in _CHILD.findall(code):
         if opening == ";" and not tested:
-            beside, inside = folder / f"{name}.rs", folder / name / "mod.rs"
-            module.children[name] = _rust_module(beside if beside.exists() else inside, module)
+            own_file, inside = folder / f"{name}.rs", folder / name / "mod.rs"
+            module.children[name] = _rust_module(own_file if own_file.exists() else inside, module)
     for passed_on, tree in _USE.findall(code):
         for used, name in _use_paths(" ".join(tree.split())):
             module.paths.append(used)

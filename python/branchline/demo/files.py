@@ -31,7 +31,7 @@ TREE_NAME = "events"
 COUNT_NAME = "n"
 # Events per basket of a branch: big enough to compress well, small enough that a file has several clusters.
 BASKET_EVENTS = 50
-# Raised whenever the simulation gives other events for the same seed, so that older files are made anew.
+# Raised whenever the simulation gives other events for the same seed, so that older files are made again.
 CONTENT_VERSION = 1
 # Files take the name of their dataset, and one list of all of them is a dataset too.
 LIST_NAME = "collisions.txt"
@@ -161,7 +161,7 @@ def is_kept(path: Path, parameters: Parameters) -> bool:
     try:
         with uproot.open(path) as file:
             return str(file["parameters"]) == parameters.text()
-    except (OSError, ValueError, KeyError):  # somebody else's file, or one that was damaged later
+    except (OSError, ValueError, KeyError):  # a file of another program, or one that was damaged later
         return False
 
 
@@ -192,7 +192,8 @@ def write_tree(path: Path, branches: dict[str, ak.Array], parameters: Parameters
 def write_whole(path: Path, write: Callable[[Path], object], folder: str | None = None) -> None:
     """Let `write` write a file that appears at its place only when it is whole.
 
-    It is written under its own name, since a ROOT file holds that, in a folder of its own in `folder` or beside it.
+    It is written under its own name, since a ROOT file holds that, in a folder of its own within `folder` or next to
+    `path`.
     """
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder or path.parent) as own:
         part = Path(own) / path.name

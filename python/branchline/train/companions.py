@@ -17,7 +17,7 @@ from branchline.tree import Chunk, CompanionFile, CompanionRange
 
 
 class OpenCompanions:
-    """The companions that a worker has open: those of one file of the dataset, and of its chunk in hand.
+    """The companions that a worker has open: those of one file of the dataset, with what belongs to the current chunk.
 
     A branch that was touched once is read with the others of its companion from then on, in one go.
     """
@@ -33,7 +33,7 @@ class OpenCompanions:
         self._missing: dict[str, MissingCompanion] = {}
 
     def begin(self, file: DataFile, chunk: Chunk) -> None:
-        """Goes on to a chunk. The companions of another file are closed."""
+        """Starts a chunk. Closes the companions if the chunk is of another file."""
         if self._file is None or (self._file.path, self._file.companions) != (file.path, file.companions):
             self._close()
             self._file = file
@@ -78,15 +78,15 @@ class OpenCompanions:
             del known.first[MISSING_NAMED:]
 
     def _close(self) -> None:
-        for beside in self._open.values():
-            record = beside.record()
+        for companion in self._open.values():
+            record = companion.record()
             if record is not None:
                 self._records.append(replace(record_of(FileRecord, record), entries=None))
         self._open, self._ranges = {}, {}
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of what was read for the chunk in hand."""
+        """Bytes of what was read for the current chunk."""
         return sum(one.size_bytes for one in self._ranges.values())
 
     def take_records(self) -> list[FileRecord]:
@@ -96,7 +96,7 @@ class OpenCompanions:
         return records
 
     def take_missing(self) -> list[MissingCompanion]:
-        """For each companion how many events had nothing in it, and the first of them."""
+        """How many events had nothing in each companion, and the first of them."""
         missing, self._missing = list(self._missing.values()), {}
         return missing
 

@@ -179,9 +179,9 @@ def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees
             yield f"{tree}: ROOT does not find {', '.join(sorted(lost)[:5])}"
 
 
-def read_otherwise(root: Any, inputs: list[str], tree: str, beside: str) -> set[str]:
+def read_otherwise(root: Any, inputs: list[str], tree: str, prefix: str) -> set[str]:
     """What ROOT reads otherwise when hadd put the files together, by which its reading is to blame and not a file."""
-    merged = f"{beside}.hadd.root"
+    merged = f"{prefix}.hadd.root"
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     try:
         subprocess.run([hadd, "-fk", "-v", "0", merged, *inputs], check=False, capture_output=True, timeout=DEADLINE_S)

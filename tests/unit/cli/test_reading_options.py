@@ -57,10 +57,10 @@ def test_sizes_are_texts_or_bytes_and_bytes_afterwards() -> None:
     ],
 )  # fmt: skip
 def test_what_is_impossible_is_refused_with_what_is_possible(field: str, value: Any) -> None:
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as raised:
         Access(**{field: value})
-    assert repr(value) in str(told.value)
-    assert told.value.hint
+    assert repr(value) in str(raised.value)
+    assert raised.value.hint
 
 
 def test_only_ways_to_read_are_ways_to_read(files: tuple[Path, list[str]]) -> None:

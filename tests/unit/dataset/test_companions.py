@@ -1,4 +1,4 @@
-"""Companions are declared as people write them, and lie beside each file."""
+"""Companions are declared as people write them, and are next to each file."""
 
 from __future__ import annotations
 

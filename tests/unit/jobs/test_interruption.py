@@ -42,14 +42,14 @@ def test_asked_twice_it_raises_anywhere() -> None:
 
 def test_it_tells_whoever_wants_to_know_once_and_puts_the_old_handler_back() -> None:
     before = signal.getsignal(signal.SIGINT)
-    told: list[int] = []
+    calls: list[int] = []
     interruption = Interruption()
-    interruption.when_asked = lambda: told.append(1)
+    interruption.when_asked = lambda: calls.append(1)
     with interruption.installed():
         interrupt()
         with pytest.raises(KeyboardInterrupt):
             interrupt()
-    assert told == [1]
+    assert calls == [1]
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -1,4 +1,4 @@
-"""The layout of real files: equal to what uproot knows of their baskets, and told so that people can act on it."""
+"""The layout of real files: equal to what uproot knows of their baskets, with advice that people can follow."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
     assert "4 baskets" in shown.output
     assert "a reader of all branches" in shown.output
     assert "<svg" in picture.read_text()
-    told = json.loads(run_command(["inspect", f"{path}:events", "--branches", "a", "--json"]).output)
-    assert told["physical"]["branches"] == ["a"]
-    assert told["physical"]["travel"]["baskets"] == 2
+    printed = json.loads(run_command(["inspect", f"{path}:events", "--branches", "a", "--json"]).output)
+    assert printed["physical"]["branches"] == ["a"]
+    assert printed["physical"]["travel"]["baskets"] == 2
     shutil.copy(path, tmp_path / "g.root")
-    told = json.loads(run_command(["inspect", f"{tmp_path}/*.root", "--json"]).output)
-    assert len(told["files"]) == 2
-    assert told["entries"] == 400
+    printed = json.loads(run_command(["inspect", f"{tmp_path}/*.root", "--json"]).output)
+    assert len(printed["files"]) == 2
+    assert printed["entries"] == 400
 
 
 def test_files_that_cannot_be_read_show_in_the_exit_code(tmp_path: Path) -> None:

@@ -24,16 +24,16 @@ def write(path: Path, **columns: np.ndarray) -> str:
 
 
 def left(folder: Path, *inputs: str) -> list[str]:
-    """What lies in a folder beside the inputs."""
+    """The other files in a folder of inputs."""
     return sorted(path.name for path in folder.iterdir() if str(path) not in inputs)
 
 
 def test_files_of_uproot_become_one(tmp_path: Path) -> None:
     inputs = [write(tmp_path / f"{number}.root", x=np.arange(10 * number, 10 * number + 10)) for number in range(3)]
-    told: list[MergeProgress] = []
-    made = merge(inputs, tmp_path / "all.root", progress=told.append)
+    reports: list[MergeProgress] = []
+    made = merge(inputs, tmp_path / "all.root", progress=reports.append)
     assert (made.entries, made.baskets) == (30, 3)
-    assert told[-1] == MergeProgress(3, 3, made.basket_bytes)
+    assert reports[-1] == MergeProgress(3, 3, made.basket_bytes)
     assert uproot.open(tmp_path / "all.root")["events/x"].array().tolist() == list(range(30))
     assert left(tmp_path, *inputs) == ["all.root"]
 
@@ -121,7 +121,7 @@ def test_a_file_with_damaged_streamer_infos_is_named_and_can_be_left_out(tmp_pat
             file["events"].extend({"x": np.arange(3)})
     content = bytearray(Path(inputs[1]).read_bytes())
     start, size = (int.from_bytes(content[at : at + 4], "big") for at in (37, 41))
-    told = 0
+    skipped_count = 0
     for place in range(start + 70, start + size, max(1, size // 100)):
         content[place] ^= 0x81
         Path(inputs[1]).write_bytes(content)
@@ -131,8 +131,8 @@ def test_a_file_with_damaged_streamer_infos_is_named_and_can_be_left_out(tmp_pat
         except UnsupportedBranchError:
             continue  # a class of another name
         assert [skipped.path for skipped in made.skipped] in ([], [inputs[1]]), place
-        told += len(made.skipped)
-    assert told > 5
+        skipped_count += len(made.skipped)
+    assert skipped_count > 5
 
 
 def test_a_largest_size_makes_several_files_that_hold_all(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ merge(inputs, output, access=Access(throttle="requests=60/s"), progress=kill, **
 
 
 def write(path: Path, seed: int) -> str:
-    """A file with two trees, one of them in a directory, and what adds up or is copied beside them."""
+    """A file with two trees, one of them in a directory, and objects that are added up or copied."""
     numbers = np.random.default_rng(seed).normal(size=1000)
     with uproot.recreate(path) as file:
         for name in ("events", "deep/er/small"):
@@ -128,7 +128,7 @@ def test_baskets_that_are_on_the_disk_are_not_copied_again(tmp_path: Path, input
     whole = undisturbed(tmp_path, inputs)
     output = tmp_path / "all.root"
     killed(whole.size_bytes // 2, output, inputs)
-    # What the first input has in its baskets is gone, and nobody can tell: it is not read.
+    # What the first input has in its baskets is gone, and nothing shows it: it is not read.
     seek = int(uproot.open(inputs[0])["events/x"].member("fBasketSeek")[0])
     times, content = os.stat(inputs[0]), bytearray(Path(inputs[0]).read_bytes())
     content[seek : seek + 60] = b"\xff" * 60
@@ -185,7 +185,7 @@ def test_pages_of_rntuples_that_are_on_the_disk_are_not_copied_again(
     output = tmp_path / "all.root"
     killed(whole.size_bytes // 3, output, ntuples, **options)
     killed(whole.size_bytes * 2 // 3, output, ntuples, resume=True, **options)
-    # What the first input has in its pages is gone, and nobody can tell: it is not read.
+    # What the first input has in its pages is gone, and nothing shows it: it is not read.
     times, content = os.stat(ntuples[0]), bytearray(Path(ntuples[0]).read_bytes())
     content[400:460] = b"\xff" * 60
     Path(ntuples[0]).write_bytes(content)

@@ -81,7 +81,7 @@ DRAWN = {
 
 
 def _texts(figure: Figure) -> Iterator[tuple[str, Any]]:
-    """Yield every text that is seen, with its frame in pixels; slanted ones stand beside each other by their angle."""
+    """Yield every text that is seen, with its frame in pixels; slanted ones do not overlap at their angle."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     for axes in figure.axes:
         labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label, axes.yaxis.label, *axes.texts]
@@ -93,7 +93,7 @@ def _texts(figure: Figure) -> Iterator[tuple[str, Any]]:
 
 
 def _is_in_view(axes: Any, label: Any) -> bool:
-    """Tell whether a label of a tick is drawn: those beyond the axis are not."""
+    """Whether a label of a tick is drawn: those beyond the axis are not."""
     if label in axes.get_xticklabels():
         return bool(axes.get_xlim()[0] <= label.get_position()[0] <= axes.get_xlim()[1])
     if label in axes.get_yticklabels():

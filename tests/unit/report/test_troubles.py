@@ -1,4 +1,4 @@
-"""Troubles of storage elements are told in sentences."""
+"""The report describes troubles of storage elements in sentences."""
 
 from __future__ import annotations
 

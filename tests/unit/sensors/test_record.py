@@ -1,4 +1,4 @@
-"""The record of a job has a schema, which is written beside it and says what job.json holds."""
+"""The record of a job has a schema, which is written next to it and says what job.json holds."""
 
 from __future__ import annotations
 

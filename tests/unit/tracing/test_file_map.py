@@ -1,4 +1,4 @@
-"""Every byte of a file has a name, once, and requests are told by the pieces that they hit."""
+"""Every byte of a file has a name, once, and requests are described by the pieces that they hit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from branchline.tracing.trace import PART, REQUEST
 def shared(name: str) -> str:
     folder = shared_data()
     if folder is None:
-        missing("the shared test data (BRANCHLINE_SHARED, or ../shared beside the repository)")
+        missing("the shared test data (BRANCHLINE_SHARED, or ../shared next to the repository)")
     return str(folder / "root" / name)
 
 

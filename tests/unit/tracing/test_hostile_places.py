@@ -57,22 +57,22 @@ def test_of_jobs_that_begin_one_trace_together_one_records_and_the_others_are_to
     jobs, rounds, together = 6, 40, threading.Barrier(6, timeout=60)
 
     def job(number: int) -> list[str]:
-        told = []
+        outcomes = []
         for _ in range(rounds):
             together.wait()
             try:
                 with recordings._held(tmp_path / "t.parquet", str(number)) as folder:
                     (folder / "1.journal").touch()
-                    told.append("recorded" if (folder / recordings.ABOUT).read_text() == str(number) else "shared")
+                    outcomes.append("recorded" if (folder / recordings.ABOUT).read_text() == str(number) else "shared")
                     recordings._remove(folder)
             except (BranchlineError, OSError) as error:
-                told.append(str(error))
-        return told
+                outcomes.append(str(error))
+        return outcomes
 
     with ThreadPoolExecutor(jobs) as pool:
-        told = [one for all_of_one in pool.map(job, range(jobs)) for one in all_of_one]
-    assert told.count("recorded") >= rounds
-    assert all(one == "recorded" or "a job that still runs" in one for one in told), set(told)
+        outcomes = [one for all_of_one in pool.map(job, range(jobs)) for one in all_of_one]
+    assert outcomes.count("recorded") >= rounds
+    assert all(one == "recorded" or "a job that still runs" in one for one in outcomes), set(outcomes)
     assert list(tmp_path.iterdir()) == []
 
 

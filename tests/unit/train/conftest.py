@@ -46,7 +46,7 @@ def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_in_chunks(wagons: Any, dataset: str, **settings: Any) -> TrainResult:
-    """Runs wagons in chunks of 400 entries, in this process unless told otherwise."""
+    """Runs wagons in chunks of 400 entries, in this process unless ``workers`` says otherwise."""
     defaults = {
         "workers": 0,
         "tree": None,

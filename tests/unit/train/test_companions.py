@@ -1,4 +1,4 @@
-"""Files beside those of a train reach its wagons event by event, and only if they want them."""
+"""Companion files reach wagons event by event, and only if they want them."""
 
 from __future__ import annotations
 
@@ -122,15 +122,15 @@ def test_a_companion_that_is_not_there_stops_the_job_or_skips_the_file(sets: Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "branch", "told"),
+    ("name", "branch", "message"),
     [("Kinematic", "pt", "there is Kinematics, header"), ("Kinematics", "ptt", "did you mean pt")],
 )
-def test_wrong_names_are_told_with_the_right_ones(sets: Path, name: str, branch: str, told: str) -> None:
+def test_an_error_about_a_wrong_name_lists_the_right_ones(sets: Path, name: str, branch: str, message: str) -> None:
     class Wrong:
         def process(self, events: Any) -> Any:
             return len(events.companion[name][branch])
 
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(UserWarning, match=message):
         assert run(sets, Wrong(), workers=1).exit_code != 0
 
 

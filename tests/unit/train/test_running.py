@@ -24,7 +24,7 @@ Run = Callable[..., TrainResult]
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    """Runs wagons over the five files in chunks of 400 entries, in this process unless told otherwise."""
+    """Runs wagons over the five files in chunks of 400 entries, in this process unless ``workers`` says otherwise."""
 
     def with_defaults(wagons: Any, dataset: Any = None, **settings: Any) -> TrainResult:
         return run_in_chunks(wagons, str(folder) if dataset is None else dataset, **settings)
@@ -316,10 +316,10 @@ def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch:
 
 
 def test_progress_comes_to_the_end(run: Run) -> None:
-    told = []
-    run(Spectra(), progress=told.append)
-    assert told[-1].events == EVENTS
-    assert told[-1].fraction_done == pytest.approx(1.0, abs=0.01)
+    reports = []
+    run(Spectra(), progress=reports.append)
+    assert reports[-1].events == EVENTS
+    assert reports[-1].fraction_done == pytest.approx(1.0, abs=0.01)
 
 
 def test_the_job_record_is_complete(run: Run) -> None:

@@ -62,7 +62,7 @@ def run(folder: Path, access: Access, wagons: Any = None, **settings: Any) -> Tr
     return run_in_chunks(wagons or [Sums()], str(folder), access=access, **settings)
 
 
-def told(result: TrainResult) -> dict[str, Any]:
+def numbers_of(result: TrainResult) -> dict[str, Any]:
     """What a job says of its files and branches, but for times and calls."""
     job = result.job
     of_files = ("path", "events", "entries", "bytes_asked", "plain_bytes", "subjobs", "codec")
@@ -85,7 +85,7 @@ def test_results_and_records_are_the_same(many: Path, opened: list[int], branche
     # What is learned is learned on the first.
     assert opened == [FILES - 1 if branches is None else FILES]
     assert together.outputs == one_by_one.outputs
-    assert told(together) == told(one_by_one)
+    assert numbers_of(together) == numbers_of(one_by_one)
     assert together.job["subjobs"] == FILES
 
 
@@ -102,7 +102,7 @@ def test_files_that_are_skipped_belong_to_their_sub_jobs(many: Path, opened: lis
     together = run(many, FAR, skip_bad_files=True)
     assert sum(opened) >= FILES - 3
     assert together.outputs == one_by_one.outputs
-    assert told(together) == told(one_by_one)
+    assert numbers_of(together) == numbers_of(one_by_one)
     assert len(together.job["skipped"]) == 2
 
 
@@ -128,8 +128,8 @@ def test_wagons_that_fail_leave_the_rest_of_a_stream(many: Path, opened: list[in
     assert opened == [FILES - 1]
     ends = [(one["status"], one["events"], one["wagons"][0]["events"], one["wagons"][0]["error"]) for one in alone]
     assert ends[0] == ends[1]
-    beside = [run(many, access, [Fails(), Sums()]) for access in (Access(), FAR)]
-    assert beside[0].outputs["sums"] == beside[1].outputs["sums"]
+    near_and_far = [run(many, access, [Fails(), Sums()]) for access in (Access(), FAR)]
+    assert near_and_far[0].outputs["sums"] == near_and_far[1].outputs["sums"]
 
 
 def test_parts_that_are_left_early_leave_their_chunks_to_nobody(many: Path) -> None:

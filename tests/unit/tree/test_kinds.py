@@ -127,7 +127,7 @@ def test_members_of_split_objects_have_paths(tree: Any) -> None:
     assert tree["first"]["fCoordinates/fCoordinates.fX"].array().tolist() == list(range(ENTRIES))
     assert tree["first/fCoordinates"]["fCoordinates.fX"].array().tolist() == list(range(ENTRIES))
     assert tree.arrays([second])[second].tolist() == list(range(ENTRIES))
-    # Names that two branches have are told apart by their paths.
+    # Two branches of one name are distinguished by their paths.
     together = tree.arrays(filter_name="*fX")
     assert together.fields == [first, first.replace("first", "second")]
 

@@ -1,4 +1,4 @@
-"""The memory limit: what does not fit is told with a limit that is enough, what fits is never waited for in vain."""
+"""The memory limit: what does not fit is refused with a limit that is enough, and what fits never waits for ever."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_arrays_may_be_larger_than_the_limit_of_their_reading(folder: Path, valu
             tree.arrays(memory_limit="150 kB")
 
 
-# Each in a process of its own, so that one that hangs is told.
+# Each in a process of its own, so that one that hangs is reported.
 ENDS = """
 import sys
 import branchline

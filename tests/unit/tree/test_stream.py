@@ -85,7 +85,7 @@ def test_arrays_of_a_chunk_outlive_it_and_its_stream(sample: Sample) -> None:
             kept.append(chunk.arrays())
             chunk.release()
     gc.collect()
-    # Buffers that were given back would be filled anew by this.
+    # This would overwrite buffers that were given back.
     for _ in range(3):
         list(branchline.iterate(sample.location, step_size=9))
     whole = ak.concatenate(kept)
