@@ -503,6 +503,7 @@ class ComparedTree:
     same: list[str]
     differing: list[DifferingBranch]
     differences: list[str]
+    filled: list[FilledBranch]
 
 @final
 class DifferingBranch:
@@ -609,7 +610,17 @@ class Merged:
     size_bytes: int
     left_out: list[str]
     notes: list[str]
+    filled: list[FilledBranch]
     skipped: list[SkippedInput]
+
+@final
+class FilledBranch:
+    """A branch of a tree that so many files lack: their entries have 0 or nothing in it."""
+
+    tree: str
+    name: str
+    files: int
+    entries: int
 
 @final
 class SkippedInput:

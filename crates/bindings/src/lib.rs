@@ -36,7 +36,7 @@ mod _core {
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
-    use super::merge::{compare, Compared, ComparedTree, DifferingBranch, Merge, Merged, SkippedInput};
+    use super::merge::{compare, Compared, ComparedTree, DifferingBranch, FilledBranch, Merge, Merged, SkippedInput};
     #[pymodule_export]
     use super::objects_file::ObjectsFile;
     #[pymodule_export]

@@ -28,6 +28,7 @@ struct MergeRequest {
     selected: Option<String>,
     replace: bool,
     size_bytes_max: Option<u64>,
+    fill_missing_branches: bool,
     skip_bad_files: bool,
     verify: bool,
     sync: bool,
@@ -96,6 +97,7 @@ impl MergeRequest {
             selected: self.selected,
             replace: self.replace,
             size_bytes_max: self.size_bytes_max,
+            fills_missing_branches: self.fill_missing_branches,
             skips_bad_files: self.skip_bad_files,
             verifies: self.verify,
             skips_sync: !self.sync,
@@ -122,7 +124,25 @@ pub struct Merged {
     size_bytes: u64,
     left_out: Vec<String>,
     notes: Vec<String>,
+    filled: Vec<FilledBranch>,
     skipped: Vec<SkippedInput>,
+}
+
+/// A branch that some inputs lack: their entries have 0 or nothing in it.
+#[pyclass(frozen, get_all)]
+#[derive(Clone)]
+pub struct FilledBranch {
+    tree: String,
+    name: String,
+    files: u64,
+    entries: u64,
+}
+
+impl From<write::FilledColumn> for FilledBranch {
+    fn from(filled: write::FilledColumn) -> Self {
+        let write::FilledColumn { tree, name, files_count, entries_count } = filled;
+        Self { tree, name, files: files_count, entries: entries_count }
+    }
 }
 
 /// An input that was left out, and why.
@@ -159,7 +179,7 @@ impl Merge {
 
     /// Merges.
     fn run(&self, py: Python<'_>) -> PyResult<Merged> {
-        let merged = detached(py, "", || self.0.run())?;
+        let merged = detached(py, &self.0.output(), || self.0.run())?;
         let skipped = merged.skipped.into_iter();
         Ok(Merged {
             outputs: merged.outputs,
@@ -172,6 +192,7 @@ impl Merge {
             size_bytes: merged.size_bytes,
             left_out: merged.left_out,
             notes: merged.notes,
+            filled: merged.filled.into_iter().map(FilledBranch::from).collect(),
             skipped: skipped.map(|one| SkippedInput { path: one.path, reason: one.error.message }).collect(),
         })
     }
@@ -196,6 +217,7 @@ pub struct ComparedTree {
     same: Vec<String>,
     differing: Vec<DifferingBranch>,
     differences: Vec<String>,
+    filled: Vec<FilledBranch>,
 }
 
 /// A branch whose baskets differ, and in what.
@@ -224,7 +246,8 @@ pub fn compare(
             interrupted()
         })
     };
-    let compared = detached(py, "", || comparison::compare(&request, &mut check));
+    let path = request.outputs.join(", ");
+    let compared = detached(py, &path, || comparison::compare(&request, &mut check));
     if let Some(error) = signal {
         return Err(error);
     }
@@ -244,6 +267,7 @@ impl From<comparison::ComparedTree> for ComparedTree {
             same: tree.same,
             differing: differing.map(|branch| DifferingBranch { name: branch.name, reason: branch.reason }).collect(),
             differences: tree.differences,
+            filled: tree.filled.into_iter().map(FilledBranch::from).collect(),
         }
     }
 }

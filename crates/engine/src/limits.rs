@@ -21,6 +21,8 @@ pub const METADATA_PIECES_MAX: usize = 4096;
 pub const METADATA_RANGES_MAX: usize = 4096;
 /// Bytes of entries that are made up for branches that lack them, at most: a file may claim any number of entries.
 pub const MISSING_ENTRIES_BYTES: u64 = 64 << 20;
+/// Bytes of a basket of entries that a branch lacks: ROOT holds one basket of each branch in memory.
+pub const FILLED_BASKET_BYTES: usize = 64 << 10;
 /// Names that an error message shows of many.
 pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.

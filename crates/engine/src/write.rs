@@ -8,6 +8,7 @@ mod baskets;
 pub mod columns;
 pub mod compare;
 mod errors;
+mod filled;
 mod journal;
 pub mod merge;
 mod merged;
@@ -24,6 +25,7 @@ mod ranges;
 mod request;
 mod selection;
 
+pub use filled::FilledColumn;
 pub use merged::{Merged, SkippedInput};
 pub use objects_file::{NewObject, ObjectsFile};
 pub use request::{BasketLayout, Branches, ClusterSize, MergeLimits, MergeRequest, Order};

@@ -17,6 +17,7 @@ pub mod family;
 pub mod file;
 mod fills;
 mod found_limits;
+mod graft;
 mod graph;
 mod grid;
 mod histogram;
@@ -49,6 +50,7 @@ pub use tree_template::{FilledTree, TreeTemplate};
 
 pub use family::{adds_up, OwnerKind};
 pub use file::{FileFrame, NewDirectory, RecordPlace};
+pub use graft::Graft;
 pub use histogram::SumPlan;
 pub use index::TreeIndex;
 pub use infos::{join_infos, InfoList};

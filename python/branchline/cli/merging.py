@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
@@ -35,6 +36,15 @@ Codec = Annotated[
 ]
 TreeToMerge = Annotated[
     str | None, Option("--tree", metavar="NAME", help="Merge only this tree (default: everything).")
+]
+
+
+FillMissing = Annotated[
+    bool,
+    Option(
+        "--fill-missing-branches",
+        help="Write the branches of all files; entries of files that lack one get 0, false or nothing.",
+    ),
 ]
 
 
@@ -114,21 +124,25 @@ def merge(
     limits: MergeLimits,
     reading: Reading,
     tree: TreeToMerge = None,
+    fill_missing_branches: FillMissing = False,
     order: Order = "entry",
     codec: Codec = None,
 ) -> int:
     """Merges files: copies the baskets of trees, and adds histograms and the like, as hadd does.
 
-    Trees of one name must have the same branches in all files.
+    Trees of one name must have the same branches in all files, unless missing ones are filled.
 
     Examples:
         Merge all files of a folder:
             branchline merge data/*.root -o all.root
+        Merge NanoAOD of several runs, whose HLT branches differ:
+            branchline merge nano/*.root -o all.root --fill-missing-branches
         Compress again, and continue if it is killed:
             branchline merge data/*.root -o all.root --codec zstd:5 --resume
 
     """
-    return run_merge(merge_files, files, reading, limits, tree=tree, order=order, codec=codec, **vars(baskets))
+    options = {"fill_missing_branches": fill_missing_branches, "order": order, "codec": codec, **vars(baskets)}
+    return run_merge(merge_files, files, reading, limits, tree=tree, **options)
 
 
 def run_merge(
@@ -154,12 +168,14 @@ def _print_result(merged: MergeResult) -> None:
         log(f"skipped: {file.path}: {file.reason}")
     for sentence in merged.left_out:
         log(f"left out: {sentence}")
+    log_filled(merged.filled)
     for sentence in merged.notes:
         log(sentence)
     objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
+    filled = f", {counted(len(merged.filled), 'branch', 'branches')} filled" if merged.filled else ""
     print_out(
         f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
-        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}, "
+        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}{filled}, "
         f"{size(merged.size_bytes)} on disk"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.reading import Reading, requests_recorded
@@ -60,9 +61,11 @@ def _print_result(found: Verification, shown: int | None) -> None:
             log(f"and {counted(len(one.differences) - shown, 'difference')} more; --all prints every one")
     for difference in found.differences:
         log(difference)
+    log_filled(found.filled)
     if found.is_same:
         objects = f" and {counted(found.objects, 'other object')}" if found.objects else ""
-        print_out(f"the same: {counted(len(found.trees), 'tree')}{objects}")
+        filled = f", with {counted(len(found.filled), 'branch', 'branches')} filled" if found.filled else ""
+        print_out(f"the same: {counted(len(found.trees), 'tree')}{objects}{filled}")
     else:
         log("the output differs from its inputs")
 

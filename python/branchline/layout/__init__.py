@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from branchline.layout.datasets import DatasetLayout, inspect_dataset
     from branchline.layout.extents import Extents
     from branchline.layout.files import BranchLayout, FileLayout, inspect_file
+    from branchline.layout.filled import FilledBranch
     from branchline.layout.merging import MergeProgress, MergeResult, SkippedFile, merge
     from branchline.layout.skimming import skim, slim
     from branchline.layout.targets import ConvertProgress
@@ -21,6 +22,7 @@ __all__ = [
     "DatasetLayout",
     "Extents",
     "FileLayout",
+    "FilledBranch",
     "MergeProgress",
     "MergeResult",
     "SkippedFile",
@@ -40,6 +42,7 @@ __getattr__ = lazily(
     {
         "branchline.layout.converting": ("ConvertResult", "convert"),
         "branchline.layout.datasets": ("DatasetLayout", "inspect_dataset"),
+        "branchline.layout.filled": ("FilledBranch",),
         "branchline.layout.files": ("BranchLayout", "FileLayout", "inspect_file"),
         "branchline.layout.skimming": ("skim", "slim"),
         "branchline.layout.merging": ("MergeProgress", "MergeResult", "SkippedFile", "merge"),

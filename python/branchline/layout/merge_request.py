@@ -78,6 +78,7 @@ class MergeRequest:
     selected: str | None = None
     replace: bool = False
     size_bytes_max: int | None = None
+    fill_missing_branches: bool = False
     skip_bad_files: bool = False
     verify: bool = False
     sync: bool = True

@@ -12,6 +12,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
+from branchline.layout.filled import FilledBranch, filled_branches
 from branchline.layout.merge_request import BasketLayout, Kept, MergeLimits, MergeRequest, Order
 from branchline.layout.targets import ENTRIES_END, check_root_name
 from branchline.limits import MERGE_JOURNAL_BYTES, parse_bytes
@@ -47,6 +48,7 @@ class MergeResult:
 
     ``paths`` are the outputs, several only with a ``max_size``. ``left_out`` are sentences on parts of the inputs that
     are not in them, ``notes`` are further sentences for the user, ``skipped`` are inputs that are not in them at all.
+    ``filled`` are branches that some inputs lack, with ``fill_missing_branches``.
     """
 
     path: str
@@ -61,6 +63,7 @@ class MergeResult:
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
     skipped: tuple[SkippedFile, ...]
+    filled: tuple[FilledBranch, ...] = ()
 
 
 def merge(
@@ -74,6 +77,7 @@ def merge(
     cluster_events: int | None = None,
     cluster_bytes: int | str | None = None,
     max_size: int | str | None = None,
+    fill_missing_branches: bool = False,
     skip_bad_files: bool = False,
     verify: bool = False,
     memory_limit: int | str = "1 GiB",
@@ -86,8 +90,8 @@ def merge(
 ) -> MergeResult:
     """Merges many files into one. Baskets are copied without being decompressed, unless an option needs new ones.
 
-    Trees of one path must have the same branches in all files. Histograms, profiles, efficiencies, graphs, parameters
-    and lists of these are added as ``hadd`` does. Of other objects every version is kept as a cycle.
+    Histograms, profiles, efficiencies, graphs, parameters and lists of these are added as ``hadd`` does. Of other
+    objects every version is kept as a cycle.
 
     - ``inputs`` is a dataset: paths, patterns, lists. With a ``tree`` only that tree is merged.
     - ``order`` is the order of the baskets of each file. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``,
@@ -95,22 +99,21 @@ def merge(
     - ``basket_size`` (largest size before compression), ``cluster_events`` and ``cluster_bytes`` (compressed size,
       about) put entries into new baskets. What is not given is as in the first file.
     - With a ``max_size`` (bytes or "2 GB") there may be several outputs: ``name.root``, ``name_1.root`` and so on.
+    - Trees of one path must have the same branches, unless ``fill_missing_branches`` is set. Then the output has all
+      branches. Entries of files without one get 0, false or nothing, and ``filled`` of the result lists it.
     - ``skip_bad_files`` leaves out inputs that cannot be merged. ``verify`` reads the output again and compares every
-      basket with what was copied.
-    - Open inputs and copied baskets take at most ``memory_limit``. ``access`` says how inputs are read.
+      basket with what was copied. Inputs and baskets take ``memory_limit``. ``access`` says how inputs are read.
     - Outputs get their names when all of them are complete; ``force`` replaces existing files. ``resume`` continues a
       killed merge of the same inputs and options behind the last input that is on the disk. Inputs that changed since
       then are refused. Without ``sync`` outputs get their names before they are on the disk.
 
     Raises `UnsupportedBranchError` for what cannot be merged, `BadFileError` for damaged files, `StorageError` if the
-    output cannot be written or is not what was written, and `OptionError` for invalid options.
+    output cannot be written or is not as written, `OptionError` for invalid options.
 
     ``merge(["a.root", "b.root"], "all.root", codec="zstd:5")``
     """
     kept = kept or Kept()
-    layout = _basket_layout(basket_size, cluster_events, cluster_bytes, kept)
-    if order not in get_args(Order):
-        raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
+    _check_options(order, fill_missing_branches, kept)
     paths, tree = _inputs(inputs, tree)
     request = MergeRequest(
         inputs=paths,
@@ -120,12 +123,13 @@ def merge(
         tree=tree,
         order=order,
         codec=codec,
-        layout=layout,
+        layout=_basket_layout(basket_size, cluster_events, cluster_bytes, kept),
         branches={path: frozenset(names) for path, names in kept.branches.items()},
         selections=dict(kept.entries),
         selected=kept.selected,
         replace=force,
         size_bytes_max=None if max_size is None else parse_bytes(max_size),
+        fill_missing_branches=fill_missing_branches,
         skip_bad_files=skip_bad_files,
         verify=verify,
         sync=sync,
@@ -160,8 +164,16 @@ def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] |
         size_bytes=made.size_bytes,
         left_out=tuple(made.left_out),
         notes=tuple(notes),
+        filled=filled_branches(made.filled),
         skipped=tuple(SkippedFile(shown(skipped.path), skipped.reason) for skipped in made.skipped),
     )
+
+
+def _check_options(order: str, fill_missing_branches: bool, kept: Kept) -> None:
+    if order not in get_args(Order):
+        raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
+    if fill_missing_branches and kept.branches:
+        raise OptionError("missing branches are filled only where all branches are kept")
 
 
 def _basket_layout(

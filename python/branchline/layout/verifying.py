@@ -10,6 +10,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
+from branchline.layout.filled import FilledBranch, filled_branches
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,16 @@ class VerifiedTree:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result: trees, the number of other ``objects`` that are the same, and how others differ."""
+    """The result: trees, the number of other ``objects`` that are the same, and how others differ.
+
+    ``filled`` are branches of the output that some inputs lack. For the entries of these inputs they have 0 or nothing,
+    unless a difference says otherwise.
+    """
 
     trees: tuple[VerifiedTree, ...]
     objects: int
     differences: tuple[str, ...]
+    filled: tuple[FilledBranch, ...] = ()
 
     @property
     def is_same(self) -> bool:
@@ -51,13 +57,16 @@ def verify(
     values, by a digest of what is read. Histograms and the like must be the sums of those of the inputs, and of other
     objects there must be the same versions. With a ``tree`` only that is compared.
 
+    Branches that some inputs lack must be 0, false or empty for their entries, as ``merge`` fills them.
+
     Raises what opening and reading raise; what differs is in the answer.
     """
     made = [os.fspath(path) for path in outputs] if isinstance(outputs, list) else [os.fspath(outputs)]
     given = _paths(inputs)
     compared = _core.compare(made, given, tree, access)
     trees = tuple(_tree(found, made, given, access) for found in compared.trees)
-    return Verification(trees, compared.objects, tuple(compared.differences))
+    filled = filled_branches(branch for found in compared.trees for branch in found.filled)
+    return Verification(trees, compared.objects, tuple(compared.differences), filled)
 
 
 def _paths(inputs: Any) -> list[str]:

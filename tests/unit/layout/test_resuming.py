@@ -124,6 +124,45 @@ def test_a_merge_that_is_killed_again_and_again_makes_the_same_file(
     assert parts(tmp_path) == []
 
 
+def write_triggers(path: Path, seed: int, names: list[str]) -> str:
+    """A file whose tree has these flags beside a number."""
+    numbers = np.random.default_rng(seed).normal(size=1000)
+    with uproot.recreate(path) as file:
+        file.mktree("events", {"x": "f8", **dict.fromkeys(names, "bool")})
+        for part in np.split(numbers, 4):
+            file["events"].extend({"x": part, **dict.fromkeys(names, part > 0)})
+    return str(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"codec": "zstd:5"}, {"cluster_events": 130}, {"max_size": 30_000}])
+def test_a_merge_that_fills_branches_makes_the_same_file_after_kills(tmp_path: Path, options: dict[str, Any]) -> None:
+    options |= {"fill_missing_branches": True}
+    names = [[f"HLT_{number}", f"HLT_{number % 5}_late", "HLT_always"] for number in range(8)]
+    inputs = [write_triggers(tmp_path / f"{number}.root", number, own) for number, own in enumerate(names)]
+    whole = undisturbed(tmp_path, inputs, **options)
+    sizes = sorted(Path(path).stat().st_size for path in whole.paths)
+    output = tmp_path / "all.root"
+    for number, size in enumerate([sizes[-1] * 2 // 3, sizes[-1] - 100]):
+        killed(size, output, inputs, resume=number > 0, **options)
+    made = merge(inputs, output, resume=True, verify=True, **options)
+    assert any("resumed behind" in note for note in made.notes)
+    assert contents(made) == contents(whole)
+    assert made.filled == whole.filled
+    assert {branch.name: branch.files for branch in made.filled}["HLT_7"] == 7
+
+
+def test_other_branches_in_an_input_that_was_not_merged_yet_are_not_resumed(tmp_path: Path) -> None:
+    inputs = [write_triggers(tmp_path / f"{number}.root", number, [f"HLT_{number}"]) for number in range(4)]
+    whole = undisturbed(tmp_path, inputs, fill_missing_branches=True)
+    output = tmp_path / "all.root"
+    killed(whole.size_bytes // 2, output, inputs, fill_missing_branches=True)
+    write_triggers(tmp_path / "3.root", 3, ["HLT_new"])
+    with pytest.raises(OptionError, match="resume"):
+        merge(inputs, output, resume=True, fill_missing_branches=True)
+    with pytest.raises(OptionError, match="options"):
+        merge(inputs, output, resume=True)
+
+
 def test_baskets_that_are_on_the_disk_are_not_copied_again(tmp_path: Path, inputs: list[str]) -> None:
     whole = undisturbed(tmp_path, inputs)
     output = tmp_path / "all.root"

@@ -6,12 +6,16 @@ use std::collections::{BTreeSet, HashSet};
 
 use branchline_storage::Access;
 
-use crate::error::Result;
+use crate::error::{guarded, Result};
 use crate::write::compare::entries::EntryDigests;
+use crate::write::filled::FilledColumn;
 use crate::write::merge::input::{Input, Item, Wanted};
+use crate::write::merge::unions::UnionBuilders;
 use crate::write::products::holdings::{Holdings, Table, Versions};
+use crate::write::products::list::AnyContent;
 use crate::write::products::source::Source;
 use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::tree::union::Unions;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
@@ -56,6 +60,8 @@ pub struct ComparedTree {
     pub differing: Vec<DifferingBranch>,
     /// What is missing on one side.
     pub differences: Vec<String>,
+    /// Branches that some inputs lack: 0 or nothing is expected for their entries.
+    pub filled: Vec<FilledColumn>,
 }
 
 /// A branch whose baskets differ.
@@ -69,8 +75,8 @@ pub struct DifferingBranch {
 
 /// Compares files. `check` is called now and then, and may end the comparison with an error.
 pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) -> Result<Compared> {
-    let made = holdings_of(&request.outputs, request, check)?;
-    let given = holdings_of(&request.inputs, request, check)?;
+    let made = holdings_of(&request.outputs, request, &Unions::new(), check)?;
+    let (given, unions) = given_holdings(request, &made, check)?;
     let mut compared = Compared::default();
     let paths: BTreeSet<&String> = made.trees.keys().chain(given.trees.keys()).collect();
     let nothing = Table::default();
@@ -78,7 +84,7 @@ pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) 
         let (one, two) = (made.trees.get(path).unwrap_or(&nothing), given.trees.get(path).unwrap_or(&nothing));
         let mut tree = compare_tables(path, one, two);
         if one.is_ttree && two.is_ttree {
-            tree.compare_entries(request, check)?;
+            tree.compare_entries(request, &unions, check)?;
         }
         compared.trees.push(tree);
     }
@@ -86,20 +92,55 @@ pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) 
     Ok(compared)
 }
 
-/// What some files hold together.
-fn holdings_of(paths: &[String], request: &CompareRequest, check: &mut Check<'_>) -> Result<Holdings> {
-    let (mut holdings, known_trees) = (Holdings::default(), KnownTrees::new(Uneven::CompletedIfPossible));
+/// What the inputs hold together. Where some lack branches of the output these are filled, as a merge fills them; then
+/// the unions of their branches are in the answer, too.
+fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'_>) -> Result<(Holdings, Unions)> {
+    let branches = Branches::new();
+    let wanted = Wanted { tree: request.tree.as_deref(), branches: &branches, access: &request.access };
+    let known_trees = KnownTrees::new(Uneven::CompletedIfPossible);
+    let mut builders = UnionBuilders::default();
+    let mut is_lacking = false;
+    for path in &request.inputs {
+        check()?;
+        let input = Input::open(path, wanted, &known_trees)?;
+        is_lacking |= input.items.iter().any(|item| lacks_branches(item, made));
+        if builders.add(&input).is_err() {
+            // Branches of one name that differ: this is found when they are compared.
+            is_lacking = false;
+            break;
+        }
+    }
+    let unions = if is_lacking { builders.finish()? } else { Unions::new() };
+    Ok((holdings_of(&request.inputs, request, &unions, check)?, unions))
+}
+
+/// Whether a tree of an input lacks branches that the tree of the output has.
+fn lacks_branches(item: &Item, made: &Holdings) -> bool {
+    let (AnyContent::Tree(content), Some(table)) = (&item.content, made.trees.get(&item.entry.path)) else {
+        return false;
+    };
+    let own: HashSet<&str> = content.tree.branches.iter().map(|branch| branch.path.as_str()).collect();
+    table.branches.keys().any(|name| !own.contains(name.as_str()))
+}
+
+/// What some files hold together. Trees get all branches of these unions.
+fn holdings_of(paths: &[String], request: &CompareRequest, unions: &Unions, check: &mut Check<'_>) -> Result<Holdings> {
+    let mut holdings = Holdings::default();
+    let known_trees = KnownTrees::with_unions(Uneven::CompletedIfPossible, unions.clone());
     let branches = Branches::new();
     let wanted = Wanted { tree: request.tree.as_deref(), branches: &branches, access: &request.access };
     for path in paths {
-        let input = Input::open(path, wanted, &known_trees)?;
-        let older = input.older()?;
-        for (items, is_older) in [(older, true), (input.items, false)] {
-            for Item { entry, content } in items {
-                let source = Source { file: &input.file, entry: &entry };
-                content.hold(&source, is_older, &mut holdings, check)?;
+        guarded(path, || {
+            let input = Input::open(path, wanted, &known_trees)?;
+            let older = input.older()?;
+            for (items, is_older) in [(older, true), (input.items, false)] {
+                for Item { entry, content } in items {
+                    let source = Source { file: &input.file, entry: &entry };
+                    content.hold(&source, is_older, &mut holdings, check)?;
+                }
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(holdings)
 }
@@ -121,16 +162,23 @@ fn compare_objects(made: &Holdings, given: &Holdings, compared: &mut Compared) {
 
 impl ComparedTree {
     /// Looks for branches with the same entries in other baskets.
-    fn compare_entries(&mut self, request: &CompareRequest, check: &mut Check<'_>) -> Result<()> {
+    fn compare_entries(&mut self, request: &CompareRequest, unions: &Unions, check: &mut Check<'_>) -> Result<()> {
         let branches: HashSet<String> = self.differing.iter().map(|branch| branch.name.clone()).collect();
         if branches.is_empty() || !self.differences.is_empty() {
             return Ok(());
         }
         let path = &self.path;
-        let made = EntryDigests::of(&request.outputs, path, &branches, &request.access, check)?;
-        let given = EntryDigests::of(&request.inputs, path, &branches, &request.access, check)?;
+        let access = &request.access;
+        let made = EntryDigests::of(&request.outputs, path, &branches, (access, &Unions::new()), check)?;
+        let given = EntryDigests::of(&request.inputs, path, &branches, (access, unions), check)?;
         let (same, differing): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.differing).into_iter().partition(|branch| made.are_same(&given, &branch.name));
+        let is_filled = |branch: &DifferingBranch| self.filled.iter().any(|filled| filled.name == branch.name);
+        let (filled, differing): (Vec<_>, Vec<_>) = differing.into_iter().partition(is_filled);
+        // The inputs that lack them have no values to compare.
+        self.differences.extend(filled.into_iter().map(|DifferingBranch { name, reason }| {
+            format!("branch {name}, which some inputs lack, has other values than theirs and 0 or nothing: {reason}")
+        }));
         self.differing = differing;
         self.same = same.into_iter().map(|branch| branch.name).collect();
         Ok(())
@@ -144,6 +192,7 @@ fn compare_tables(path: &str, made: &Table, given: &Table) -> ComparedTree {
         entries_count: made.entries_count,
         baskets_count: made.branches.values().map(|rows| rows.len() as u64).sum(),
         branches_count: made.branches.len() as u64,
+        filled: given.filled.of_tree(path),
         ..ComparedTree::default()
     };
     if made.entries_count != given.entries_count {

@@ -4,6 +4,7 @@ mod info_lists;
 pub(crate) mod input;
 mod open_ahead;
 mod publish;
+pub(crate) mod unions;
 mod verify;
 mod volume;
 mod volumes;
@@ -11,17 +12,19 @@ mod volumes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::write::journal::checkpoints::{Checkpoints, RecordedInput};
-use crate::write::journal::records::InputRecord;
+use crate::write::journal::records::{InputRecord, SkipReason};
 use crate::write::merge::input::Input;
 use crate::write::merge::open_ahead::OpenAhead;
 use crate::write::merge::publish::publish;
+use crate::write::merge::unions::UnionBuilders;
 use crate::write::merge::verify::verify;
 use crate::write::merge::volumes::Volumes;
 use crate::write::merged::{Merged, SkippedInput};
 use crate::write::placed::Placed;
 use crate::write::products::output::Transfer;
+use crate::write::products::tree::union::Unions;
 use crate::write::request::MergeRequest;
 
 /// A merge that other threads can watch and stop.
@@ -41,6 +44,13 @@ struct Run<'a> {
     merged: Merged,
 }
 
+/// What was found when all inputs were opened once.
+struct JoinedInputs {
+    unions: Unions,
+    /// Inputs that are left out, and why.
+    refused: HashMap<String, ReadError>,
+}
+
 /// How far a merge is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeProgress {
@@ -55,6 +65,11 @@ impl Merge {
     pub fn new(request: MergeRequest) -> Self {
         let (files_done, bytes_done) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { request, files_done, bytes_done, is_stopped: AtomicBool::new(false) }
+    }
+
+    /// The path of the output, or of the first of several.
+    pub fn output(&self) -> String {
+        self.request.output.display().to_string()
     }
 
     /// How far it is.
@@ -76,7 +91,7 @@ impl Merge {
     }
 
     fn error(&self, message: &str) -> ReadError {
-        ReadError::new(ReadErrorKind::Refused, &self.request.output.display().to_string(), message)
+        ReadError::new(ReadErrorKind::Refused, &self.output(), message)
     }
 
     /// Merges. The outputs have their names only when all of them are whole.
@@ -89,15 +104,45 @@ impl Merge {
         let mut checkpoints = Checkpoints::begin(&self.request)?;
         let mut merged = Merged::default();
         merged.notes.extend(checkpoints.note.take());
+        let JoinedInputs { unions, mut refused } = self.joined_inputs()?;
         let volumes = Volumes::new(&self.request, &checkpoints);
         let mut run = Run { merge: self, volumes, checkpoints, merged };
-        OpenAhead::new(&self.request).run(|path, input| {
+        OpenAhead::new(&self.request, unions).run(|path, input| {
             self.check_stopped()?;
-            run.next(path, input)?;
+            let input = refused.remove(path).map_or(input, Err);
+            guarded(path, || run.next(path, input)).map_err(|error| self.named(error))?;
             self.files_done.fetch_add(1, Ordering::Relaxed);
             Ok(())
         })?;
-        run.finish()
+        guarded(&self.output(), || run.finish())
+    }
+
+    /// A fault of ours also says which output was written.
+    fn named(&self, error: ReadError) -> ReadError {
+        match error.kind {
+            ReadErrorKind::Internal => error.in_object(format!("while it was merged into {}", self.output())),
+            _ => error,
+        }
+    }
+
+    /// The branches that the trees of all inputs have together, if missing ones are to be filled.
+    fn joined_inputs(&self) -> Result<JoinedInputs> {
+        let mut refused = HashMap::new();
+        if !self.request.fills_missing_branches {
+            return Ok(JoinedInputs { unions: Unions::new(), refused });
+        }
+        let mut builders = UnionBuilders::default();
+        OpenAhead::new(&self.request, Unions::new()).run(|path, input| {
+            self.check_stopped()?;
+            match input.and_then(|input| builders.add(&input)) {
+                Err(error) if self.request.skips(&error) => {
+                    refused.insert(path.to_string(), error);
+                    Ok(())
+                }
+                joined => joined,
+            }
+        })?;
+        Ok(JoinedInputs { unions: builders.finish()?, refused })
     }
 }
 
@@ -130,8 +175,9 @@ impl Run<'_> {
                 self.merged.files_count += 1;
                 Ok(InputRecord { trees, ..InputRecord::default() })
             }
-            Err(error) if self.is_skipped(&error) && !self.volumes.is_torn() => {
-                let skipped = Some(error.message.clone());
+            Err(error) if self.merge.request.skips(&error) && !self.volumes.is_torn() => {
+                let (kind, message, hint) = (error.kind, error.message.clone(), error.hint.clone());
+                let skipped = Some(SkipReason { kind, message, hint, retry_may_help: error.retry_may_help });
                 self.merged.skipped.push(SkippedInput { path: path.to_string(), error });
                 Ok(InputRecord { skipped, ..InputRecord::default() })
             }
@@ -149,15 +195,10 @@ impl Run<'_> {
             // It was left out only when there was an output for it.
             self.volumes.make_room(&input?)?;
         }
-        let error = ReadError::new(ReadErrorKind::BadFile, path, reason.as_str());
+        let SkipReason { kind, message, hint, retry_may_help } = reason.clone();
+        let error = ReadError { hint, retry_may_help, ..ReadError::new(kind, path, message) };
         self.merged.skipped.push(SkippedInput { path: path.to_string(), error });
         Ok(())
-    }
-
-    /// Whether the merge goes on without an input that has this error.
-    fn is_skipped(&self, error: &ReadError) -> bool {
-        self.merge.request.skips_bad_files
-            && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal | ReadErrorKind::Refused)
     }
 
     /// Adds an input. Answers with where the baskets of each of its trees lie, which a killed merge may have recorded.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::ReadError;
+use crate::write::filled::FilledColumn;
 
 /// What was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Merged {
     pub left_out: Vec<String>,
     /// Other sentences for the user.
     pub notes: Vec<String>,
+    /// Branches and fields that some inputs lack, and that were filled.
+    pub filled: Vec<FilledColumn>,
     /// Inputs that were left out.
     pub skipped: Vec<SkippedInput>,
 }
@@ -59,5 +62,15 @@ impl Merged {
         self.size_bytes += other.size_bytes;
         self.left_out.extend_from_slice(&other.left_out);
         self.notes.extend_from_slice(&other.notes);
+        for more in &other.filled {
+            let is_same = |one: &&mut FilledColumn| (&one.tree, &one.name) == (&more.tree, &more.name);
+            match self.filled.iter_mut().find(is_same) {
+                Some(known) => {
+                    known.files_count += more.files_count;
+                    known.entries_count += more.entries_count;
+                }
+                None => self.filled.push(more.clone()),
+            }
+        }
     }
 }

@@ -72,6 +72,8 @@ pub struct MergeRequest {
     pub selected: Option<String>,
     /// Bytes of an output at most; then there may be several outputs. A single input is never divided.
     pub size_bytes_max: Option<u64>,
+    /// Whether the output has the branches of all inputs, with 0 or nothing for entries of inputs that lack them.
+    pub fills_missing_branches: bool,
     /// Whether inputs that cannot be merged are left out.
     pub skips_bad_files: bool,
     /// Whether outputs are read again and compared with what was written, before they have their names.
@@ -101,6 +103,12 @@ impl MergeLimits {
 }
 
 impl MergeRequest {
+    /// Whether the merge goes on without an input that has this error.
+    pub(crate) fn skips(&self, error: &ReadError) -> bool {
+        self.skips_bad_files
+            && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal | ReadErrorKind::Refused)
+    }
+
     /// The entries of a tree of an input that are kept; none if all are.
     pub(crate) fn selection_of(&self, path: &str, tree: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
         if self.selections.is_empty() || self.selected.as_ref().is_some_and(|selected| selected != tree) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::compress::Setting;
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::{parse_detached_key, parse_key_sizes, KeySizes};
@@ -68,6 +69,9 @@ pub struct EmbeddedBasket {
     /// Start of each entry in the data, and the end of the last; none when all entries have one size or offsets must
     /// be generated.
     pub offsets: Option<Vec<u32>>,
+    /// How its record is compressed, if it was made for entries that no file has. None of one that came with its tree,
+    /// whose record is not compressed.
+    pub made_with: Option<Setting>,
 }
 
 /// Reads the sizes of the key and the head of a basket's record; the key's size covers both.
@@ -129,7 +133,8 @@ pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
         data = whole.get(key_size..).unwrap_or_default().to_vec();
     }
     let (key_size, entries_count, data) = (key.key_size, head.entries_count, Arc::new(data));
-    Ok(EmbeddedBasket { head, cycle: key.cycle, date: key.date, has_data, key_size, entries_count, data, offsets })
+    let (cycle, date, made_with) = (key.cycle, key.date, None);
+    Ok(EmbeddedBasket { head, cycle, date, has_data, key_size, entries_count, data, offsets, made_with })
 }
 
 fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> Result<Vec<u32>> {

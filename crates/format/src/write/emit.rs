@@ -25,23 +25,6 @@ impl Recording<'_> {
         let (_, kept) = self.find(0, "fLeaves").filter(|_| !changes.dropped.is_empty())?;
         Some(kept.tokens.clone())
     }
-
-    /// The tokens of an object.
-    fn tokens_of(&self, wanted: u64) -> Option<Range<usize>> {
-        let start = self.tokens.iter().position(|token| matches!(token, Token::Object { id, .. } if *id == wanted))?;
-        let mut depth = 0;
-        for (index, token) in self.tokens.iter().enumerate().skip(start) {
-            match token {
-                Token::Object { .. } | Token::Begin => depth += 1,
-                Token::End => depth -= 1,
-                Token::Bytes(_) | Token::Fixed(_) | Token::Seen { .. } | Token::Array { .. } | Token::Kept(_) => {}
-            }
-            if depth == 0 {
-                return Some(start..index + 1);
-            }
-        }
-        None
-    }
 }
 
 /// The walk over the tokens of an object.

@@ -71,6 +71,20 @@ impl Emitter {
         self.references.clear();
     }
 
+    /// What comes next refers to the objects of another record, whose places these are. Answers with those before.
+    pub(super) fn swap_references(&mut self, references: HashMap<u64, u32>) -> HashMap<u64, u32> {
+        std::mem::replace(&mut self.references, references)
+    }
+
+    /// The head of a TObjArray, which gets more pointers than it had: their number and the lower bound.
+    pub(super) fn array_head(&mut self, head: &[u8], added: usize) -> Result<()> {
+        let count = head.first_chunk().map_or(0, |raw| u32::from_be_bytes(*raw));
+        let count = u32::try_from(added).ok().and_then(|added| count.checked_add(added)).ok_or_else(too_long)?;
+        self.out.extend(count.to_be_bytes());
+        self.out.extend_from_slice(head.get(4..).unwrap_or_default());
+        Ok(())
+    }
+
     /// The number by which what comes next is referred to.
     fn reference(&self) -> Result<u32> {
         let reference = self.out.len() as u64 + self.key_size + MAP_OFFSET;

@@ -8,6 +8,7 @@ pub(super) const OF_TREES: &[&str] = &[
     "fCompress",
     "fEntryOffsetLen",
     "fIOFeatures",
+    "fBranches",
     "fLeaves",
     "fLen",
     "fEntries",

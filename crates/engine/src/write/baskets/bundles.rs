@@ -7,7 +7,7 @@ use branchline_format::error::FormatError;
 use branchline_format::layout::kind_of;
 use branchline_format::tree::embedded::EmbeddedBasket;
 use branchline_format::tree::{Place, TTree};
-use branchline_format::write::embedded_record;
+use branchline_format::write::{embedded_record, BasketTools};
 use branchline_storage::ByteRange;
 use bytes::Bytes;
 use crossbeam_channel::bounded;
@@ -97,8 +97,11 @@ impl<'a> BasketReader<'a> {
                 let (first_entry, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
                 let (seek, size, embedded) = match &one.place {
                     Place::File { seek, size } => (*seek, *size, None),
-                    // It is read last, with the record of the tree.
-                    Place::Embedded(embedded) => (u64::MAX, 0, Some(Arc::clone(embedded))),
+                    // It comes last, with the record of the tree. What is made takes memory only now.
+                    Place::Embedded(embedded) => {
+                        let made_bytes = embedded.made_with.map_or(0, |_| embedded.data.len() as u64);
+                        (u64::MAX, made_bytes, Some(Arc::clone(embedded)))
+                    }
                 };
                 baskets.push(InputBasket { branch: number, basket, first_entry, entries_count, seek, size, embedded });
             }
@@ -142,11 +145,16 @@ impl<'a> BasketReader<'a> {
         baskets.iter().map(record).collect()
     }
 
-    /// The record of a basket that lies in the tree's record.
+    /// The record of a basket that lies in the tree's record, or was made.
     fn embedded(&self, basket: &InputBasket, embedded: &EmbeddedBasket) -> Result<Bytes> {
         let branch = &self.tree.branches[basket.branch];
-        let may_refer = branch.element.is_some() && kind_of(branch, self.file.classes()).may_refer();
+        let is_read = embedded.made_with.is_none();
+        let may_refer = is_read && branch.element.is_some() && kind_of(branch, self.file.classes()).may_refer();
         let record = embedded_record(embedded, &branch.name, &self.tree.name, may_refer);
+        let record = record.and_then(|record| match embedded.made_with {
+            Some(setting) => BasketTools::new().recompress(&record, basket.entries_count, setting),
+            None => Ok(record),
+        });
         record.map(Bytes::from).map_err(|error| self.error(basket, error))
     }
 

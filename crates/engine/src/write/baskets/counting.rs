@@ -50,7 +50,11 @@ impl<'a> Counting<'a> {
         counter_of(kind).map(|count| self.counts_in(count, entries, DEPTH_MAX)).transpose()
     }
 
-    /// The counts of these entries in a branch.
+    /// The counts of these entries that a branch holds.
+    pub(crate) fn counts_of(&mut self, branch: usize, entries: Range<u64>) -> Result<Arc<Counts>> {
+        self.counts_in(branch, entries, DEPTH_MAX)
+    }
+
     fn counts_in(&mut self, branch: usize, entries: Range<u64>, depth: u32) -> Result<Arc<Counts>> {
         if let Some((_, counts)) = self.last.get(&branch).filter(|(known, _)| *known == entries) {
             return Ok(Arc::clone(counts));

@@ -18,6 +18,7 @@ use crate::write::baskets::counting::Counting;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::list::AnyContent;
 use crate::write::products::tree::input::{KnownTrees, TreeInput, Uneven};
+use crate::write::products::tree::union::Unions;
 use crate::write::progress::Check;
 use crate::write::request::{Branches, Order};
 
@@ -29,19 +30,20 @@ pub(crate) struct EntryDigests {
 }
 
 impl EntryDigests {
-    /// Of these branches of a tree of some files, one file behind the other.
+    /// Of these branches of a tree of some files, one file behind the other. Trees get all branches of these unions.
     pub(crate) fn of(
         paths: &[String],
         tree: &str,
         branches: &HashSet<String>,
-        access: &Access,
+        (access, unions): (&Access, &Unions),
         check: &mut Check<'_>,
     ) -> Result<Self> {
         let mut digests = Self::default();
         let of_tree = Branches::from([(tree.to_string(), branches.clone())]);
         let wanted = Wanted { tree: Some(tree), branches: &of_tree, access };
         for path in paths {
-            let input = Input::open(path, wanted, &KnownTrees::new(Uneven::CompletedIfPossible))?;
+            let known_trees = KnownTrees::with_unions(Uneven::CompletedIfPossible, unions.clone());
+            let input = Input::open(path, wanted, &known_trees)?;
             for item in input.items.into_iter().filter(|item| item.entry.path == tree) {
                 if let AnyContent::Tree(content) = item.content {
                     digests.add(&input.file, &content, branches, check)?;

@@ -264,6 +264,7 @@ fn digest_of_inputs(request: &MergeRequest) -> u128 {
 /// Digest of all options that decide how inputs are laid out.
 fn digest_of_options(request: &MergeRequest) -> u128 {
     let MergeRequest { tree, order, codec, size_bytes_max, skips_bad_files, layout, .. } = request;
+    let skips_and_fills = (skips_bad_files, request.fills_missing_branches);
     let mut branches: Vec<(&String, Vec<&String>)> =
         request.branches.iter().map(|(path, names)| (path, names.iter().collect())).collect();
     branches.iter_mut().for_each(|(_, names)| names.sort());
@@ -275,6 +276,6 @@ fn digest_of_options(request: &MergeRequest) -> u128 {
         request.selections.iter().map(|(path, selection)| (path, selection.digest())).collect();
     selections.sort();
     let rewriting = (layout, memory_bytes, selections, &request.selected);
-    let all = (version, tree, order, codec, size_bytes_max, skips_bad_files, branches, bundle_bytes, rewriting);
+    let all = (version, tree, order, codec, size_bytes_max, skips_and_fills, branches, bundle_bytes, rewriting);
     xxh3_128(format!("{all:?}").as_bytes())
 }

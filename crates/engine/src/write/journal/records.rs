@@ -3,9 +3,10 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::error::ReadErrorKind;
 use crate::write::placed::{Placed, PlacedBasket, PlacedCluster};
 
-const MAGIC: &[u8] = b"branchline merge 4";
+const MAGIC: &[u8] = b"branchline merge 5";
 /// Bytes of a number, and of the checksum of a record.
 const NUMBER_BYTES: usize = 8;
 /// Bytes of a place: five numbers.
@@ -33,9 +34,18 @@ pub(crate) struct InputRecord {
     /// The number of the output that it is in, and where this ended behind it.
     pub(crate) position: Position,
     /// Why it was left out.
-    pub(crate) skipped: Option<String>,
+    pub(crate) skipped: Option<SkipReason>,
     /// Of each of its trees where the baskets lie, branch by branch.
     pub(crate) trees: Vec<Vec<Placed>>,
+}
+
+/// Why an input was left out: what is needed of its error to report it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SkipReason {
+    pub(crate) kind: ReadErrorKind,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) retry_may_help: bool,
 }
 
 /// New baskets of a tree that lie in an output.
@@ -165,7 +175,13 @@ impl InputRecord {
             tree.iter().for_each(|place| put_place(&mut bytes, place));
         }
         put(&mut bytes, &[u64::from(skipped.is_some())]);
-        bytes.extend_from_slice(skipped.as_deref().unwrap_or_default().as_bytes());
+        if let Some(SkipReason { kind, message, hint, retry_may_help }) = skipped {
+            put(&mut bytes, &[number_of(*kind), u64::from(*retry_may_help), u64::from(hint.is_some())]);
+            for text in [Some(message), hint.as_ref()].into_iter().flatten() {
+                put(&mut bytes, &[text.len() as u64]);
+                bytes.extend_from_slice(text.as_bytes());
+            }
+        }
         framed(&bytes)
     }
 
@@ -179,10 +195,55 @@ impl InputRecord {
             let rows = cursor.take(count.checked_mul(PLACE_BYTES)?)?;
             trees.push(rows.chunks_exact(PLACE_BYTES).map(|row| Cursor(row).place()).collect::<Option<_>>()?);
         }
-        let is_skipped = cursor.number()? != 0;
-        let skipped = is_skipped.then(|| String::from_utf8_lossy(cursor.0).into_owned());
+        let skipped = if cursor.number()? == 0 { None } else { Some(SkipReason::read(&mut cursor)?) };
         Some(Self { identity, position, skipped, trees })
     }
+}
+
+impl SkipReason {
+    fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let kind = kind_of(cursor.number()?)?;
+        let (retry_may_help, has_hint) = (cursor.number()? != 0, cursor.number()? != 0);
+        let message = cursor.text()?;
+        let hint = if has_hint { Some(cursor.text()?) } else { None };
+        Some(Self { kind, message, hint, retry_may_help })
+    }
+}
+
+/// The kinds of errors, each at its number.
+const ERROR_KINDS: [ReadErrorKind; 11] = [
+    ReadErrorKind::Missing,
+    ReadErrorKind::BadFile,
+    ReadErrorKind::Storage,
+    ReadErrorKind::Output,
+    ReadErrorKind::NoSuchKey,
+    ReadErrorKind::Unsupported,
+    ReadErrorKind::MemoryLimit,
+    ReadErrorKind::Stuck,
+    ReadErrorKind::Option,
+    ReadErrorKind::Internal,
+    ReadErrorKind::Refused,
+];
+
+/// The number of a kind of error in a journal. A new kind does not compile until it has one.
+fn number_of(kind: ReadErrorKind) -> u64 {
+    match kind {
+        ReadErrorKind::Missing => 0,
+        ReadErrorKind::BadFile => 1,
+        ReadErrorKind::Storage => 2,
+        ReadErrorKind::Output => 3,
+        ReadErrorKind::NoSuchKey => 4,
+        ReadErrorKind::Unsupported => 5,
+        ReadErrorKind::MemoryLimit => 6,
+        ReadErrorKind::Stuck => 7,
+        ReadErrorKind::Option => 8,
+        ReadErrorKind::Internal => 9,
+        ReadErrorKind::Refused => 10,
+    }
+}
+
+fn kind_of(number: u64) -> Option<ReadErrorKind> {
+    ERROR_KINDS.get(usize::try_from(number).ok()?).copied()
 }
 
 impl JournalContents {
@@ -226,6 +287,11 @@ impl<'a> Cursor<'a> {
         self.take(NUMBER_BYTES)?.try_into().ok().map(u64::from_be_bytes)
     }
 
+    fn text(&mut self) -> Option<String> {
+        let size = usize::try_from(self.number()?).ok()?;
+        String::from_utf8(self.take(size)?.to_vec()).ok()
+    }
+
     fn identity(&mut self) -> Option<u128> {
         self.take(2 * NUMBER_BYTES)?.try_into().ok().map(u128::from_be_bytes)
     }
@@ -259,6 +325,8 @@ mod tests {
         let baskets = vec![PlacedBasket { branch: 0, place }, PlacedBasket { branch: 3, place }];
         let cluster = PlacedCluster { entries_count: 8, baskets };
         let at = |volume, end| Position { volume, end };
+        let (message, hint) = ("cut".to_string(), Some("copy it".to_string()));
+        let skipped = SkipReason { kind: ReadErrorKind::Storage, message, hint, retry_may_help: true };
         let records = vec![
             Record::Input(InputRecord {
                 identity: 5,
@@ -267,7 +335,7 @@ mod tests {
                 trees: vec![vec![copied(3)], vec![]],
             }),
             Record::Cluster(ClusterRecord { input: 1, identity: 7, volume: 1, path: "deep/er".to_string(), cluster }),
-            Record::Input(InputRecord { position: at(1, 0), skipped: Some("cut".to_string()), ..Default::default() }),
+            Record::Input(InputRecord { position: at(1, 0), skipped: Some(skipped), ..Default::default() }),
         ];
         let mut bytes = header.bytes();
         records.iter().for_each(|record| bytes.extend(record.bytes()));
@@ -281,6 +349,14 @@ mod tests {
         assert_eq!(read.header, header);
         assert_eq!(read.records.last().unwrap().end, bytes.len() as u64);
         assert_eq!(read.records.into_iter().map(|one| one.record).collect::<Vec<_>>(), records);
+    }
+
+    #[test]
+    fn each_kind_of_error_has_its_number() {
+        for (number, kind) in ERROR_KINDS.into_iter().enumerate() {
+            assert_eq!((number_of(kind), kind_of(number as u64)), (number as u64, Some(kind)));
+        }
+        assert_eq!(kind_of(ERROR_KINDS.len() as u64), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::error::{guarded, Result};
 use crate::limits;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::tree::union::Unions;
 use crate::write::request::MergeRequest;
 
 /// Inputs that are opened, in any order, and taken in theirs.
@@ -46,12 +47,13 @@ impl Drop for Stopping<'_, '_> {
 }
 
 impl<'a> OpenAhead<'a> {
-    /// None is opened yet.
-    pub(crate) fn new(request: &'a MergeRequest) -> Self {
+    /// None is opened yet. Trees get all branches of these unions.
+    pub(crate) fn new(request: &'a MergeRequest, unions: Unions) -> Self {
         let is_far = request.inputs.iter().any(|path| path.contains("://"));
         // A single input is only put into another order, unless its entries are put into new baskets.
         let is_alone = request.inputs.len() == 1 && request.layout.is_none();
-        let known = KnownTrees::new(if is_alone { Uneven::Kept } else { Uneven::Completed });
+        let uneven = if is_alone { Uneven::Kept } else { Uneven::Completed };
+        let known = KnownTrees::with_unions(uneven, unions);
         Self { request, state: Mutex::default(), changed: Condvar::new(), known, is_far }
     }
 

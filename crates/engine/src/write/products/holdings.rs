@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use branchline_format::write::Sum;
 
+use crate::write::filled::FilledColumns;
+
 /// What some files hold together, by paths.
 #[derive(Default)]
 pub(crate) struct Holdings {
@@ -29,6 +31,8 @@ pub(crate) struct Table {
     pub(crate) is_ttree: bool,
     pub(crate) entries_count: u64,
     pub(crate) branches: BTreeMap<String, Vec<Row>>,
+    /// Branches and fields that some of the files lack.
+    pub(crate) filled: FilledColumns,
 }
 
 /// A basket or a page: its first entry, its entries or elements, and a digest of its bytes.

@@ -254,7 +254,7 @@ fn joined(known: Option<&MergedNtuple>, content: &NtupleInput) -> Result<JoinedS
     let map = join(&mut schema, own).map_err(|what| {
         let message = format!("{}: {what}, unlike {}", content.input.ntuple.path(), known.first_path);
         ReadError::new(ReadErrorKind::Unsupported, content.input.file.path(), message)
-            .with_hint("only RNTuples with the same fields can be merged; merge these files apart")
+            .with_hint("only RNTuples with the same fields can be merged (--fill-missing-branches fills TTrees); merge these files apart")
     })?;
     Ok(JoinedSchema { schema, map })
 }

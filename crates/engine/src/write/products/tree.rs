@@ -1,10 +1,15 @@
 //! TTrees of one path: their baskets are copied or made again, and the record of the first is written with the numbers
 //! of all.
 
+mod difference;
+mod facts;
+mod filling;
 pub(crate) mod input;
+mod made_basket;
 mod missing;
 mod same_branches;
 pub(crate) mod totals;
+pub(crate) mod union;
 
 use std::sync::atomic::Ordering;
 
@@ -69,6 +74,8 @@ impl Content for TreeInput {
 
     fn hash(&self, digest: &mut Xxh3) {
         digest.update(&self.plain);
+        // What other files have decides how this one is merged.
+        digest.update(&self.union.as_ref().map_or(0, |union| union.digest).to_be_bytes());
     }
 
     fn remarks(&self) -> Remarks {
@@ -95,6 +102,8 @@ impl Content for TreeInput {
         for (branch, rows) in branches.iter().zip(rows) {
             table.branches.entry(branch.path.clone()).or_default().extend(rows);
         }
+        let filled = self.filled.iter().map(|branch| (branches[*branch].path.as_str(), self.tree.entries_count));
+        table.filled.add(filled);
         table.entries_count += self.tree.entries_count;
         Ok(())
     }
@@ -162,6 +171,7 @@ impl Product for MergedTree {
         output.file.write_object(*slot, name, |key_size| totals.record(key_size))?;
         let (baskets_count, basket_bytes) = totals.baskets();
         merged.add_tree(totals.entries_count(), baskets_count, basket_bytes);
+        merged.filled.extend(totals.filled(path));
         merged.left_out.extend(totals.left_out());
         Ok(())
     }

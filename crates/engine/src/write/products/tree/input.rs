@@ -7,16 +7,17 @@ use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{slim, OwnerKind, Recording, TreeIndex, TreeTemplate};
+use branchline_format::write::{slim, Recording, TreeTemplate};
 
 use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::write::errors::unmergeable;
 use crate::write::products::source::Source;
+use crate::write::products::tree::facts::{renumbered, OwnerNumbers, TreeFacts, TREE};
+use crate::write::products::tree::filling::filled;
 use crate::write::products::tree::missing::{are_uneven, complete};
+use crate::write::products::tree::union::{JoinedTree, Union, Unions};
 
-/// The tree among the objects of its record.
-pub(crate) const TREE: usize = 0;
 /// What a basket takes in the tables of a tree's record.
 const TABLE_ROW_BYTES: u64 = 20;
 
@@ -34,32 +35,19 @@ pub(crate) struct TreeInput {
     pub(crate) note: Option<String>,
     /// Whether it was only compared with another tree, whose objects name its branches.
     is_alike: bool,
+    /// The union of which it has all branches now.
+    pub(crate) union: Option<Arc<Union>>,
+    /// Which branches of the union were filled, because the tree lacks them.
+    pub(crate) filled: Vec<usize>,
 }
-
-/// What its record holds except branches and baskets.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TreeFacts {
-    /// The objects in it, as all others must have them.
-    pub(crate) owners: Arc<Vec<OwnerKind>>,
-    /// The largest values of branches and leaves that count others, and the room that texts take, by their number among
-    /// the objects and in their order.
-    pub(crate) maxima: Vec<Maximum>,
-    pub(crate) auto_flush: i64,
-    /// Clusters: up to which entry, and of how many entries.
-    pub(crate) clusters: Vec<(i64, i64)>,
-    /// Its index, or whether it has one that cannot be merged.
-    pub(crate) index: Option<TreeIndex>,
-    pub(crate) has_index: bool,
-}
-
-/// A member of an object of a tree's record, and its value.
-pub(crate) type Maximum = ((usize, &'static str), i64);
 
 /// The first tree of each path, with which others are compared before they are taken apart. The same branches of all
 /// are wanted.
 pub(crate) struct KnownTrees {
     trees: Mutex<HashMap<String, Arc<KnownTree>>>,
     uneven: Uneven,
+    /// The branches that trees get where they lack them.
+    unions: Unions,
 }
 
 /// How branches are treated that have other entries than their tree.
@@ -78,13 +66,20 @@ struct KnownTree {
     class_name: String,
     form: TreeTemplate,
     facts: TreeFacts,
+    /// Its objects, and the numbers that they have in the record of the union.
+    numbers: Arc<HashMap<usize, usize>>,
     dropped: Arc<HashSet<u64>>,
 }
 
 impl KnownTrees {
     /// No tree yet.
     pub(crate) fn new(uneven: Uneven) -> Self {
-        Self { trees: Mutex::default(), uneven }
+        Self::with_unions(uneven, Unions::new())
+    }
+
+    /// No tree yet; those with these paths get all branches of their union.
+    pub(crate) fn with_unions(uneven: Uneven, unions: Unions) -> Self {
+        Self { trees: Mutex::default(), uneven, unions }
     }
 
     fn get(&self, path: &str) -> Option<Arc<KnownTree>> {
@@ -128,8 +123,9 @@ impl TreeInput {
             let alike = first.read(&plain, key, infos);
             if let Some((tree, facts)) = alike.filter(|(tree, _)| known.uneven == Uneven::Kept || !are_uneven(tree)) {
                 check_baskets(file, &tree)?;
-                let (dropped, note) = (Arc::clone(&first.dropped), None);
-                return Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: true });
+                let dropped = Arc::clone(&first.dropped);
+                let own = Self { tree, facts, dropped, plain, key_size, is_alike: true, ..Self::nothing() };
+                return own.united(known.unions.get(path), &first.numbers, source, branches);
             }
         }
         let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
@@ -138,10 +134,13 @@ impl TreeInput {
         check_baskets(file, &tree)?;
         let recording = Recording::of_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
         let (facts, dropped) = (TreeFacts::of(&recording).map_err(named)?, Arc::new(dropped));
+        let union = known.unions.get(path);
+        let numbers = union.map(|union| OwnerNumbers::of(&recording, &tree).numbers_in(&union.numbers));
+        let numbers = Arc::new(numbers.unwrap_or_default());
         if let Some(form) = TreeTemplate::new(&recording, &tree, infos) {
             let (infos, class_name) = (Arc::clone(infos), key.class_name.clone());
-            let (facts, dropped) = (facts.clone(), Arc::clone(&dropped));
-            known.keep(path, KnownTree { infos, class_name, form, facts, dropped });
+            let (facts, numbers, dropped) = (facts.clone(), Arc::clone(&numbers), Arc::clone(&dropped));
+            known.keep(path, KnownTree { infos, class_name, form, facts, numbers, dropped });
         }
         let mut note = None;
         if known.uneven != Uneven::Kept && are_uneven(&tree) {
@@ -152,12 +151,38 @@ impl TreeInput {
                 Err(_) => {}
             }
         }
-        Ok(Self { tree, facts, dropped, plain, key_size, note, is_alike: false })
+        let own = Self { tree, facts, dropped, plain, key_size, note, ..Self::nothing() };
+        own.united(union, &numbers, source, branches)
     }
 
-    /// Takes it apart, if it was only compared with another: its record is to be written again.
+    /// The tree with all branches of a union, if there is one.
+    fn united(
+        mut self,
+        union: Option<&Arc<Union>>,
+        numbers: &HashMap<usize, usize>,
+        source: &Source<'_>,
+        branches: Option<&HashSet<String>>,
+    ) -> Result<Self> {
+        let Some(union) = union else { return Ok(self) };
+        (self.tree, self.filled) = filled(&self.tree, union, source, branches)?;
+        self.facts.owners = Arc::clone(&union.owners);
+        self.facts.maxima = renumbered(&self.facts.maxima, numbers);
+        self.dropped = Arc::default();
+        self.union = Some(Arc::clone(union));
+        Ok(self)
+    }
+
+    /// The tree as it is joined with those of other files.
+    pub(crate) fn joined<'a>(&'a self, source: Source<'a>) -> JoinedTree<'a> {
+        JoinedTree { source, tree: &self.tree, plain: &self.plain, key_size: self.key_size }
+    }
+
+    /// Takes it apart, if it was only compared with another: its record is to be written again. That of a union is
+    /// known.
     pub(crate) fn take_apart(&mut self, source: &Source<'_>, branches: Option<&HashSet<String>>) -> Result<()> {
-        if self.is_alike {
+        if let Some(union) = &self.union {
+            (self.plain, self.key_size) = (union.plain.clone(), union.key_size);
+        } else if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
             // One that is like another has all entries.
             *self = Self::new(source, plain, branches, &KnownTrees::new(Uneven::Kept))?;
@@ -182,6 +207,8 @@ impl TreeInput {
             key_size: 0,
             note: None,
             is_alike: false,
+            union: None,
+            filled: Vec::new(),
         }
     }
 
@@ -199,33 +226,6 @@ impl TreeInput {
     pub(crate) fn held_bytes(&self) -> u64 {
         let baskets = self.baskets_count() * std::mem::size_of::<branchline_format::tree::Basket>() as u64;
         baskets + self.plain.len() as u64 + (self.tree.branches.len() * std::mem::size_of::<TBranch>()) as u64
-    }
-}
-
-impl TreeFacts {
-    fn of(recording: &Recording<'_>) -> std::result::Result<Self, FormatError> {
-        let mut maxima = Vec::new();
-        for (number, owner) in recording.owners.iter().enumerate() {
-            let names: &[&'static str] = match (owner.kind, &*owner.class_name) {
-                (OwnerKind::Tree, _) => &[],
-                (_, "TLeafC") => &["fMaximum", "fLen"],
-                _ => &["fMaximum"],
-            };
-            for name in names.iter().filter(|name| recording.find(number, name).is_some()) {
-                maxima.push(((number, *name), recording.value(number, name)));
-            }
-        }
-        let ends = recording.values(TREE, "fClusterRangeEnd")?;
-        let sizes = recording.values(TREE, "fClusterSize")?;
-        Ok(Self {
-            owners: Arc::new(recording.owners.iter().map(|owner| owner.kind).collect()),
-            maxima,
-            auto_flush: recording.value(TREE, "fAutoFlush"),
-            clusters: ends.into_iter().zip(sizes).collect(),
-            // An index of another kind is left out, and reported.
-            index: recording.tree_index().unwrap_or(None),
-            has_index: recording.value(TREE, "fTreeIndex") != 0,
-        })
     }
 }
 

@@ -1,12 +1,12 @@
-//! Entries that some branches of a tree do not have, as these were not filled. Where entries of other files come behind
-//! them they are given nothing (0, or an empty text or container), so that each entry stays with those of its tree.
-//! ROOT's hadd leaves a gap in front of the next file's baskets, which it reads as what lies behind in memory.
+//! Entries that some branches of a tree do not have, because these were filled less often than the tree. If entries of
+//! another file follow, the missing ones get 0, or an empty text or container, so that each entry stays with its tree.
+//! ROOT's hadd leaves a gap before the baskets of the next file. ROOT reads memory of other things there.
 
 use std::sync::Arc;
 
 use branchline_format::layout::{kind_of, Kind};
 use branchline_format::objects::empty_entry;
-use branchline_format::tree::embedded::{BasketHead, EmbeddedBasket};
+use branchline_format::tree::embedded::EmbeddedBasket;
 use branchline_format::tree::{Basket, Place, TBranch, TTree};
 use branchline_format::write::Recording;
 
@@ -16,6 +16,7 @@ use crate::write::baskets::counting::counter_of;
 use crate::write::baskets::forms::forms;
 use crate::write::errors::unmergeable;
 use crate::write::products::source::Source;
+use crate::write::products::tree::made_basket::{basket_of, EntryBytes};
 
 /// Behind the last entry that a branch has.
 fn stop(branch: &TBranch) -> u64 {
@@ -57,7 +58,8 @@ pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Sou
             _ => None,
         };
         let entry = entry.ok_or_else(|| refused(format!("{lacks}, and what is missing cannot be made up for")))?;
-        let basket = basket_of(&entry, count, form.stores_offsets, &mut room).ok_or_else(|| refused(lacks.clone()))?;
+        let basket =
+            same_entries(&entry, count, form.stores_offsets, &mut room).ok_or_else(|| refused(lacks.clone()))?;
         let place = Place::Embedded(Arc::new(EmbeddedBasket { date, ..basket }));
         branch.baskets.push(Basket { entry_start, entry_stop: entries_count, place });
         branch.entries_count = entries_count;
@@ -84,22 +86,13 @@ fn check_counters(tree: &TTree, kinds: &[Kind]) -> std::result::Result<(), Strin
 }
 
 /// A basket of entries that all have these bytes; none if it is too large.
-fn basket_of(entry: &[u8], count: u64, stores_offsets: bool, room: &mut u64) -> Option<EmbeddedBasket> {
+fn same_entries(entry: &[u8], count: u64, stores_offsets: bool, room: &mut u64) -> Option<EmbeddedBasket> {
     let table_bytes = if stores_offsets { 4 } else { 0 };
     let bytes = count.checked_mul(entry.len() as u64 + table_bytes)?;
     *room = room.checked_sub(bytes)?;
     let entries_count = usize::try_from(count).ok()?;
-    let starts = (0..=entries_count).map(|index| (index * entry.len()) as u32);
-    let offsets = stores_offsets.then(|| starts.collect());
-    let entry_size = if stores_offsets { entries_count + 1 } else { entry.len() };
-    let head = BasketHead {
-        entries_count,
-        buffer_size: i32::try_from(bytes.max(1)).ok()?,
-        entry_size: i32::try_from(entry_size).ok()?,
-        ..BasketHead::default()
-    };
-    let data = Arc::new(entry.repeat(entries_count));
-    Some(EmbeddedBasket { head, cycle: 1, has_data: true, entries_count, data, offsets, ..EmbeddedBasket::default() })
+    let entries = EntryBytes { data: entry.repeat(entries_count), sizes: vec![entry.len(); entries_count] };
+    basket_of(entries, stores_offsets)
 }
 
 fn note_on(path: &str, (stated, entries_count): (u64, u64), short: &[(String, u64)]) -> Option<String> {

@@ -11,9 +11,11 @@ use branchline_format::write::{Changes, Recording, TreeIndex};
 
 use crate::error::{ReadError, Result};
 use crate::write::baskets::rewrite::NewBaskets;
+use crate::write::filled::{FilledColumn, FilledColumns};
 use crate::write::placed::{Placed, Places};
 use crate::write::products::source::Source;
-use crate::write::products::tree::input::{Maximum, TreeInput, TREE};
+use crate::write::products::tree::facts::{Maximum, TREE};
+use crate::write::products::tree::input::TreeInput;
 
 /// The least number of baskets that a branch has room for (TBranch::Streamer).
 const BASKETS_MIN: usize = 10;
@@ -38,6 +40,7 @@ pub(crate) struct Totals {
     /// Of branches and leaves by their number among the objects of the record.
     maxima: Vec<Maximum>,
     index: Index,
+    filled: FilledColumns,
 }
 
 /// The indices of the trees.
@@ -82,6 +85,7 @@ impl Totals {
             auto_flush: 0,
             maxima: Vec::new(),
             index: Index::Unknown,
+            filled: FilledColumns::default(),
             first,
             first_path: source.file_path().to_string(),
             class_name: source.key().class_name.clone(),
@@ -120,6 +124,9 @@ impl Totals {
             }
             totals.entries += branch.entries_count;
         }
+        let branches = &input.tree.branches;
+        let filled = input.filled.iter().map(|branch| (branches[*branch].path.as_str(), input.tree.entries_count));
+        self.filled.add(filled);
         self.add_maxima(&input.facts.maxima);
         if input.tree.entries_count > 0 {
             self.add_index(input);
@@ -275,6 +282,11 @@ impl Totals {
         is_lost.then(|| {
             format!("the index of the tree {name}, which does not go with all entries: BuildIndex makes it again")
         })
+    }
+
+    /// Branches that some inputs lack.
+    pub(crate) fn filled(&self, path: &str) -> Vec<FilledColumn> {
+        self.filled.of_tree(path)
     }
 
     /// Each branch with its baskets.

@@ -1,0 +1,35 @@
+//! In what two branches of one name differ: only baskets of branches that mean the same go behind each other.
+
+use branchline_format::tree::{ElementBranch, TBranch, TLeaf};
+
+/// In what two branches of one name differ.
+pub(crate) fn difference(one: &TBranch, two: &TBranch) -> Option<String> {
+    if one.class_name != two.class_name {
+        return Some(format!("is a {}", two.class_name));
+    }
+    if one.leaves.len() != two.leaves.len() {
+        return Some(format!("has {} leaves", two.leaves.len()));
+    }
+    for (left, right) in one.leaves.iter().zip(&two.leaves) {
+        let of = |leaf: &TLeaf| {
+            let names = (leaf.name.clone(), leaf.title.clone(), leaf.class_name.clone(), leaf.count_name.clone());
+            // Of a text it is the room that the longest one takes.
+            let length = if leaf.class_name == "TLeafC" { 0 } else { leaf.length };
+            (names, length, leaf.is_unsigned)
+        };
+        if of(left) != of(right) {
+            return Some(format!("has the leaf {} ({}, {})", right.name, right.class_name, right.title));
+        }
+    }
+    let of = |element: &ElementBranch| {
+        let names = (element.class_name.clone(), element.clones_name.clone());
+        (names, element.checksum, element.class_version, element.id, element.branch_type, element.streamer_type)
+    };
+    match (&one.element, &two.element) {
+        (Some(left), Some(right)) if of(left) != of(right) => Some(format!(
+            "is of class {} version {} (checksum {:x}, type {}, member {})",
+            right.class_name, right.class_version, right.checksum, right.branch_type, right.id
+        )),
+        _ => None,
+    }
+}

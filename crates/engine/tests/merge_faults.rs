@@ -1,0 +1,123 @@
+//! Faults of our own in a merge: each is reported as one, with the input and the output, whatever may be skipped.
+
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchline_engine::error::{ReadError, ReadErrorKind};
+use branchline_engine::write::columns::{ColumnsWriter, Layout, NamedColumn, NewColumnsFile, TreeWriter};
+use branchline_engine::write::compare::{compare, CompareRequest};
+use branchline_engine::write::merge::Merge;
+use branchline_engine::write::{BasketLayout, Branches, MergeLimits, MergeRequest, Order};
+use branchline_format::column::Column;
+use branchline_format::compress::Setting;
+use branchline_storage::{register_bridge, Access, ByteRange, Library, LibraryFailure, LibraryFile, RangesRead};
+
+/// The head and the tail of a file, which are read when it is opened, are shorter than this.
+const ENDS_BYTES: u64 = 2 << 20;
+/// Entries of one column of `f8`: more than a file that is read whole has room for.
+const ENTRIES: usize = 2 << 20;
+
+/// Bytes that a library read, and which nobody can look at.
+struct Broken;
+
+impl AsRef<[u8]> for Broken {
+    fn as_ref(&self) -> &[u8] {
+        panic!("the bytes of a basket were looked at")
+    }
+}
+
+/// Opens `broken:///path`: all that lies in the middle of the file is broken.
+fn open(url: &str, _: Library, _: Duration) -> Result<LibraryFile, LibraryFailure> {
+    let bytes = std::fs::read(url.trim_start_matches("broken://")).unwrap();
+    let size_bytes = bytes.len() as u64;
+    let read = move |ranges: &[ByteRange], _: Duration| -> Result<RangesRead, LibraryFailure> {
+        let part = |range: &ByteRange| -> Box<dyn AsRef<[u8]> + Send> {
+            let end = range.offset + range.length;
+            let is_middle = range.offset > ENDS_BYTES && end < size_bytes - ENDS_BYTES;
+            if is_middle || range.length > ENDS_BYTES {
+                return Box::new(Broken);
+            }
+            Box::new(bytes[range.offset as usize..end as usize].to_vec())
+        };
+        Ok((ranges.iter().map(part).collect(), 1))
+    };
+    Ok(LibraryFile { name: "broken".to_string(), size_bytes, identity: None, reader: Arc::new(read) })
+}
+
+fn write(path: &Path) {
+    let values: Vec<u8> = (0..ENTRIES).flat_map(|number| (number as f64).to_ne_bytes()).collect();
+    let values = Column::Flat { dtype: "f8", values };
+    let layout = Layout { setting: Setting::NONE, cluster_entries: None, cluster_bytes: 1 << 20, page_bytes: 1 << 16 };
+    let new = NewColumnsFile {
+        output: path.to_owned(),
+        replace: false,
+        inputs: Vec::new(),
+        name: "events".to_string(),
+        description: String::new(),
+        date: 0,
+        layout,
+    };
+    let column = NamedColumn { name: "x".to_string(), values: values.clone() };
+    let mut writer = TreeWriter::create(new, &[column]).unwrap();
+    writer.fill(&[values], ENTRIES).unwrap();
+    Box::new(writer).finish().unwrap();
+}
+
+fn request(inputs: Vec<String>, output: PathBuf, layout: Option<BasketLayout>) -> MergeRequest {
+    MergeRequest {
+        inputs,
+        access: Access::default(),
+        output,
+        tree: None,
+        branches: Branches::new(),
+        order: Order::Entry,
+        replace: false,
+        codec: None,
+        layout,
+        selections: [].into(),
+        selected: None,
+        size_bytes_max: None,
+        fills_missing_branches: false,
+        skips_bad_files: true,
+        verifies: false,
+        skips_sync: true,
+        resumes: false,
+        limits: MergeLimits { memory_bytes: 1 << 30, journal_bytes: 1 << 28 },
+    }
+}
+
+fn check(error: &ReadError, input: &str) {
+    assert_eq!(error.kind, ReadErrorKind::Internal, "{error}");
+    assert_eq!(error.path, input);
+    assert!(error.message.contains("a fault of Branchline"), "{error}");
+    assert!(error.hint.as_ref().unwrap().contains("please report it"));
+}
+
+#[test]
+fn a_panic_while_baskets_are_copied_names_the_input_and_the_output() {
+    register_bridge(open);
+    let folder = std::env::temp_dir().join(format!("branchline-merge-faults-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (good, bad, output) = (folder.join("good.root"), folder.join("bad.root"), folder.join("all.root"));
+    write(&good);
+    write(&bad);
+    let broken = format!("broken://{}", bad.display());
+    let inputs = vec![good.display().to_string(), broken.clone()];
+    for layout in [None, Some(BasketLayout { basket_bytes: Some(100_000), clusters: None })] {
+        let error = Merge::new(request(inputs.clone(), output.clone(), layout)).run().unwrap_err();
+        check(&error, &broken);
+        assert!(error.message.contains(&output.display().to_string()), "{error}");
+        assert!(!output.exists());
+    }
+    let request = CompareRequest {
+        outputs: vec![good.display().to_string()],
+        inputs: vec![broken.clone()],
+        tree: None,
+        access: Access::default(),
+    };
+    check(&compare(&request, &mut || Ok(())).unwrap_err(), &broken);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,24 @@
+"""Prints which branches are filled where files lack them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from branchline.cli.printing import log
+from branchline.report.quantities import count, counted
+
+if TYPE_CHECKING:
+    from branchline.layout.filled import FilledBranch
+
+#: Branches that are printed one by one: there may be hundreds of trigger branches.
+FILLED_SHOWN = 20
+
+
+def log_filled(filled: Sequence[FilledBranch]) -> None:
+    """Prints a line for each branch, and how many more there are."""
+    for branch in filled[:FILLED_SHOWN]:
+        entries = f"{count(branch.entries)} entries of {counted(branch.files, 'file')}"
+        log(f"filled with 0 or nothing: branch {branch.name} of the tree {branch.tree}, for {entries} without it")
+    if len(filled) > FILLED_SHOWN:
+        log(f"and {counted(len(filled) - FILLED_SHOWN, 'branch', 'branches')} more")

@@ -1,0 +1,23 @@
+"""Branches that some inputs of a merge lack, and that were filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from branchline import _core
+
+
+@dataclass(frozen=True)
+class FilledBranch:
+    """A branch ``name`` of a ``tree`` that so many ``files`` lack. Their ``entries`` have 0, false or nothing in it."""
+
+    tree: str
+    name: str
+    files: int
+    entries: int
+
+
+def filled_branches(found: Iterable[_core.FilledBranch]) -> tuple[FilledBranch, ...]:
+    """As the engine lists them."""
+    return tuple(FilledBranch(one.tree, one.name, one.files, one.entries) for one in found)
