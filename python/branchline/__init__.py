@@ -32,6 +32,7 @@ from branchline.lazily import lazily
 if TYPE_CHECKING:
     from branchline.dataset import Dataset
     from branchline.running import run
+    from branchline.running.batch_settings import BatchSettings
     from branchline.train import TrainResult, forecast
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Access",
     "BadFileError",
+    "BatchSettings",
     "Branch",
     "BranchlineError",
     "BranchlineWarning",
@@ -94,6 +96,7 @@ _find = lazily(
     {
         "branchline.dataset": ("Dataset",),
         "branchline.running": ("run",),
+        "branchline.running.batch_settings": ("BatchSettings",),
         "branchline.train": ("TrainResult", "forecast"),
         "branchline.tree": (
             "Branch",

@@ -47,6 +47,24 @@ JOB_WATCH_PAUSE_S = 0.5
 # kill can cost, beside an input. The disk takes a second for it.
 MERGE_JOURNAL_BYTES = 256 * 2**20
 
+# A command of a batch system that does not answer for so long is stuck: busy controllers take some ten seconds.
+BATCH_CALL_TIMEOUT_S = 120.0
+# Slurm's MaxArraySize is 1001 unless a site sets another one, and its highest number is one less.
+BATCH_TASKS_MAX = 1000
+# A task has so much to read, some ten seconds, beside the two
+# or three that its start takes.
+BATCH_TASK_BYTES = 1000 * MB
+# Parts that the last job of a train folds by itself; where there are more, jobs before it fold neighbours.
+BATCH_FINAL_PARTS_MAX = FOLD_FAN_IN**2
+# A task marks what it works on so often, and is taken for dead by others after the second time: file systems that are
+# shared show a change of another node up to a minute late.
+LEASE_INTERVAL_S = 15.0
+LEASE_STALE_S = 120.0
+# How often somebody who waits for submitted jobs looks.
+BATCH_LOOK_INTERVAL_S = 1.0
+# What is read of the end of a task's log to find out why it died.
+LOG_TAIL_BYTES = 8192
+
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the
 # other workers, which wait for the outcome, do not notice.
 LEARN_ENTRIES = 1000

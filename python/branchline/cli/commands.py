@@ -17,6 +17,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Run analyses": {
         "run": "trains:run",
         "test": "trains:try_wagons",
+        "status": "submitted:status",
+        "resume": "submitted:resume",
+        "cancel": "submitted:cancel",
     },
     "Look at files": {
         "show": "showing:show",

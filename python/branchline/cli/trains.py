@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
 from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.submitted import Farm, print_submitted
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 
@@ -44,15 +46,6 @@ StepSize = Annotated[
 MemoryLimit = Annotated[
     str, Option("--memory-limit", metavar="SIZE", help="Memory that one worker may use for reading.", group=_PACE)
 ]
-On = Annotated[
-    str | None,
-    Option(
-        "--on",
-        metavar="WHERE",
-        help="Where workers run: dask=tcp://host:8786; without it on this machine.",
-        group=_PACE,
-    ),
-]
 WorkerTimeout = Annotated[
     int,
     Option(
@@ -66,11 +59,27 @@ WorkerTimeout = Annotated[
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How many workers, and how much each reads at a time."""
+
+    workers: Workers = None
+    step_size: StepSize = "100 MB"
+    memory_limit: MemoryLimit = "1 GiB"
+    worker_timeout: WorkerTimeout = WORKER_TIMEOUT_S
+
+    def settings(self) -> dict[str, Any]:
+        """As ``branchline.run`` takes them."""
+        return vars(self) | {"step_size": _step(self.step_size)}
+
+
 def run(
     wagons: Wagons,
     dataset: Data,
     out: Annotated[Path, Option("--output", "-o", metavar="OUT", help="Directory to write the results to.")],
     reading: Reading,
+    pace: Pace,
+    farm: Farm,
     force: Annotated[bool, Option("--force", help="Replace the results of an earlier run in OUT.")] = False,
     tree: TreeName = None,
     companion: Companions = None,
@@ -80,11 +89,6 @@ def run(
     skip_bad_files: Annotated[
         bool, Option("--skip-bad-files", help="Skip files that cannot be read, and list them.")
     ] = False,
-    workers: Workers = None,
-    on: On = None,
-    step_size: StepSize = "100 MB",
-    memory_limit: MemoryLimit = "1 GiB",
-    worker_timeout: WorkerTimeout = WORKER_TIMEOUT_S,
     pictures: Annotated[
         Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
     ] = "svg",
@@ -99,34 +103,31 @@ def run(
             branchline run wagons.py root://server.example//store/files.txt -o out -j 4
         Run on the workers of a Dask cluster:
             branchline run wagons.py data/*.root -o out --on dask=tcp://host:8786
+        Submit to Slurm, and see later how it stands with branchline status out:
+            branchline run wagons.py data/*.root -o out --on slurm --batch-option=--partition=long
 
     """
     # Imported here since it imports awkward.
     from branchline.cli.progress_bar import train_progress_bar
     from branchline.locations import shown_command
-    from branchline.running import run_quietly
+    from branchline.running import run_quietly, submit_train
 
+    settings: dict[str, Any] = pace.settings() | {
+        "on": farm.on,
+        "tree": tree,
+        "companions": companion,
+        "branches": branches.split(",") if branches else None,
+        "access": reading.access,
+        "skip_bad_files": skip_bad_files,
+        "force": force,
+        "pictures": pictures,
+        "command": shown_command(["branchline", *sys.argv[1:]]),
+    }
+    if farm.is_batch_system:
+        print_submitted(submit_train(str(wagons), dataset, out, batch=farm.settings(), **settings), out)
+        return EXIT_OK
     with requests_recorded(reading.trace_to), train_progress_bar() as progress:
-        result = run_quietly(
-            str(wagons),
-            dataset,
-            out,
-            workers=workers,
-            on=on,
-            tree=tree,
-            companions=companion,
-            branches=branches.split(",") if branches else None,
-            step_size=_step(step_size),
-            memory_limit=memory_limit,
-            access=reading.access,
-            skip_bad_files=skip_bad_files,
-            worker_timeout=worker_timeout,
-            force=force,
-            pictures=pictures,
-            progress=progress,
-            command=shown_command(["branchline", *sys.argv[1:]]),
-            stopping=log_stopping,
-        )
+        result = run_quietly(str(wagons), dataset, out, progress=progress, stopping=log_stopping, **settings)
     _print_result(result, debug=debug)
     return result.exit_code
 

@@ -78,6 +78,16 @@ def _refuse(part: Part) -> Any:
     return repr(part.value)
 
 
+def read_status(out_dir: Path) -> str | None:
+    """Return how the job in a directory stands, by its record; None if there is none that can be read."""
+    try:
+        job = json.loads((out_dir / JOB).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    status = job.get("status") if isinstance(job, dict) else None
+    return status if isinstance(status, str) else None
+
+
 def earlier_files(out_dir: Path) -> Iterator[Path]:
     """Yield the files that an earlier job left in ``out_dir``, by its own record; never a path outside of it."""
     try:

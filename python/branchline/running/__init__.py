@@ -5,23 +5,48 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from branchline.access import Access
-from branchline.errors import StorageError
+from branchline.batch import is_batch_system
+from branchline.errors import OptionError
 from branchline.extras import require
 from branchline.jobs import Interruption
 from branchline.limits import WORKER_TIMEOUT_S
-from branchline.running.claim import Claim, claimed
-from branchline.sensors import FINISHED, PARTIAL
-from branchline.train import JobError, TrainProgress, TrainResult, run_train
+from branchline.running.batch_settings import BatchSettings
+from branchline.running.claim import claimed
+from branchline.running.writing import write
+from branchline.train import TrainProgress, TrainResult, run_train
 
 if TYPE_CHECKING:
     from branchline.report.writing import Pictures
+    from branchline.running.submitted import SubmittedTrain
 
 
+@overload
+def run(
+    wagons: Any,
+    dataset: Any,
+    out: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    tree: str | None = None,
+    companions: Any = None,
+    branches: Sequence[str] | None = None,
+    step_size: int | str = "100 MB",
+    memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
+    skip_bad_files: bool = False,
+    worker_timeout: float = WORKER_TIMEOUT_S,
+    on: Literal["slurm", "htcondor"],
+    batch: BatchSettings | None = None,
+    force: bool = True,
+    pictures: Pictures = "svg",
+    progress: Callable[[TrainProgress], None] | None = None,
+    command: str = "",
+) -> SubmittedTrain: ...
+@overload
 def run(
     wagons: Any,
     dataset: Any,
@@ -41,7 +66,28 @@ def run(
     pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
     command: str = "",
-) -> TrainResult:
+) -> TrainResult: ...
+def run(
+    wagons: Any,
+    dataset: Any,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    workers: int | None = None,
+    tree: str | None = None,
+    companions: Any = None,
+    branches: Sequence[str] | None = None,
+    step_size: int | str = "100 MB",
+    memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
+    skip_bad_files: bool = False,
+    worker_timeout: float = WORKER_TIMEOUT_S,
+    on: Any = None,
+    batch: BatchSettings | None = None,
+    force: bool = True,
+    pictures: Pictures = "svg",
+    progress: Callable[[TrainProgress], None] | None = None,
+    command: str = "",
+) -> TrainResult | SubmittedTrain:
     """Runs wagons over a dataset, which is read once for all of them.
 
     A wagon has ``process(events)``, and may have ``postprocess(sum)``; coffea's processors are wagons. What ``process``
@@ -69,6 +115,7 @@ def run(
     skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``.
     worker_timeout: seconds after which a worker that neither comes further nor computes is replaced, once; 0: never.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
+        "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. pictures: of histograms: "svg", "both" (and PNG), "none".
     progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
 
@@ -80,11 +127,50 @@ def run(
     reading = {"tree": tree, "companions": companions, "branches": branches, "access": access}
     chunks = {"workers": workers, "on": on, "step_size": step_size, "memory_limit": memory_limit}
     faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout}
-    settings: dict[str, Any] = reading | chunks | faults | {"progress": progress}
-    result = run_quietly(wagons, dataset, out, force=force, pictures=pictures, command=command, **settings)
+    settings: dict[str, Any] = reading | chunks | faults | {"force": force, "pictures": pictures, "command": command}
+    if is_batch_system(on):
+        return submit_train(wagons, dataset, out, batch=batch or BatchSettings(), **settings)
+    result = run_quietly(wagons, dataset, out, progress=progress, **settings)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
     return result
+
+
+def submit_train(
+    wagons: Any,
+    dataset: Any,
+    out: str | os.PathLike[str] | None,
+    *,
+    on: str,
+    batch: BatchSettings,
+    tree: str | None,
+    companions: Any,
+    force: bool,
+    pictures: Pictures,
+    command: str,
+    **settings: Any,
+) -> SubmittedTrain:
+    """As ``run`` with the name of a batch system; ``settings`` are those of ``TrainSettings``."""
+    require("cloudpickle", "psutil", "boost_histogram", "uhi")
+    from branchline.running.submitted import SubmittedTrain, submit
+    from branchline.train.plan import TrainSettings
+
+    if out is None:
+        raise OptionError("a submitted train needs a directory for its results", hint="name one that all nodes see")
+    submit(
+        wagons,
+        dataset,
+        Path(out),
+        system=on,
+        settings=TrainSettings.of(**settings),
+        batch=batch,
+        tree=tree,
+        companions=companions,
+        force=force,
+        pictures=pictures,
+        command=command,
+    )
+    return SubmittedTrain(Path(out))
 
 
 def run_quietly(
@@ -118,40 +204,3 @@ def run_quietly(
             )
             write(result, claim, pictures)
     return result
-
-
-def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None:
-    """Writes results, pictures and records into a directory.
-
-    What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
-    Ctrl-C keeps what is written and goes on to the records, a second one ends at once.
-    """
-    result.out = claim.out
-    interruption = Interruption()
-    try:
-        with interruption.installed():
-            with interruption.held():
-                # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
-                from branchline.report.job_files import write_job
-                from branchline.report.writing import write_out
-
-                # As it stands should this process be killed, or interrupted again, before it has written everything.
-                status = result.record.status
-                write_job(claim.out, replace(result.record, status=PARTIAL if status == FINISHED else status))
-            with interruption.allowed():
-                result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures))
-    except StorageError as error:
-        result.stopped_by = result.stopped_by or JobError.of(error)
-    except KeyboardInterrupt:
-        result.record.interrupted = True
-    if result.record.interrupted and result.record.status == FINISHED:
-        result.record.status = PARTIAL
-    _mark(result, claim)
-
-
-def _mark(result: TrainResult, claim: Claim) -> None:
-    sentences = [] if result.record.status == FINISHED else result.errors or ["The run was interrupted."]
-    try:
-        claim.mark(sentences)
-    except StorageError as error:
-        result.stopped_by = result.stopped_by or JobError.of(error)

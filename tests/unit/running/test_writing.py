@@ -12,8 +12,8 @@ import pytest
 
 # `writing` takes functions of `job_files` by name: imported later it would keep one that stands in for another.
 from branchline.report import job_files, writing  # noqa: F401
-from branchline.running import write
 from branchline.running.claim import claimed
+from branchline.running.writing import write
 from branchline.sensors import JobRecord
 
 

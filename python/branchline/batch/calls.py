@@ -1,0 +1,39 @@
+"""Calls of a batch system's commands. Each has a deadline, and what fails is an error for the reader."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from branchline.errors import BranchlineError
+from branchline.limits import BATCH_CALL_TIMEOUT_S
+
+
+class BatchError(BranchlineError):
+    """A batch system is not there, or refuses what is asked of it."""
+
+
+def call(words: Sequence[str], where: str, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> str:
+    """What a command prints. ``where`` says where it can be found if it is missing. Raises BatchError."""
+    program = shutil.which(words[0])
+    if program is None:
+        raise BatchError(f"there is no {words[0]} here", hint=where)
+    try:
+        done = subprocess.run(  # noqa: S603 - the words are ours and the user's, and no shell sees them
+            [program, *words[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BatchError(f"{words[0]} did not answer within {timeout_s:.0f} s", retry=True) from None
+    except OSError as error:
+        raise BatchError(f"{words[0]} cannot be started: {error.strerror}", path=program) from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        raise BatchError(f"{words[0]} failed: {said}", retry=True)
+    return done.stdout

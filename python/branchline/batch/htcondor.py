@@ -1,0 +1,146 @@
+"""HTCondor: the steps are nodes of a graph that DAGMan, a job of its own, submits one after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from branchline.batch.calls import BatchError, call
+from branchline.batch.site import Site
+from branchline.batch.steps import State, Step, Submitted, TaskState, script
+from branchline.limits import BATCH_TASKS_MAX
+
+WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
+# Folders that each job has for itself, by the setting MOUNT_UNDER_SCRATCH of most pools.
+OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be refused
+_STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
+# What jobs take along of the environment of who submits: where programs are, and how servers are logged in to.
+_ENVIRONMENT = "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*"
+
+
+class HTCondor:
+    """HTCondor through its commands."""
+
+    name = "htcondor"
+
+    def check(self, folder: Path) -> None:
+        """Looks whether the schedd answers, and whether jobs can see the folder."""
+        call(["condor_version"], WHERE)
+        call(["condor_q", "-totals"], WHERE)
+        for own in OWN_FOLDERS:
+            if folder.resolve().is_relative_to(own):
+                raise BatchError(
+                    f"this folder lies in {own}, which each job of HTCondor has for itself",
+                    path=str(folder),
+                    hint="choose one on a file system that all nodes see",
+                )
+
+    def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
+        """Submits the graph."""
+        if site.partition is not None:
+            raise BatchError("HTCondor has no partitions", hint="write requirements = ... among the options")
+        for step in steps:
+            path = folder / f"{step.label}.sh"
+            path.write_text(script(step, site.prologue, "$1"))
+            path.chmod(0o755)
+            (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, path, site)) + "\n")
+        graph = folder / f"{steps[0].label}.dag"
+        graph.write_text("\n".join(_graph(steps, folder)) + "\n")
+        answer = call(["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, str(graph)], WHERE)
+        found = re.search(r"submitted to cluster (\d+)", answer)
+        if found is None:
+            raise BatchError(f"condor_submit_dag gave no number: {answer.strip()}")
+        return Submitted(self.name, (found[1],))
+
+    def states(self, submitted: Submitted) -> list[TaskState]:
+        """What condor_q lists; what the graph has not submitted yet is queued, too."""
+        attributes = ["JobStatus", "BranchlineStep", "BranchlineTask", "HoldReason", "HoldReasonCode"]
+        found = []
+        for one in _ads("condor_q", submitted, attributes):
+            state = _STATES.get(one.get("JobStatus", 0))
+            if state is not None and "BranchlineTask" in one:
+                step, task = int(one["BranchlineStep"]), int(one["BranchlineTask"])
+                found.append(TaskState(step, task, state, str(one.get("HoldReason", ""))))
+        manager = call(["condor_q", submitted.ids[0], "-af", "JobStatus"], WHERE).strip()
+        if manager and not any(one.step >= 0 for one in found):
+            found.append(TaskState(-1, 0, "queued", "DAGMan has not submitted it yet"))
+        return found
+
+    def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
+        """What the history says."""
+        attributes = ["BranchlineStep", "BranchlineTask", "ExitBySignal", "ExitSignal", "ExitCode", "RemoveReason"]
+        causes = {}
+        try:
+            history = list(_ads("condor_history", submitted, attributes, "-limit", str(2 * BATCH_TASKS_MAX)))
+        except BatchError:
+            return {}
+        # The newest come first.
+        for one in reversed(history):
+            if "BranchlineTask" not in one:
+                continue
+            cause = ""
+            if one.get("RemoveReason"):
+                cause = f"HTCondor says that it was removed: {one['RemoveReason']}"
+            elif one.get("ExitBySignal"):
+                cause = f"HTCondor says that it was killed by signal {one.get('ExitSignal')}"
+            elif one.get("ExitCode"):
+                cause = f"HTCondor says that it ended with exit code {one['ExitCode']}"
+            causes[int(one["BranchlineStep"]), int(one["BranchlineTask"])] = cause
+        return {key: cause for key, cause in causes.items() if cause}
+
+    def cancel(self, submitted: Submitted) -> None:
+        """Removes the graph, and with it its jobs."""
+        for number in submitted.ids:
+            if call(["condor_q", number, "-af", "ClusterId"], WHERE).strip():
+                call(["condor_rm", number], WHERE)
+
+    def _description(self, step: Step, path: Path, site: Site) -> Iterator[str]:
+        yield "universe = vanilla"
+        yield f"executable = {path}"
+        yield "arguments = $(task)"
+        yield f"output = {step.log_of('$(task)')}"
+        yield f"error = {step.log_of('$(task)')}"
+        yield f"getenv = {_ENVIRONMENT}"
+        yield "should_transfer_files = NO"
+        yield f"request_cpus = {site.cpus}"
+        yield f"My.BranchlineStep = {step.label.rpartition('.')[2]}"
+        yield "My.BranchlineTask = $(task)"
+        if site.memory is not None:
+            yield f"request_memory = {site.memory}"
+        if site.time is not None:
+            yield f"allowed_execute_duration = {site.time}"
+        if site.image is not None:
+            yield f"container_image = {site.image}"
+        if site.account is not None:
+            yield f"accounting_group = {site.account}"
+        yield from site.options
+        yield "queue 1"
+
+
+def _graph(steps: Sequence[Step], folder: Path) -> Iterator[str]:
+    """A node for each task: DAGMan removes the other tasks of a node when one of them fails."""
+    before: list[str] = []
+    for number, step in enumerate(steps):
+        names = [f"step{number}task{task}" for task in range(step.tasks)]
+        for task, name in enumerate(names):
+            yield f"JOB {name} {folder / f'{step.label}.sub'}"
+            yield f'VARS {name} task="{task}"'
+            # A task that fails is no reason not to begin the next step, which says what is missing.
+            yield f"SCRIPT POST {name} /bin/true"
+        if before:
+            yield f"PARENT {' '.join(before)} CHILD {' '.join(names)}"
+        before = names
+
+
+def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: str) -> list[dict[str, Any]]:
+    """The jobs of a graph as the command lists them."""
+    condition = f"DAGManJobId == {submitted.ids[0]}"
+    answer = call([command, "-constraint", condition, "-json", "-attributes", ",".join(attributes), *words], WHERE)
+    try:
+        found = json.loads(answer or "[]")
+    except ValueError:
+        raise BatchError(f"{command} gave no JSON: {answer[:200]}", retry=True) from None
+    return [one for one in found if isinstance(one, dict)]

@@ -1,0 +1,65 @@
+"""Steps of tasks, as they are submitted and remembered."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+State = Literal["queued", "running", "held"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Tasks that differ in their number, which is the last word of the command line. ``logs`` is the folder of their
+    logs, ``exits`` the one where each leaves its exit code; the names of both begin with ``label``.
+    """
+
+    label: str
+    tasks: int
+    words: tuple[str, ...]
+    logs: Path
+    exits: Path
+
+    def log_of(self, task: int | str) -> Path:
+        """The log of a task."""
+        return self.logs / f"{self.label}.{task}.log"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """Steps that a batch system has taken; ``ids`` are its numbers, one for each step or one for all."""
+
+    system: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """A task that has not ended. ``reason`` is why it waits or is held, in the words of the system."""
+
+    step: int
+    task: int
+    state: State
+    reason: str = ""
+
+
+def script(step: Step, prologue: Sequence[str], task: str) -> str:
+    """A shell script that runs a task and leaves its exit code, so that also the death of its process is known.
+
+    ``task`` is the number of the task as the shell knows it. The script ends with the same code.
+    """
+    exit_file = f"{shlex.quote(str(step.exits / step.label))}.{task}.exit"
+    lines = [
+        "#!/bin/bash",
+        # A task that was started again has the code of its last attempt only.
+        f"rm -f {exit_file}",
+        *prologue,
+        f"{shlex.join(step.words)} {task}",
+        "code=$?",
+        f"echo $code > {exit_file}",
+        "exit $code",
+    ]
+    return "\n".join(lines) + "\n"

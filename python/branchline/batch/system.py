@@ -1,0 +1,62 @@
+"""What a batch system is asked to do, and what it says of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from branchline.batch.calls import BatchError
+from branchline.batch.htcondor import HTCondor
+from branchline.batch.site import Site
+from branchline.batch.slurm import Slurm
+from branchline.batch.steps import Step, Submitted, TaskState
+
+__all__ = [
+    "BatchError",
+    "BatchSystem",
+    "Step",
+    "Submitted",
+    "SystemName",
+    "TaskState",
+    "batch_system",
+    "is_batch_system",
+]
+
+SystemName = Literal["slurm", "htcondor"]
+
+
+class BatchSystem(Protocol):
+    """A batch system. All of its methods raise BatchError where it is missing, refuses, or does not answer in time."""
+
+    name: str
+
+    def check(self, folder: Path) -> None:
+        """Looks whether jobs can be submitted here that write to a folder."""
+
+    def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
+        """Submits steps of tasks. A step begins when all tasks of the one before have ended, however they ended.
+        Scripts are written to ``folder``.
+        """
+
+    def states(self, submitted: Submitted) -> list[TaskState]:
+        """The tasks that wait or run."""
+
+    def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
+        """Why tasks ended that did not end well, by (step, task), as far as the system remembers."""
+
+    def cancel(self, submitted: Submitted) -> None:
+        """Ends all tasks, and starts no more."""
+
+
+_SYSTEMS: dict[str, type[Slurm | HTCondor]] = {"slurm": Slurm, "htcondor": HTCondor}
+
+
+def is_batch_system(name: object) -> bool:
+    """Whether jobs can be submitted to something of this name."""
+    return isinstance(name, str) and name in _SYSTEMS
+
+
+def batch_system(name: str) -> BatchSystem:
+    """The batch system of a name. Raises KeyError."""
+    return _SYSTEMS[name]()

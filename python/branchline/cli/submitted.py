@@ -1,0 +1,149 @@
+"""Trains that are submitted to a batch system: options of `branchline run`, and `status`, `resume` and `cancel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import print_out
+from branchline.errors import OptionError
+from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
+
+if TYPE_CHECKING:
+    from branchline.running.batch_settings import BatchSettings
+    from branchline.running.submitted import SubmittedTrain
+    from branchline.running.submitted.handle import TrainStatus
+
+_GROUP = "Where to run"
+
+
+@dataclass(frozen=True)
+class Farm:
+    """Where a train runs if not on this machine."""
+
+    on: Annotated[
+        str | None,
+        Option(
+            "--on",
+            metavar="WHERE",
+            help="dask=tcp://host:8786: on these workers; slurm, htcondor: submit, and return at once.",
+            group=_GROUP,
+        ),
+    ] = None
+    tasks: Annotated[
+        int | None,
+        Option("--tasks", minimum=1, help="Number of batch jobs that read (default: by the size).", group=_GROUP),
+    ] = None
+    allow_missing: Annotated[
+        str,
+        Option(
+            "--allow-missing",
+            metavar="N%",
+            help="Part of the sub-jobs of batch jobs that may be missing at the end.",
+            group=_GROUP,
+        ),
+    ] = "0%"
+    batch_option: Annotated[
+        list[str] | None,
+        Option(
+            "--batch-option",
+            metavar="OPTION",
+            help="For the batch system as it is, as --batch-option=--partition=long; may be repeated.",
+            group=_GROUP,
+        ),
+    ] = None
+
+    @property
+    def is_batch_system(self) -> bool:
+        """Whether the train is submitted."""
+        from branchline.batch import is_batch_system
+
+        return is_batch_system(self.on)
+
+    def settings(self) -> BatchSettings:
+        """For a train that is submitted. Raises OptionError."""
+        from branchline.running.batch_settings import BatchSettings
+
+        text = self.allow_missing.strip()
+        try:
+            allowed = float(text.removesuffix("%")) / 100
+        except ValueError:
+            allowed = -1.0
+        if not text.endswith("%") or not 0 <= allowed <= 1:
+            raise OptionError(f"{text!r} cannot be missing", hint="write it like 0% to 100%")
+        return BatchSettings(tasks=self.tasks, allow_missing=allowed, options=tuple(self.batch_option or ()))
+
+
+Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the train was submitted.")]
+
+
+def status(out: Out) -> int:
+    """Prints how a submitted train stands; the exit code is 3 if sub-jobs failed or the results are not whole.
+
+    Examples:
+        See what waits, runs, is done and failed:
+            branchline status out
+
+    """
+    found = _train(out).status()
+    for line in _lines(found, out):
+        print_out(line)
+    return EXIT_INCOMPLETE if found.failed or found.ended not in (None, "finished") else EXIT_OK
+
+
+def resume(out: Out) -> int:
+    """Sends again what is missing of a submitted train, and nothing else. Refuses if its wagons have changed.
+
+    Examples:
+        Send failed sub-jobs again:
+            branchline resume out
+
+    """
+    count = _train(out).resume()
+    print_out(f"{count} sub-jobs were sent again" if count else "no sub-job is missing")
+    return EXIT_OK
+
+
+def cancel(out: Out) -> int:
+    """Ends all jobs of a submitted train. What is done is kept, and `branchline resume` goes on from there.
+
+    Examples:
+        End all jobs of a train:
+            branchline cancel out
+
+    """
+    _train(out).cancel()
+    print_out("its jobs are cancelled; branchline resume goes on")
+    return EXIT_OK
+
+
+def _train(out: Path) -> SubmittedTrain:
+    from branchline.running.submitted import SubmittedTrain
+
+    return SubmittedTrain(out)
+
+
+def print_submitted(train: SubmittedTrain, out: Path) -> None:
+    """What was submitted, and how it can be followed."""
+    found = train.status()
+    print_out(f"submitted: {found.subjobs} sub-jobs in {found.tasks} tasks")
+    print_out(f"see how it stands: branchline status {out}")
+
+
+def _lines(found: TrainStatus, out: Path) -> list[str]:
+    counts = {"done": found.done, "running": found.running, "queued": found.queued, "failed": found.failed}
+    if found.silence:
+        del counts["failed"]
+        counts["not known"] = found.subjobs - found.done
+    shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+    lines = [f"{found.subjobs} sub-jobs: {shown}; {found.events} events done"]
+    lines += [f"the batch system was not asked: {found.silence}"] if found.silence else []
+    lines += [f"waiting ({count} tasks): {reason}" for reason, count in found.waiting.items()]
+    lines += [f"failed ({count} sub-jobs): {cause}" for cause, count in found.causes.items()]
+    if found.ended:
+        lines.append(f"the last job ended: {found.ended}, look at {out}")
+    elif found.is_over:
+        lines.append("no job of it waits or runs, and its results were not written: branchline resume")
+    return lines

@@ -1,0 +1,98 @@
+"""Why units have no result: from what the tasks wrote, their exit codes, what the batch system says, and their logs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from branchline.batch import BatchError, batch_system
+from branchline.jobs import FoldNode
+from branchline.limits import LOG_TAIL_BYTES
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
+from branchline.running.submitted.units import UnitFailure
+
+# What batch systems write at the end of a log when they end a task.
+_MARKS = ("DUE TO TIME LIMIT", "DUE TO NODE FAILURE", "DUE TO PREEMPTION", "oom_kill", "oom-kill", "CANCELLED AT")
+_SHELL_SIGNALS = 128
+
+
+def causes_of(folder: BatchFolder, submission: Submission, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
+    """Why units have no result, with the log that has more. What is known already is given with them."""
+    known = {unit: cause for unit, cause in units.items() if cause}
+    open_units = [unit for unit in units if unit not in known]
+    for unit in list(open_units):
+        failure = UnitFailure.read(folder.failed(unit))
+        if failure is not None:
+            known[unit] = f"{failure.message} (log: {failure.log})"
+            open_units.remove(unit)
+    known |= _of_tasks(folder, submission, open_units)
+    return {unit: known.get(unit, "no task was submitted for it") for unit in units}
+
+
+def _of_tasks(folder: BatchFolder, submission: Submission, units: Iterable[FoldNode]) -> dict[FoldNode, str]:
+    """The causes of units whose tasks died, by their last tasks."""
+    wanted = set(units)
+    found: dict[FoldNode, str] = {}
+    system = batch_system(submission.system)
+    for jobs in reversed(JobsRecord.read_all(folder)) if wanted else ():
+        from_system: dict[tuple[int, int], str] | None = None
+        for task, nodes in enumerate(jobs.steps[0].tasks):
+            for unit in wanted.intersection(nodes):
+                wanted.discard(unit)
+                if from_system is None:
+                    from_system = {}
+                    with suppress(BatchError):
+                        from_system = system.causes(jobs.submitted)
+                found[unit] = _cause(folder, jobs.steps[0], task, from_system.get((0, task)))
+    return found
+
+
+def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | None) -> str:
+    log = folder.logs / f"{step.label}.{task}.log"
+    marked = _mark_in(log)
+    code = _exit_code(folder.accounts / f"{step.label}.{task}.exit")
+    if marked:
+        what = marked
+    elif code:
+        what = _of_code(code)
+    elif from_system:
+        what = from_system
+    elif code == 0:
+        what = "its task ended without it"
+    elif not log.exists():
+        what = "its task never began"
+    else:
+        what = "its task ended without a word, as when its node fails or it is killed with all its processes"
+    return f"{what} (log: {log})"
+
+
+def _exit_code(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _of_code(code: int) -> str:
+    number = code - _SHELL_SIGNALS
+    if number == signal.SIGKILL:
+        return "its task was killed by signal 9 (SIGKILL), as the kernel does when memory is short"
+    if number > 0:
+        with suppress(ValueError):
+            return f"its task was ended by signal {number} ({signal.Signals(number).name})"
+    return f"its task ended with exit code {code}"
+
+
+def _mark_in(log: Path) -> str:
+    """The line with which a batch system ended a task."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if any(mark in line for mark in _MARKS)), "")

@@ -1,0 +1,198 @@
+"""The folder ``batch`` in the directory of results: what the jobs of a submitted train share. Each file is whole.
+
+    submission               what is to be done
+    jobs/N.json              what was submitted, N counting the submission and each resume
+    jobs/N.STEP.sh           the scripts of its steps
+    units/STAGE.INDEX        the result of a node of the tree by which results are folded
+    units/STAGE.INDEX.lease  who works on it;  .failed  why it failed
+    accounts/N.STEP.TASK.*   how tasks began and ended
+    logs/N.STEP.TASK.log     what they printed
+
+Values are pickled behind one line of JSON, which says what follows and has its checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from branchline.errors import BadFileError, MissingFileError, StorageError
+from branchline.jobs import FoldNode
+
+FOLDER = "batch"
+#: The version of these files. Another one is refused.
+VERSION = 1
+_HEADER_MAX_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class BatchFolder:
+    """The paths in the folder of one directory of results."""
+
+    out: Path
+
+    @property
+    def path(self) -> Path:
+        """The folder itself."""
+        return self.out / FOLDER
+
+    @property
+    def submission(self) -> Path:
+        """What is to be done."""
+        return self.path / "submission"
+
+    @property
+    def jobs(self) -> Path:
+        """What was submitted."""
+        return self.path / "jobs"
+
+    @property
+    def accounts(self) -> Path:
+        """How tasks began and ended."""
+        return self.path / "accounts"
+
+    @property
+    def logs(self) -> Path:
+        """What tasks printed."""
+        return self.path / "logs"
+
+    @property
+    def units(self) -> Path:
+        """The results of nodes."""
+        return self.path / "units"
+
+    def make(self) -> None:
+        """Makes the folders. Raises StorageError."""
+        try:
+            for folder in (self.path, self.jobs, self.accounts, self.logs, self.units):
+                folder.mkdir(exist_ok=True)
+        except OSError as error:
+            what = f"the folder of the jobs cannot be made: {error.strerror}"
+            raise StorageError(what, path=str(self.path), hint="choose another directory with -o") from None
+
+    def result(self, node: FoldNode) -> Path:
+        """The result of a node."""
+        return self.units / f"{node.stage}.{node.index}"
+
+    def lease(self, node: FoldNode) -> Path:
+        """Who works on a node."""
+        return self.units / f"{node.stage}.{node.index}.lease"
+
+    def failed(self, node: FoldNode) -> Path:
+        """Why a node failed."""
+        return self.units / f"{node.stage}.{node.index}.failed"
+
+
+def write_first(path: Path, content: bytes) -> bool:
+    """Writes a file that appears whole or not at all, and survives the loss of power. The first one stays: False if
+    there is one already. Raises StorageError.
+    """
+    temporary = path.parent / f".writing-{uuid.uuid4().hex}"
+    try:
+        try:
+            _write_through(temporary, content)
+            return _link(temporary, path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def write_again(path: Path, content: bytes) -> None:
+    """The same for a file that replaces the one before. Raises StorageError."""
+    temporary = path.parent / f".writing-{uuid.uuid4().hex}"
+    try:
+        try:
+            _write_through(temporary, content)
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # Some file systems have no hard links. Two results of one unit are equal, so the later one does no harm.
+        if path.exists():
+            return False
+        temporary.rename(path)
+    return True
+
+
+def _refused(path: Path, error: OSError) -> StorageError:
+    what = f"{path} could not be written: {error.strerror or error}"
+    return StorageError(what, path=str(path), hint="make room there, then resume", retry=True)
+
+
+def framed(kind: str, value: Any, summary: dict[str, Any] | None = None) -> bytes:
+    """A value as it is written: one line that says what it is, then the value, pickled."""
+    content: bytes = cloudpickle.dumps(value)
+    header = {
+        "branchline": kind,
+        "version": VERSION,
+        "size_bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        **(summary or {}),
+    }
+    return json.dumps(header).encode() + b"\n" + content
+
+
+def read_framed(path: Path, kind: str) -> Any:
+    """The value of a file. Raises MissingFileError, StorageError, and BadFileError for anything that is not whole."""
+    try:
+        head, _, content = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        raise MissingFileError("there is no such file", path=str(path)) from None
+    except OSError as error:
+        raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
+    header = _header(head, path, kind)
+    if len(content) != header.get("size_bytes") or hashlib.sha256(content).hexdigest() != header.get("sha256"):
+        raise BadFileError("this file is damaged: its checksum is another one", path=str(path))
+    return pickle.loads(content)  # noqa: S301 - a file of the user's own train, checked just now
+
+
+def read_summary(path: Path, kind: str) -> dict[str, Any]:
+    """The first line of a file. Raises as ``read_framed``."""
+    try:
+        with path.open("rb") as file:
+            return _header(file.readline(_HEADER_MAX_BYTES), path, kind)
+    except FileNotFoundError:
+        raise MissingFileError("there is no such file", path=str(path)) from None
+    except OSError as error:
+        raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
+
+
+def _header(head: bytes, path: Path, kind: str) -> dict[str, Any]:
+    try:
+        header = json.loads(head)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("branchline") != kind:
+        raise BadFileError(f"this is not a {kind} of a submitted train", path=str(path))
+    if header.get("version") != VERSION:
+        what = f"this {kind} has version {header.get('version')}, and this Branchline reads version {VERSION}"
+        raise BadFileError(what, path=str(path), hint="use the Branchline that submitted the train")
+    return header

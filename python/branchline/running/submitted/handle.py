@@ -1,0 +1,152 @@
+"""A submitted train as who submitted it sees it: how it stands, sent again, ended."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from branchline.batch import BatchError, TaskState, batch_system
+from branchline.errors import BranchlineError
+from branchline.jobs import FoldNode
+from branchline.limits import BATCH_LOOK_INTERVAL_S
+from branchline.report.job_files import read_status
+from branchline.running.submitted.causes import causes_of
+from branchline.running.submitted.done import done_units
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.submission import JobsRecord, Submission
+from branchline.sensors import RUNNING
+
+
+@dataclass(frozen=True)
+class TrainStatus:
+    """How a submitted train stands, in sub-jobs. ``failed`` are those without a result that no task works on or will;
+    ``causes`` says why, with how many sub-jobs each. ``ended`` is the status in job.json once the last job wrote it,
+    ``waiting`` why tasks wait or are held, ``silence`` why the batch system was not asked.
+    """
+
+    subjobs: int
+    done: int
+    running: int
+    queued: int
+    failed: int
+    events: int
+    causes: dict[str, int] = field(default_factory=dict)
+    ended: str | None = None
+    waiting: dict[str, int] = field(default_factory=dict)
+    tasks: int = 0
+    silence: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no task waits or runs any more."""
+        return self.tasks == 0 and not self.silence
+
+
+class SubmittedTrain:
+    """A train that was submitted into a directory.
+
+    train = branchline.run("wagons.py", "data/*.root", "out", on="slurm")
+    print(train.status())
+    train.wait(timeout_s=3600)
+    """
+
+    def __init__(self, out: Path) -> None:
+        """Raises MissingFileError if nothing was submitted there, BadFileError if that is damaged."""
+        self.out = Path(out).absolute()
+        self._folder = BatchFolder(self.out)
+        self._submission = Submission.read(self._folder)
+
+    def __repr__(self) -> str:
+        return f"<SubmittedTrain {self.out}: {len(self._submission.plan.shares)} sub-jobs>"
+
+    def status(self) -> TrainStatus:
+        """How it stands, from the files in the directory and, where it answers, the batch system."""
+        tasks, silence = self._tasks()
+        done, events = done_units(self._folder, self._submission)
+        units = list(self._submission.tree.nodes(self._submission.unit_stage))
+        missing = [unit for unit in units if unit not in done]
+        at_work = self._units_of(tasks, "running")
+        waiting = self._units_of(tasks, "queued", "held")
+        for jobs in {id(jobs): jobs for jobs, one in tasks if one.step < 0}.values():
+            waiting |= self._not_begun(jobs)
+        failed = [] if silence else [one for one in missing if one not in at_work | waiting]
+        causes = causes_of(self._folder, self._submission, dict.fromkeys(failed, ""))
+        by_cause: Counter[str] = Counter()
+        for unit, cause in causes.items():
+            by_cause[cause] += self._count([unit])
+        return TrainStatus(
+            subjobs=len(self._submission.plan.shares),
+            done=self._count(done),
+            running=self._count([one for one in missing if one in at_work]),
+            queued=self._count([one for one in missing if one in waiting - at_work]),
+            failed=self._count(failed),
+            events=events,
+            causes=dict(by_cause),
+            ended=None if tasks else self._ended(),
+            waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
+            tasks=len(tasks),
+            silence=silence,
+        )
+
+    def wait(self, timeout_s: float) -> TrainStatus:
+        """Waits until no task waits or runs any more. Raises BranchlineError when the time is over."""
+        end_s = time.monotonic() + timeout_s
+        while True:
+            status = self.status()
+            if status.is_over:
+                return status
+            if time.monotonic() > end_s:
+                what = f"the train has not ended after {timeout_s:.0f} s"
+                raise BranchlineError(what, path=str(self.out), hint=status.silence or None, retry=True)
+            time.sleep(min(BATCH_LOOK_INTERVAL_S, max(0.0, end_s - time.monotonic())))
+
+    def cancel(self) -> None:
+        """Ends all of its tasks. What is done is kept, and ``resume`` goes on. Raises BatchError."""
+        for jobs in JobsRecord.read_all(self._folder):
+            batch_system(self._submission.system).cancel(jobs.submitted)
+
+    def resume(self) -> int:
+        """Sends again what is missing, nothing else, and says how many sub-jobs that are. Nothing is sent if the
+        results are written and whole.
+
+        Raises WagonError if the wagons' files have changed since, BranchlineError while tasks wait or run, BatchError.
+        """
+        from branchline.running.submitted.resuming import resume
+
+        return resume(self._folder, self._submission)
+
+    def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
+        """The tasks that have not ended, or why that is not known."""
+        system = batch_system(self._submission.system)
+        try:
+            return [
+                (jobs, one) for jobs in JobsRecord.read_all(self._folder) for one in system.states(jobs.submitted)
+            ], ""
+        except BatchError as error:
+            return [], str(error)
+
+    def _units_of(self, tasks: list[tuple[JobsRecord, TaskState]], *states: str) -> set[FoldNode]:
+        found: set[FoldNode] = set()
+        for jobs, one in tasks:
+            if one.state in states and 0 <= one.step < len(jobs.steps) and one.task < len(jobs.steps[one.step].tasks):
+                found.update(jobs.steps[one.step].tasks[one.task])
+        return found
+
+    def _not_begun(self, jobs: JobsRecord) -> set[FoldNode]:
+        """The units of tasks that have not ended, where the batch system does not list those to come."""
+        first = jobs.steps[0]
+        return {
+            unit
+            for task, units in enumerate(first.tasks)
+            if not (self._folder.accounts / f"{first.label}.{task}.exit").exists()
+            for unit in units
+        }
+
+    def _count(self, units: set[FoldNode] | list[FoldNode]) -> int:
+        return sum(len(self._submission.tree.shares_of(unit)) for unit in units)
+
+    def _ended(self) -> str | None:
+        status = read_status(self.out)
+        return None if status == RUNNING else status

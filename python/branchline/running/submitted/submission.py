@@ -1,0 +1,159 @@
+"""What is to be done in a submitted train, written once, and read by each of its jobs."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from branchline.batch import Site, Submitted
+from branchline.errors import BadFileError, BranchlineError, MissingFileError
+from branchline.jobs import FoldNode, FoldTree
+from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
+from branchline.running.submitted.sources import StoredSources
+from branchline.sensors.versions import branchline_version
+from branchline.train.plan import LoadedWagons, TrainPlan
+
+if TYPE_CHECKING:
+    from branchline.report.writing import Pictures
+
+KIND = "submission"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What the first sub-jobs found out: the branches to read, and the entries of a chunk. The first ``shares_count``
+    sub-jobs find it out once more, since their first chunk is cut differently.
+    """
+
+    branches: tuple[str, ...]
+    step: int | None
+    shares_count: int
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A train as it was submitted. ``plan`` is without its wagons, which are pickled in ``wagons``.
+
+    Results are written for the nodes of stage ``unit_stage`` of the tree; ``merge_stages`` are folded by jobs before
+    the last one. ``tasks_max`` is how many tasks a step has at most, ``allow_missing`` the part of the sub-jobs that
+    may be missing at the end. Names of files without a folder are below ``directory``.
+    """
+
+    id: str
+    system: str
+    site: Site
+    started: str
+    submitted_s: float
+    directory: str
+    command: str
+    pictures: Pictures
+    allow_missing: float
+    plan: TrainPlan
+    wagons: bytes
+    sources: StoredSources
+    learning: Learning
+    unit_stage: int
+    merge_stages: tuple[int, ...]
+    tasks_max: int
+
+    @property
+    def tree(self) -> FoldTree:
+        """The tree by which its results are folded."""
+        return FoldTree(len(self.plan.shares))
+
+    def write(self, folder: BatchFolder) -> None:
+        """Writes it. Raises StorageError."""
+        content = framed(KIND, self, {"branchline_version": branchline_version(), "python": _python()})
+        folder.submission.unlink(missing_ok=True)
+        write_first(folder.submission, content)
+
+    @classmethod
+    def read(cls, folder: BatchFolder) -> Submission:
+        """That of a directory of results. Raises MissingFileError if nothing was submitted there, BadFileError for a
+        damaged one, BranchlineError if another version of Branchline or Python submitted it.
+        """
+        try:
+            summary = read_summary(folder.submission, KIND)
+        except MissingFileError:
+            what = "no train was submitted into this directory"
+            raise MissingFileError(what, path=str(folder.out), hint="submit one with branchline run --on") from None
+        for name, theirs, ours in (
+            ("Branchline", summary.get("branchline_version"), branchline_version()),
+            ("Python", summary.get("python"), _python()),
+        ):
+            if theirs != ours:
+                what = f"this train was submitted by {name} {theirs}, and this is {name} {ours}"
+                raise BranchlineError(what, path=str(folder.submission), hint="use the same on all sides")
+        found = read_framed(folder.submission, KIND)
+        if not isinstance(found, cls):
+            raise BadFileError("this submission holds something else", path=str(folder.submission))
+        return found
+
+    def train_plan(self) -> TrainPlan:
+        """The plan with its wagons, whose modules are imported as they were at the submission."""
+        self.sources.install()
+        return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), ()))
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What a step of jobs works on: for each task its nodes. The last step has one task without nodes."""
+
+    label: str
+    tasks: tuple[tuple[FoldNode, ...], ...]
+
+    def write(self, folder: BatchFolder) -> None:
+        """Writes it for its tasks, before they are submitted. Raises StorageError."""
+        write_again(folder.jobs / f"{self.label}.step", framed("step", self))
+
+    @classmethod
+    def read(cls, folder: BatchFolder, label: str) -> StepRecord:
+        """The step of a task. Raises MissingFileError, StorageError, BadFileError."""
+        path = folder.jobs / f"{label}.step"
+        found = read_framed(path, "step")
+        if not isinstance(found, cls):
+            raise BadFileError("this step holds something else", path=str(path))
+        return found
+
+
+@dataclass(frozen=True)
+class JobsRecord:
+    """What was submitted at once."""
+
+    number: int
+    submitted: Submitted
+    submitted_s: float
+    steps: tuple[StepRecord, ...]
+
+    def write(self, folder: BatchFolder) -> None:
+        """Writes it. Raises StorageError."""
+        text = json.dumps(asdict(self))
+        write_first(folder.jobs / f"{self.number}.json", text.encode())
+
+    @classmethod
+    def read_all(cls, folder: BatchFolder) -> list[JobsRecord]:
+        """All of a train, in their order. Raises BadFileError."""
+        numbered = {int(path.stem): path for path in folder.jobs.glob("*.json") if path.stem.isdigit()}
+        return [cls._of(numbered[number]) for number in sorted(numbered)]
+
+    @classmethod
+    def _of(cls, path: Path) -> JobsRecord:
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            steps = tuple(
+                StepRecord(one["label"], tuple(tuple(FoldNode(**node) for node in task) for task in one["tasks"]))
+                for one in found["steps"]
+            )
+            submitted = Submitted(found["submitted"]["system"], tuple(found["submitted"]["ids"]))
+            return cls(found["number"], submitted, found["submitted_s"], steps)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None
+
+
+def _python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])

@@ -1,0 +1,200 @@
+"""Submits a train to a batch system: plans it, learns its branches, writes what its jobs need, and sends them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from branchline.access import longest_wait_s
+from branchline.batch import Step, batch_system, load_site
+from branchline.dataset import Dataset
+from branchline.errors import OptionError
+from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Lost
+from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_MAX, FOLD_FAN_IN
+from branchline.running.batch_settings import BatchSettings
+from branchline.running.claim import claimed
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.sources import StoredSources
+from branchline.running.submitted.submission import JobsRecord, Learning, StepRecord, Submission
+from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
+from branchline.train.recovery import Recovery
+from branchline.train.share_result import Learned
+from branchline.train.subjobs import SubJobQueue
+from branchline.train.work import TrainWork
+
+if TYPE_CHECKING:
+    from branchline.report.writing import Pictures
+
+TASK_MODULE = "branchline.running.submitted.task"
+
+
+def submit(
+    wagons: Any,
+    dataset: Any,
+    out: Path,
+    *,
+    system: str,
+    settings: TrainSettings,
+    batch: BatchSettings,
+    tree: str | None,
+    companions: Any,
+    force: bool,
+    pictures: Pictures,
+    command: str,
+) -> None:
+    """Submits a train and returns at once. ``branchline.run`` says what the arguments are, and what is raised;
+    BatchError is raised where the batch system is missing or refuses.
+    """
+    if settings.workers is not None:
+        raise OptionError("the number of workers is that of the batch system", hint="give --tasks, or cpus of the site")
+    site = load_site(system).with_options(batch.options)
+    began_s, started = time.time(), datetime.now(UTC).isoformat()
+    folder = BatchFolder(out.absolute())
+    interruption = Interruption()
+    with interruption.installed(), claimed(folder.out, force=force) as claim:
+        batch_system(system).check(folder.out)
+        with interruption.allowed():
+            loaded = LoadedWagons.of(wagons)
+            plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
+            learning = learn(plan)
+        tasks_max = batch.tasks or _tasks_wanted(plan)
+        unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
+        submission = Submission(
+            id=uuid.uuid4().hex,
+            system=system,
+            site=site,
+            started=started,
+            submitted_s=began_s,
+            directory=os.getcwd(),
+            command=command,
+            pictures=pictures,
+            allow_missing=batch.allow_missing,
+            plan=replace(plan, loaded=LoadedWagons((), ())),
+            wagons=cloudpickle.dumps(loaded.wagons),
+            sources=StoredSources.of(loaded.wagons, loaded.modules),
+            learning=learning,
+            unit_stage=unit_stage,
+            merge_stages=_merge_stages(FoldTree(len(plan.shares)), unit_stage),
+            tasks_max=tasks_max,
+        )
+        claim.begin(command)
+        folder.make()
+        submission.write(folder)
+        send(folder, submission, list(submission.tree.nodes(unit_stage)))
+
+
+def _tasks_wanted(plan: TrainPlan) -> int:
+    by_bytes = -(-plan.dataset.size_bytes // BATCH_TASK_BYTES)
+    return max(1, min(by_bytes or len(plan.shares), len(plan.shares), BATCH_TASKS_MAX))
+
+
+def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
+    """The stages that jobs fold before the last one, which has few enough parts then."""
+    stages = []
+    for stage in range(unit_stage + 1, tree.stages):
+        if sum(1 for _ in tree.nodes(stage - 1)) <= BATCH_FINAL_PARTS_MAX:
+            break
+        stages.append(stage)
+    return tuple(stages)
+
+
+def learn(plan: TrainPlan) -> Learning:
+    """What the first sub-jobs find out on their first events, in a worker process as in a run on this machine.
+
+    Raises what reading them raises.
+    """
+    if plan.step is not None:
+        return Learning(plan.named_branches, plan.step, 0)
+    settings, wagons = plan.settings, plan.loaded.wagons
+    queue = SubJobQueue(plan.shares, plan.named_branches, None, wagons_count=len(wagons), stopped=plan.faults)
+    recovery = Recovery(wagons, queue)
+    place = LocalProcesses(
+        1, plan.loaded.modules, settings.worker_timeout_s, longest_wait_s(), after_death=recovery.worker_died
+    )
+    work = TrainWork(
+        wagons=wagons,
+        named_branches=plan.named_branches,
+        step_size=settings.step_size,
+        memory_limit_bytes=settings.memory_limit_bytes,
+        threads=1,
+        skip_bad_files=settings.skip_bad_files,
+        access=settings.access,
+    )
+    count = 0
+    messages = place.run(work, queue.draw)
+    with closing(messages):  # type: ignore[type-var]  # ends the process; it is a generator
+        for message in messages:
+            if isinstance(message, Lost):
+                continue
+            if isinstance(message.value, Learned):
+                return Learning(message.value.branches, message.value.step, count + 1)
+            if not isinstance(message, Finished):
+                continue
+            if recovery.is_trial(message.index):
+                recovery.trial_finished(message.index)
+                continue
+            if message.value.error is not None:
+                raise message.value.error.error
+            recovery.mark(message.value)
+            queue.stopped |= {name for name, share in message.value.wagons.items() if share.error is not None}
+            queue.finished(message.index)
+            count = message.index + 1
+    return Learning(plan.named_branches, None, len(plan.shares))
+
+
+def send(
+    folder: BatchFolder,
+    submission: Submission,
+    units: Sequence[FoldNode],
+    done: Callable[[FoldNode], bool] | None = None,
+) -> JobsRecord:
+    """Submits tasks for units, the stages of merging, and the last job. ``done`` says which nodes are folded already.
+
+    Raises BatchError and StorageError.
+    """
+    number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
+    work = [_spread(units, submission.tasks_max)] if units else []
+    for stage in submission.merge_stages:
+        nodes = [one for one in submission.tree.nodes(stage) if done is None or not done(one)]
+        work += [_spread(nodes, submission.tasks_max)] if nodes else []
+    work.append([()])
+    records = tuple(
+        StepRecord(f"{number}.{position}", tuple(tuple(one) for one in tasks)) for position, tasks in enumerate(work)
+    )
+    python = submission.site.python or sys.executable
+    steps = [
+        Step(
+            record.label,
+            len(record.tasks),
+            (python, "-m", TASK_MODULE, str(folder.out), record.label),
+            folder.logs,
+            folder.accounts,
+        )
+        for record in records
+    ]
+    # Written first: a task may begin before this returns.
+    for record in records:
+        record.write(folder)
+    system = batch_system(submission.system)
+    submitted = system.submit(f"branchline-{folder.out.name}", steps, folder.jobs, submission.site)
+    jobs = JobsRecord(number, submitted, time.time(), records)
+    jobs.write(folder)
+    return jobs
+
+
+def _spread(nodes: Sequence[FoldNode], tasks_max: int) -> list[Sequence[FoldNode]]:
+    """Neighbours together, as evenly as can be."""
+    count = min(tasks_max, len(nodes))
+    borders = [len(nodes) * one // count for one in range(count + 1)]
+    return [nodes[first:last] for first, last in pairwise(borders)]

@@ -1,0 +1,70 @@
+"""The process of a task: ``python -m branchline.running.submitted.task OUT STEP TASK``.
+
+The exit code is 0 if all of the task's units have a result, else as of `branchline run`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from contextlib import closing, suppress
+from pathlib import Path
+
+from branchline.errors import BranchlineError
+from branchline.jobs import Interruption
+from branchline.running.submitted.finishing import finish, is_good, merge
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.leases import Holder, Leases
+from branchline.running.submitted.submission import StepRecord, Submission
+from branchline.running.submitted.task_log import log
+from branchline.running.submitted.working import UnitWorker
+from branchline.sensors import host
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
+
+
+def main(words: list[str]) -> int:
+    """Works on a task."""
+    out, label, task = words
+    folder = BatchFolder(Path(out))
+    name = f"{label}.{task}"
+    log(f"task {name} on {host()}, process {os.getpid()}")
+    try:
+        submission = Submission.read(folder)
+        # The dataset may be named from where it was submitted.
+        with suppress(OSError):
+            os.chdir(submission.directory)
+        step = StepRecord.read(folder, label)
+        nodes = step.tasks[int(task)]
+        if not nodes:
+            return _finish(folder, submission)
+        if nodes[0].stage > submission.unit_stage:
+            for node in nodes:
+                log(f"{node}: {'folded' if merge(folder, submission, node) else 'not folded'}")
+            return EXIT_OK
+        holder = Holder(name, uuid.uuid4().hex, host(), os.getpid())
+        clock = folder.accounts / f"{name}.{holder.attempt}"
+        clock.write_text(f"{holder.host} {holder.process}\n")
+        interruption = Interruption()
+        with interruption.installed(), closing(Leases(holder, clock)) as leases:
+            worker = UnitWorker(folder, submission, leases, name, folder.logs / f"{name}.log")
+            worker.work(nodes, interruption)
+    except BranchlineError as error:
+        log(f"error: {error}")
+        return EXIT_ERROR
+    if interruption.asked:
+        log("interrupted by a signal")
+        return EXIT_INTERRUPTED
+    return EXIT_ERROR if worker.failed else EXIT_OK
+
+
+def _finish(folder: BatchFolder, submission: Submission) -> int:
+    result = finish(folder, submission)
+    for sentence in result.errors:
+        log(sentence)
+    log(f"{result.record.status}: {result.record.events} events")
+    return EXIT_OK if is_good(submission, result) else result.exit_code or EXIT_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

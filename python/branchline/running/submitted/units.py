@@ -1,0 +1,118 @@
+"""The results of units, the nodes of the tree for which jobs write files, and how units failed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from branchline.errors import BadFileError, MissingFileError, StorageError
+from branchline.jobs import FoldNode, FoldTree, Lost
+from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
+from branchline.train.folding import FoldedResult
+from branchline.train.share_result import JobError, WorkerTimes
+
+KIND = "result"
+
+
+@dataclass(frozen=True)
+class WorkerSpan:
+    """What a worker process of a task did. ``begin_s`` and ``until_s`` are seconds since 1970, and ``times`` its clock,
+    whose own times are of its machine.
+    """
+
+    attempt: str
+    worker: int
+    begin_s: float
+    until_s: float
+    times: WorkerTimes
+
+
+@dataclass
+class UnitResult:
+    """The result of a node, who made it, and the worker processes that were lost on the way."""
+
+    node: FoldNode
+    folded: FoldedResult
+    workers: list[WorkerSpan] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+
+    def write(self, folder: BatchFolder, submission_id: str) -> bool:
+        """Writes it; False if another one was there first. Raises StorageError."""
+        summary = {"train": submission_id, "events": self.folded.events, "subjobs": self.folded.subjobs_done}
+        return write_first(folder.result(self.node), framed(KIND, self, summary))
+
+    @classmethod
+    def read(cls, folder: BatchFolder, node: FoldNode) -> UnitResult:
+        """That of a node. Raises MissingFileError, StorageError, BadFileError."""
+        path = folder.result(node)
+        found = read_framed(path, KIND)
+        if not isinstance(found, cls) or found.node != node:
+            raise BadFileError("this result is that of something else", path=str(path))
+        return found
+
+
+def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
+    """The last that is known of each worker."""
+    last: dict[tuple[str, int], WorkerSpan] = {}
+    for span in (one for part in parts for one in part.workers):
+        known = last.get((span.attempt, span.worker))
+        if known is None or known.until_s < span.until_s:
+            last[span.attempt, span.worker] = span
+    return list(last.values())
+
+
+def has_result(folder: BatchFolder, node: FoldNode, submission_id: str) -> bool:
+    """Whether a node has a result, by the first line of its file."""
+    return events_of(folder, node, submission_id) is not None
+
+
+def events_of(folder: BatchFolder, node: FoldNode, submission_id: str) -> int | None:
+    """The events of a node's result; None if there is none of this train."""
+    try:
+        summary = read_summary(folder.result(node), KIND)
+    except (MissingFileError, StorageError, BadFileError):
+        return None
+    return int(summary.get("events", 0)) if summary.get("train") == submission_id else None
+
+
+@dataclass(frozen=True)
+class UnitFailure:
+    """Why a unit failed: the error, and the log that has more."""
+
+    kind: str
+    message: str
+    traceback: str
+    path: str | None
+    task: str
+    log: str
+    at_s: float
+
+    @classmethod
+    def of(cls, error: JobError, task: str, log: Path) -> UnitFailure:
+        """For an error of now."""
+        fault = error.fault()
+        return cls(fault.type, fault.message, fault.traceback or "", fault.path, task, str(log), time.time())
+
+    def write(self, path: Path) -> None:
+        """Writes it, also over an earlier one. Raises StorageError."""
+        write_again(path, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> UnitFailure | None:
+        """That of a unit; None if there is none that can be read."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:
+    """The nodes of a lower stage that a node covers."""
+    if node.stage <= stage:
+        yield node
+        return
+    for part in tree.parts_of(node):
+        yield from below(tree, part, stage)

@@ -1,0 +1,242 @@
+"""A task at work: runs the sub-jobs of its units in worker processes, and writes the result of each unit."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from branchline.access import longest_wait_s
+from branchline.errors import BranchlineError
+from branchline.jobs import (
+    Context,
+    Finished,
+    FoldNode,
+    FromPlace,
+    Interruption,
+    LocalProcesses,
+    Lost,
+    SubJob,
+    Wait,
+)
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.leases import Leases
+from branchline.running.submitted.sources import StoredSources
+from branchline.running.submitted.submission import Submission
+from branchline.running.submitted.task_log import log
+from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result
+from branchline.train.folding import FoldedResult, fold
+from branchline.train.plan import TrainPlan
+from branchline.train.recovery import Recovery
+from branchline.train.share_result import JobError, ShareResult, WorkerTimes
+from branchline.train.subjobs import SubJobQueue
+from branchline.train.work import TrainWork
+
+
+@dataclass(frozen=True)
+class StoredWork:
+    """The callable of a worker, unpickled only when its modules are at hand."""
+
+    sources: StoredSources
+    pickled: bytes
+
+    def __call__(self, context: Context) -> Any:
+        self.sources.install()
+        return cloudpickle.loads(self.pickled)(context)
+
+
+class UnitQueue(SubJobQueue):
+    """Hands out the sub-jobs of units, one unit after the other. ``begin`` says whether a unit is to be begun."""
+
+    def __init__(
+        self, submission: Submission, plan: TrainPlan, units: Iterable[FoldNode], begin: Callable[[FoldNode], bool]
+    ) -> None:
+        learning = submission.learning
+        super().__init__(
+            plan.shares,
+            learning.branches,
+            learning.step,
+            wagons_count=len(plan.loaded.wagons),
+            workers_count=submission.site.cpus,
+            stopped=plan.faults,
+        )
+        self._named_branches = plan.named_branches
+        self._learning_count = learning.shares_count
+        self._tree = submission.tree
+        self._units = deque(units)
+        self._indices: deque[int] = deque()
+        self._begin = begin
+
+    def draw(self) -> SubJob | Wait | None:
+        """The next sub-job, None at the end."""
+        if self._first:
+            return self._first.popleft()
+        while not self._indices:
+            if not self._units:
+                return None
+            unit = self._units.popleft()
+            if self._begin(unit):
+                self._indices.extend(self._tree.shares_of(unit))
+        index = self._indices.popleft()
+        learn = index < self._learning_count
+        share = replace(
+            self.shares[index],
+            branches=tuple(self._named_branches if learn else self.branches),
+            learn=learn,
+            step=self.step or 1,
+            stopped=frozenset(self.stopped),
+            together=1 if learn else self._together(index),
+        )
+        return SubJob(index, share.label, share)
+
+    def drop(self, unit: FoldNode) -> None:
+        """Hands out nothing more of a unit."""
+        shares = self._tree.shares_of(unit)
+        self._indices = deque(index for index in self._indices if index not in shares)
+
+
+@dataclass
+class _OpenUnit:
+    results: dict[int, FoldedResult] = field(default_factory=dict)
+    lost: list[Lost] = field(default_factory=list)
+
+
+class UnitWorker:
+    """Works on the units of a task. ``failed`` are those that came to no result."""
+
+    def __init__(self, folder: BatchFolder, submission: Submission, leases: Leases, task: str, log: Path) -> None:
+        self._folder = folder
+        self._submission = submission
+        self._plan = submission.train_plan()
+        self._tree = submission.tree
+        self._leases = leases
+        self._task = task
+        self._attempt = leases.attempt
+        self._log = log
+        self._open: dict[FoldNode, _OpenUnit] = {}
+        self._spans: dict[int, WorkerSpan] = {}
+        self._begin_s = time.time()
+        self._workers_before = 0
+        self.done = 0
+        self.failed: dict[FoldNode, str] = {}
+
+    def work(self, units: Iterable[FoldNode], interruption: Interruption) -> None:
+        """Works until all units have a result or failed, or a signal asks to stop."""
+        left = deque(units)
+        while left and not interruption.asked:
+            queue = UnitQueue(self._submission, self._plan, list(left), lambda unit: self._begin(unit, left))
+            try:
+                self._run(queue, interruption)
+            except Exception as error:  # noqa: BLE001 - it is of the units at work; the others go on
+                for unit in list(self._open):
+                    self._fail(unit, JobError.of(error))
+            for unit in list(self._open):
+                self._drop(unit)
+
+    def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> bool:
+        left.remove(unit)
+        if has_result(self._folder, unit, self._submission.id):
+            log(f"{self._label(unit)}: done before")
+            return False
+        if not self._leases.take(self._folder.lease(unit)):
+            log(f"{self._label(unit)}: another task works on it")
+            return False
+        self._open[unit] = _OpenUnit()
+        return True
+
+    def _run(self, queue: UnitQueue, interruption: Interruption) -> None:
+        settings, site = self._plan.settings, self._submission.site
+        recovery = Recovery(self._plan.loaded.wagons, queue)
+        place = LocalProcesses(
+            site.cpus, (), settings.worker_timeout_s, longest_wait_s(), after_death=recovery.worker_died
+        )
+        work = TrainWork(
+            wagons=self._plan.loaded.wagons,
+            named_branches=self._plan.named_branches,
+            step_size=settings.step_size,
+            memory_limit_bytes=settings.memory_limit_bytes,
+            threads=1,
+            skip_bad_files=settings.skip_bad_files,
+            access=settings.access,
+        )
+        self._begin_s = time.time()
+        interruption.when_asked = place.stop
+        if interruption.asked:
+            return
+        for message in place.run(StoredWork(self._submission.sources, cloudpickle.dumps(work)), queue.draw):
+            with interruption.held():
+                self._take(message, queue, recovery)
+        self._workers_before += site.cpus
+
+    def _take(self, message: FromPlace, queue: UnitQueue, recovery: Recovery) -> None:
+        if isinstance(message, Lost):
+            for opened in self._open.values():
+                opened.lost.append(message)
+            log(message)
+        elif isinstance(message, Finished):
+            self._note_times(message.worker, message.value.times)
+            if recovery.is_trial(message.index):
+                recovery.trial_finished(message.index)
+            else:
+                recovery.mark(message.value)
+                queue.missed(branch for share in message.value.wagons.values() for branch in share.misses)
+                self._finished(message.index, message.value, queue)
+        elif isinstance(message.value, WorkerTimes):
+            self._note_times(message.worker, message.value)
+
+    def _note_times(self, worker: int, times: WorkerTimes | None) -> None:
+        if times is not None:
+            number = self._workers_before + worker
+            until_s = time.time() - (time.monotonic() - times.until_s)
+            self._spans[number] = WorkerSpan(self._attempt, number, self._begin_s, until_s, times)
+
+    def _finished(self, index: int, result: ShareResult, queue: UnitQueue) -> None:
+        unit = FoldNode(0, index)
+        while unit.stage < self._submission.unit_stage:
+            unit = self._tree.parent_of(unit) or unit
+        opened = self._open.get(unit)
+        if opened is None:
+            return
+        if result.error is not None:
+            queue.drop(unit)
+            self._fail(unit, result.error)
+        elif result.interrupted:
+            self._drop(unit)
+        else:
+            opened.results[index] = FoldedResult.of(index, self._plan.shares[index], result, self._plan.faults)
+            if len(opened.results) == len(self._tree.shares_of(unit)):
+                self._write(unit, opened)
+
+    def _write(self, unit: FoldNode, opened: _OpenUnit) -> None:
+        parts = [opened.results[index] for index in sorted(opened.results)]
+        folded = parts[0] if unit.stage == 0 else fold(parts)
+        result = UnitResult(unit, folded, list(self._spans.values()), opened.lost)
+        try:
+            is_first = result.write(self._folder, self._submission.id)
+        except BranchlineError as error:
+            self._fail(unit, JobError.of(error))
+            return
+        self._folder.failed(unit).unlink(missing_ok=True)
+        self._drop(unit)
+        self.done += 1
+        log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ', as another task had it'}")
+
+    def _fail(self, unit: FoldNode, error: JobError) -> None:
+        self._drop(unit)
+        failure = UnitFailure.of(error, self._task, self._log)
+        self.failed[unit] = failure.message
+        log(f"{self._label(unit)} failed: {failure.message}\n{failure.traceback}")
+        failure.write(self._folder.failed(unit))
+
+    def _drop(self, unit: FoldNode) -> None:
+        if self._open.pop(unit, None) is not None:
+            self._leases.give_back(self._folder.lease(unit))
+
+    def _label(self, unit: FoldNode) -> str:
+        shares = self._tree.shares_of(unit)
+        return f"sub-jobs {shares.start} to {shares.stop - 1}"

@@ -1,0 +1,106 @@
+"""A small train for batch systems: its files, its wagons, and the same run on this machine to compare with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uproot
+
+from branchline.report.open_formats import RESULTS
+
+# Doubles without pattern: a file has more than 4 MB, so that each is a sub-job.
+EVENTS_PER_FILE = 600_000
+
+WAGONS = """
+import time
+from pathlib import Path
+
+import hist
+import numpy as np
+
+from cuts import LOWEST, HERE
+
+
+class Spectra:
+    name = "spectra"
+
+    def process(self, events):
+        time.sleep(float(Path(HERE, "pause").read_text()))
+        histogram = hist.Hist.new.Reg(50, -5, 5, name="px").Weight()
+        px = np.asarray(events.px)
+        histogram.fill(px[px > LOWEST], weight=0.1)
+        return {"px": histogram, "sum": float(np.sum(px)), "events": len(events)}
+"""
+CUTS = """
+from pathlib import Path
+
+LOWEST = -4.0
+HERE = Path(__file__).parent
+"""
+
+
+@dataclass
+class Train:
+    """The files of a train in a folder."""
+
+    folder: Path
+    files: int
+    events_per_file: int = EVENTS_PER_FILE
+
+    def make(self) -> Train:
+        """Writes them."""
+        (self.folder / "data").mkdir()
+        (self.folder / "wagons.py").write_text(WAGONS)
+        (self.folder / "cuts.py").write_text(CUTS)
+        self.pause(0)
+        for index in range(self.files):
+            random = np.random.default_rng(index)
+            with uproot.recreate(self.folder / "data" / f"f{index:02}.root", compression=None) as file:
+                file.mktree("events", {"px": "float64"}).extend({"px": random.normal(size=self.events_per_file)})
+        return self
+
+    def pause(self, seconds: float) -> None:
+        """Makes the wagon wait before each chunk."""
+        (self.folder / "pause").write_text(str(seconds))
+
+    @property
+    def words(self) -> list[str]:
+        """What `branchline run` is given."""
+        return ["run", "wagons.py", "data", "--pictures", "none", "--step-size", "200000"]
+
+
+def run_branchline(
+    folder: Path, words: list[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Calls `branchline` and waits for its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "branchline.cli", *map(str, words)],
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def files_of(out: Path) -> dict[str, bytes]:
+    """What a train leaves in open formats: the same files with the same bytes, wherever it ran."""
+    return {str(one.relative_to(out)): one.read_bytes() for one in sorted((out / RESULTS).rglob("*")) if one.is_file()}
+
+
+def wait_until(happened: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
+    """What the call returns once that is true."""
+    end_s = time.monotonic() + timeout_s
+    while not (found := happened()):
+        assert time.monotonic() < end_s, f"{what} did not happen"
+        time.sleep(0.1)
+    return found

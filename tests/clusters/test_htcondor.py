@@ -1,0 +1,152 @@
+"""Trains that are submitted to HTCondor by its user, on the pool's own machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.clusters.htcondor import HTCondor
+
+FILES = 5
+TIMEOUT_S = 110
+
+Ended = subprocess.CompletedProcess[str]
+InPool = Callable[..., Ended]
+
+# Making the pool's folder takes minutes, once.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[HTCondor]:
+    """A HTCondor with four slots."""
+    pool = HTCondor()
+    try:
+        pool.start()
+        yield pool
+    finally:
+        pool.close()
+
+
+@pytest.fixture(scope="module")
+def original(pool: HTCondor) -> Train:
+    """A train with its results of this machine in `local`."""
+    folder = pool.folder / "original"
+    folder.mkdir()
+    train = Train(folder, FILES).make()
+    ended = run_branchline(folder, [*train.words, "-o", "local", "--workers", "1"])
+    assert ended.returncode == 0, ended.stderr
+    return train
+
+
+@pytest.fixture
+def train(pool: HTCondor, original: Train, request: pytest.FixtureRequest) -> Iterator[Train]:
+    """The same files, which belong to the pool's user."""
+    folder = pool.folder / request.node.name
+    shutil.copytree(original.folder, folder, ignore=shutil.ignore_patterns("local"))
+    pool.own(folder)
+    yield Train(folder, FILES)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def in_pool(pool: HTCondor, train: Train) -> InPool:
+    """Calls `branchline` as the pool's user."""
+
+    def call(*words: object) -> Ended:
+        return pool.call([sys.executable, "-m", "branchline.cli", *map(str, words)], train.folder)
+
+    return call
+
+
+def submit(in_pool: InPool, train: Train, *words: object) -> None:
+    ended = in_pool(*train.words, "-o", "out", "--on", "htcondor", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+
+
+def wait(in_pool: InPool) -> str:
+    """What `branchline status` prints when no job waits or runs any more."""
+
+    def over() -> str:
+        ended = in_pool("status", "out")
+        assert ended.returncode in (0, 3), ended.stderr
+        is_over = "the last job ended" in ended.stdout or "no job of it" in ended.stdout
+        return ended.stdout if is_over else ""
+
+    found = wait_until(over, "the end of the train", TIMEOUT_S)
+    assert isinstance(found, str)
+    return found
+
+
+def process_of(train: Train, task: str) -> psutil.Process:
+    """The process of a task, once it runs; all processes of the pool are those of this machine."""
+
+    def found() -> psutil.Process | None:
+        for one in psutil.process_iter():
+            try:
+                words = one.cmdline()
+            except psutil.Error:
+                continue
+            if words[1:3] == ["-m", "branchline.running.submitted.task"] and words[-2:] == task.split():
+                return one if words[3] == str(train.folder / "out") else None
+        return None
+
+    process = wait_until(found, f"the process of task {task}", TIMEOUT_S)
+    assert isinstance(process, psutil.Process)
+    return process
+
+
+def test_the_results_are_those_of_this_machine(in_pool: InPool, train: Train, original: Train) -> None:
+    submit(in_pool, train, "--tasks", 3)
+    shown = wait(in_pool)
+    assert f"{FILES} done, 0 running, 0 queued, 0 failed" in shown
+    assert "finished" in shown
+    assert files_of(train.folder / "out") == files_of(original.folder / "local")
+
+
+def test_a_killed_and_a_removed_task_are_named_and_resumed_alone(
+    pool: HTCondor, in_pool: InPool, train: Train, original: Train
+) -> None:
+    train.pause(4)
+    submit(in_pool, train, "--tasks", FILES)
+    process_of(train, "0.0 1").kill()
+    process_of(train, "0.0 3")
+    pool.command("condor_rm", "-constraint", "BranchlineTask == 3 && BranchlineStep == 0")
+    shown = wait(in_pool)
+    assert f"{FILES - 2} done, 0 running, 0 queued, 2 failed" in shown, shown
+    assert "SIGKILL" in shown
+    record = json.loads((train.folder / "out" / "job.json").read_text())
+    assert [one["path"] for one in record["skipped"]] == ["data/f01.root", "data/f03.root"]
+    train.pause(0)
+    ended = in_pool("resume", "out")
+    assert ended.stdout.strip() == "2 sub-jobs were sent again", ended.stderr
+    assert "finished" in wait(in_pool)
+    assert files_of(train.folder / "out") == files_of(original.folder / "local")
+    assert in_pool("resume", "out").stdout.strip() == "no sub-job is missing"
+
+
+def test_a_cancelled_train_is_resumed(in_pool: InPool, train: Train, original: Train) -> None:
+    train.pause(4)
+    submit(in_pool, train, "--tasks", 2)
+    process_of(train, "0.0 1")
+    assert in_pool("resume", "out").returncode == 1
+    assert in_pool("cancel", "out").returncode == 0
+    assert "branchline resume" in wait(in_pool)
+    train.pause(0)
+    assert in_pool("resume", "out").returncode == 0
+    assert "finished" in wait(in_pool)
+    assert files_of(train.folder / "out") == files_of(original.folder / "local")
+
+
+def test_a_folder_that_jobs_have_for_themselves_is_refused(in_pool: InPool, train: Train) -> None:
+    ended = in_pool(*train.words, "-o", Path("/tmp") / "out", "--on", "htcondor")
+    assert ended.returncode == 1
+    assert "which each job of HTCondor has for itself" in ended.stderr

@@ -1,0 +1,298 @@
+"""Trains that are submitted to a Slurm with three nodes, and what may happen to them there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.clusters.slurm import NODES, Slurm
+
+import branchline
+from branchline.errors import WagonError
+from branchline.running.submitted import SubmittedTrain
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.submission import JobsRecord
+
+FILES = 5
+TIMEOUT_S = 90
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """A train with its results of this machine in `local`."""
+    train = Train(tmp_path_factory.mktemp("train"), FILES).make()
+    ended = run_branchline(train.folder, [*train.words, "-o", "local", "--workers", "1"])
+    assert ended.returncode == 0, ended.stderr
+    return train
+
+
+@pytest.fixture
+def train(original: Train, tmp_path: Path) -> Train:
+    """The same files, to do harm to."""
+    (tmp_path / "data").mkdir()
+    for one in original.folder.glob("data/*"):
+        os.link(one, tmp_path / "data" / one.name)
+    for name in ("wagons.py", "cuts.py", "pause"):
+        (tmp_path / name).write_text((original.folder / name).read_text())
+    return Train(tmp_path, FILES)
+
+
+@pytest.fixture
+def submit(slurm: Slurm, train: Train, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Submits the train; whatever a test leaves is cancelled."""
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    submitted: list[SubmittedTrain] = []
+
+    def call(*words: object, out: str = "out") -> SubmittedTrain:
+        ended = run_branchline(train.folder, [*train.words, "-o", out, "--on", "slurm", *map(str, words)])
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stderr == ""
+        submitted.append(SubmittedTrain(train.folder / out))
+        return submitted[-1]
+
+    yield call
+    for one in submitted:
+        one.cancel()
+    wait_until(lambda: not slurm.command("squeue", "--noheader").strip(), "the end of all jobs", TIMEOUT_S)
+
+
+def jobs_of(train: SubmittedTrain) -> list[JobsRecord]:
+    return JobsRecord.read_all(BatchFolder(train.out))
+
+
+def process_of(train: SubmittedTrain, task: str) -> psutil.Process:
+    """The process of a task, once it runs."""
+
+    def found() -> Any:
+        for one in psutil.process_iter():
+            try:
+                words = one.cmdline()
+            except psutil.Error:
+                continue
+            if words[1:3] == ["-m", "branchline.running.submitted.task"] and words[3:] == [
+                str(train.out),
+                *task.split(),
+            ]:
+                return one
+        return None
+
+    process = wait_until(found, f"the process of task {task}")
+    assert isinstance(process, psutil.Process)
+    return process
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_the_results_are_those_of_this_machine(submit: Any, original: Train, tasks: int) -> None:
+    submitted = submit("--tasks", tasks)
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed, status.ended) == (FILES, 0, "finished"), status
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+    record = json.loads((submitted.out / "job.json").read_text())
+    assert sum(record["phases"].values()) == pytest.approx(record["wall_s"], rel=0.01)
+
+
+def test_a_killed_task_is_named_and_resumed_alone(submit: Any, train: Train, original: Train) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", FILES)
+    process_of(submitted, "0.0 2").kill()
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed) == (FILES - 1, 1)
+    [cause] = status.causes
+    assert "SIGKILL" in cause
+    assert "0.0.2.log" in cause
+    record = json.loads((submitted.out / "job.json").read_text())
+    assert record["status"] == "partial"
+    assert [one["path"] for one in record["skipped"]] == ["data/f02.root"]
+    assert (submitted.out / "PARTIAL.txt").exists()
+
+    assert submitted.resume() == 1
+    assert [len(step.tasks) for step in jobs_of(submitted)[1].steps] == [1, 1]
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+    assert not (submitted.out / "PARTIAL.txt").exists()
+    assert submitted.resume() == 0
+    assert len(jobs_of(submitted)) == 2
+
+
+def test_a_cancelled_task_costs_its_own_sub_jobs_only(submit: Any, train: Train, slurm: Slurm) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", FILES)
+    [first, _] = jobs_of(submitted)[0].submitted.ids
+    process_of(submitted, "0.0 1")
+    slurm.command("scancel", f"{first}_1")
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed) == (FILES - 1, 1)
+    assert "CANCELLED" in next(iter(status.causes))
+
+
+def test_what_may_be_missing_is_named_and_no_failure(submit: Any, train: Train) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", FILES, "--allow-missing", "20%")
+    process_of(submitted, "0.0 4").kill()
+    submitted.wait(TIMEOUT_S)
+    record = json.loads((submitted.out / "job.json").read_text())
+    assert record["errors"] == []
+    assert [one["path"] for one in record["skipped"]] == ["data/f04.root"]
+    last = BatchFolder(submitted.out).accounts / "0.1.0.exit"
+    assert last.read_text().strip() == "0"
+
+
+def test_a_drained_node_and_a_gone_submitter_cost_nothing(
+    submit: Any, train: Train, original: Train, slurm: Slurm
+) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", FILES)
+    process_of(submitted, "0.0 0")
+    slurm.command("scontrol", "update", f"nodename={NODES[0]}", "state=drain", "reason=test")
+    try:
+        assert submitted.wait(TIMEOUT_S).ended == "finished"
+    finally:
+        slurm.command("scontrol", "update", f"nodename={NODES[0]}", "state=resume")
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+
+
+def test_a_requeued_task_goes_on(submit: Any, train: Train, original: Train, slurm: Slurm) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", 2)
+    [first, _] = jobs_of(submitted)[0].submitted.ids
+    process_of(submitted, "0.0 1")
+    slurm.command("scontrol", "requeue", f"{first}_1")
+    wait_until(lambda: "PENDING" in slurm.command("squeue", "-h", "-r", "-j", first, "-o", "%T"), "the requeue")
+    # Else Slurm waits for two minutes.
+    slurm.command("scontrol", "update", f"jobid={first}_1", "starttime=now")
+    status = submitted.wait(TIMEOUT_S)
+    assert status.ended == "finished", status
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+
+
+def test_a_wagon_that_fails_and_a_bad_file_are_as_on_this_machine(submit: Any, train: Train) -> None:
+    text = (train.folder / "wagons.py").read_text()
+    failing = '\n\nclass Failing:\n    name = "failing"\n\n    def process(self, events):\n'
+    failing += '        if "f03" in events.metadata["filename"]:\n            raise ValueError("not here")\n'
+    failing += "        return len(events)\n"
+    (train.folder / "wagons.py").write_text(text + failing)
+    bad = train.folder / "data" / "f01.root"
+    content = bad.read_bytes()
+    bad.unlink()
+    bad.write_bytes(content[:1000])
+    words = [*train.words, "--skip-bad-files"]
+    local = run_branchline(train.folder, [*words, "-o", "local", "--workers", "1"])
+    assert local.returncode == 3, local.stderr
+    submitted = submit("--skip-bad-files", "--tasks", 3)
+    assert submitted.wait(TIMEOUT_S).done == FILES
+    assert files_of(submitted.out) == files_of(train.folder / "local")
+    here, there = (json.loads((train.folder / one / "job.json").read_text()) for one in ("local", "out"))
+    for name in ("skipped", "events", "subjobs_done", "status", "events_expected"):
+        assert here[name] == there[name], name
+    assert [one["error"]["message"] for one in here["wagons"] if one["error"]] == ["not here"]
+    assert [one["error"] and one["error"]["message"] for one in there["wagons"]] == [
+        one["error"] and one["error"]["message"] for one in here["wagons"]
+    ]
+
+
+def test_a_bad_file_fails_its_own_sub_job(submit: Any, train: Train) -> None:
+    bad = train.folder / "data" / "f04.root"
+    content = bad.read_bytes()
+    bad.unlink()
+    bad.write_bytes(content[:1000])
+    submitted = submit("--tasks", 2)
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed) == (FILES - 1, 1)
+    assert "f04.root" in next(iter(status.causes))
+    bad.write_bytes(content)
+    assert submitted.resume() == 1
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+
+
+def test_resume_refuses_changed_wagons(submit: Any, train: Train) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", 2)
+    # The jobs run the code as it was, whatever the files hold when they begin.
+    cuts = train.folder / "cuts.py"
+    text = cuts.read_text()
+    cuts.write_text(text.replace("-4.0", "4.0"))
+    process_of(submitted, "0.0 1").kill()
+    submitted.wait(TIMEOUT_S)
+    with pytest.raises(WagonError, match=r"cuts\.py changed since the train was submitted"):
+        submitted.resume()
+    cuts.write_text(text)
+    submitted.resume()
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+
+
+def test_a_cancelled_train_is_resumed(submit: Any, train: Train, original: Train) -> None:
+    train.pause(2)
+    submitted = submit("--tasks", FILES)
+    process_of(submitted, "0.0 0")
+    ended = run_branchline(train.folder, ["cancel", "out"])
+    assert ended.returncode == 0, ended.stderr
+    status = submitted.wait(TIMEOUT_S)
+    assert status.done < FILES
+    assert status.ended is None
+    train.pause(0)
+    submitted.resume()
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+
+
+def test_the_configuration_of_the_site_and_options_reach_slurm(
+    submit: Any, train: Train, original: Train, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = train.folder / "site.toml"
+    site.write_text('[slurm]\npartition = "long"\ncpus = 2\nprologue = ["echo before the task"]\n')
+    monkeypatch.setenv("BRANCHLINE_SITE_CONFIG", str(site))
+    submitted = submit("--tasks", 2, "--batch-option=--comment=from-the-test")
+    [first, _] = jobs_of(submitted)[0].submitted.ids
+    shown = slurm.command("scontrol", "show", "job", first)
+    assert "Partition=long" in shown
+    assert "Comment=from-the-test" in shown
+    assert "NumCPUs=2" in shown
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+    assert "before the task" in (submitted.out / "batch" / "logs" / "0.0.0.log").read_text()
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+
+
+def test_many_results_are_folded_by_jobs_in_stages(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    # Each file is a sub-job, and the last job folds less than they are.
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 1000)
+    monkeypatch.setattr("branchline.running.submitted.submitting.BATCH_FINAL_PARTS_MAX", 20)
+    train = Train(tmp_path, 45, events_per_file=200).make()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    local = branchline.run("wagons.py", "data", "local", workers=1, pictures="none")
+    batch = branchline.BatchSettings(tasks=5)
+    submitted = branchline.run("wagons.py", "data", "out", on="slurm", batch=batch, pictures="none")
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.subjobs, status.done, status.ended) == (train.files, train.files, "finished")
+    assert [len(step.tasks) for step in jobs_of(submitted)[0].steps] == [5, 3, 1]
+    assert sorted(one.name for one in (submitted.out / "batch" / "units").glob("1.*")) == ["1.0", "1.1", "1.2"]
+    assert files_of(submitted.out) == files_of(tmp_path / "local")
+    assert local.record.subjobs == train.files
+
+
+def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_sent(
+    submit: Any, train: Train, slurm: Slurm
+) -> None:
+    (train.folder / "file").write_text("")
+    ended = run_branchline(train.folder, [*train.words, "-o", "file/out", "--on", "slurm"])
+    assert ended.returncode == 1
+    assert "file/out" in ended.stderr
+    assert not slurm.command("squeue", "--noheader").strip()
+
+
+def test_without_slurm_the_error_says_what_to_do(train: Train) -> None:
+    ended = run_branchline(train.folder, [*train.words, "-o", "out", "--on", "slurm"], {"PATH": "/nowhere"})
+    assert ended.returncode == 1
+    assert "there is no squeue here" in ended.stderr
+    assert "slurm-client" in ended.stderr
+    assert not (train.folder / "out").exists()
