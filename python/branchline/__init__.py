@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from branchline.dataset import Dataset
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
+    from branchline.running.submitted import SubmittedTrain
     from branchline.train import TrainResult, forecast
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
@@ -57,6 +58,7 @@ __all__ = [
     "RecoveredFileWarning",
     "SkippedFileWarning",
     "StorageError",
+    "SubmittedTrain",
     "TrainResult",
     "Tree",
     "UnreadableBranchWarning",
@@ -97,6 +99,7 @@ _find = lazily(
         "branchline.dataset": ("Dataset",),
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
+        "branchline.running.submitted": ("SubmittedTrain",),
         "branchline.train": ("TrainResult", "forecast"),
         "branchline.tree": (
             "Branch",

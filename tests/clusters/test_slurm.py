@@ -226,6 +226,20 @@ def test_resume_refuses_changed_wagons(submit: Any, train: Train) -> None:
     assert submitted.wait(TIMEOUT_S).ended == "finished"
 
 
+def test_a_new_train_replaces_one_that_has_ended_only(submit: Any, train: Train) -> None:
+    train.pause(2)
+    first = submit("--tasks", 2)
+    ended = run_branchline(train.folder, [*train.words, "-o", "out", "--on", "slurm", "--force"])
+    assert ended.returncode == 1
+    assert "branchline cancel" in ended.stderr
+    first.cancel()
+    first.wait(TIMEOUT_S)
+    train.pause(0)
+    second = submit("--tasks", 1, "--force")
+    assert [one.number for one in jobs_of(second)] == [0]
+    assert second.wait(TIMEOUT_S).ended == "finished"
+
+
 def test_a_cancelled_train_is_resumed(submit: Any, train: Train, original: Train) -> None:
     train.pause(2)
     submitted = submit("--tasks", FILES)
@@ -264,9 +278,10 @@ def test_many_results_are_folded_by_jobs_in_stages(
     for name, value in slurm.environment.items():
         monkeypatch.setenv(name, value)
     # Each file is a sub-job, and the last job folds less than they are.
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 1000)
-    monkeypatch.setattr("branchline.running.submitted.submitting.BATCH_FINAL_PARTS_MAX", 20)
     train = Train(tmp_path, 45, events_per_file=200).make()
+    largest = max(one.stat().st_size for one in tmp_path.glob("data/*"))
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest)
+    monkeypatch.setattr("branchline.running.submitted.submitting.BATCH_FINAL_PARTS_MAX", 20)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     local = branchline.run("wagons.py", "data", "local", workers=1, pictures="none")

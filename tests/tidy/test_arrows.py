@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"_core", "layout", "report", "tree"},
     "running": {"batch", "dataset", "jobs", "report", "sensors", "train"},
     "demo": {"jobs"},
-    "cli": {"_core", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train", "tree"},
+    "cli": {"_core", "batch", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train", "tree"},
     "__main__": {"cli"},
 }
 EVERYBODYS = {"access", "errors", "extras", "lazily", "limits", "locations"}

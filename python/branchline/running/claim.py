@@ -23,6 +23,9 @@ from branchline.sensors import FAILED, RUNNING, JobRecord, host
 from branchline.sensors.versions import branchline_version
 
 NOTE = "PARTIAL.txt"
+# The folder of jobs that batch systems run, and the file in it that they begin with.
+JOBS = "batch"
+SUBMISSION = "submission"
 
 
 class Claim:
@@ -72,6 +75,9 @@ class Claim:
             for folder in sorted(folders, key=lambda one: -len(one.parts)):
                 with suppress(OSError):  # what is not empty holds something of somebody else
                     folder.rmdir()
+            # Jobs of an earlier train that begin later find nothing to do.
+            if (self.out / JOBS / SUBMISSION).exists():
+                shutil.rmtree(self.out / JOBS, ignore_errors=True)
             # A record that is whole lists itself.
             if (self.out / JOB).exists():
                 self._clear_all()

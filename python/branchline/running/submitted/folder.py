@@ -27,8 +27,8 @@ import cloudpickle
 
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode
+from branchline.running.claim import JOBS, SUBMISSION
 
-FOLDER = "batch"
 #: The version of these files. Another one is refused.
 VERSION = 1
 _HEADER_MAX_BYTES = 65_536
@@ -43,12 +43,12 @@ class BatchFolder:
     @property
     def path(self) -> Path:
         """The folder itself."""
-        return self.out / FOLDER
+        return self.out / JOBS
 
     @property
     def submission(self) -> Path:
         """What is to be done."""
-        return self.path / "submission"
+        return self.path / SUBMISSION
 
     @property
     def jobs(self) -> Path:

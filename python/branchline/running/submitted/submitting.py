@@ -19,7 +19,7 @@ import cloudpickle
 from branchline.access import longest_wait_s
 from branchline.batch import Step, batch_system, load_site
 from branchline.dataset import Dataset
-from branchline.errors import OptionError
+from branchline.errors import BranchlineError, OptionError
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Lost
 from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_MAX, FOLD_FAN_IN
 from branchline.running.batch_settings import BatchSettings
@@ -64,6 +64,7 @@ def submit(
     interruption = Interruption()
     with interruption.installed(), claimed(folder.out, force=force) as claim:
         batch_system(system).check(folder.out)
+        _refuse_live(folder)
         with interruption.allowed():
             loaded = LoadedWagons.of(wagons)
             plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
@@ -92,6 +93,14 @@ def submit(
         folder.make()
         submission.write(folder)
         send(folder, submission, list(submission.tree.nodes(unit_stage)))
+
+
+def _refuse_live(folder: BatchFolder) -> None:
+    """Raises BranchlineError if jobs of an earlier train wait or run here, BatchError if that is not known."""
+    for jobs in JobsRecord.read_all(folder):
+        if batch_system(jobs.submitted.system).states(jobs.submitted):
+            what = "jobs of an earlier train wait or run in this directory"
+            raise BranchlineError(what, path=str(folder.out), hint=f"end them: branchline cancel {folder.out}")
 
 
 def _tasks_wanted(plan: TrainPlan) -> int:

@@ -1,0 +1,135 @@
+"""The files that the jobs of a submitted train share: whole or refused, the first one counts, leased to one task."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from branchline.errors import BadFileError, MissingFileError
+from branchline.jobs import FoldNode, FoldTree
+from branchline.limits import LEASE_STALE_S
+from branchline.running.submitted import SubmittedTrain
+from branchline.running.submitted.folder import framed, read_framed, read_summary, write_again, write_first
+from branchline.running.submitted.leases import Holder, Leases
+from branchline.running.submitted.sources import StoredModule, StoredSources
+from branchline.running.submitted.submitting import _merge_stages, _spread
+
+
+def test_the_first_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+    assert write_first(path, b"first")
+    assert not write_first(path, b"second")
+    assert path.read_bytes() == b"first"
+    write_again(path, b"third")
+    assert path.read_bytes() == b"third"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_damaged_byte_of_a_file_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+    content = framed("result", {"a": [1, 2, 3]}, {"events": 7})
+    path.write_bytes(content)
+    assert read_framed(path, "result") == {"a": [1, 2, 3]}
+    assert read_summary(path, "result")["events"] == 7
+    start = content.index(b"\n")
+    for position in range(start, len(content)):
+        path.write_bytes(content[:position])
+        with pytest.raises(BadFileError):
+            read_framed(path, "result")
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        with pytest.raises(BadFileError):
+            read_framed(path, "result")
+
+
+def test_another_kind_and_another_version_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+    path.write_bytes(framed("result", 1))
+    with pytest.raises(BadFileError, match="not a submission"):
+        read_framed(path, "submission")
+    path.write_bytes(framed("result", 1).replace(b'"version": 1', b'"version": 9'))
+    with pytest.raises(BadFileError, match="version 9"):
+        read_framed(path, "result")
+    with pytest.raises(MissingFileError):
+        read_framed(tmp_path / "none", "result")
+
+
+def leases(tmp_path: Path, task: str, attempt: str) -> Leases:
+    return Leases(Holder(task, attempt, "host", 1), tmp_path / f"clock.{attempt}")
+
+
+def test_a_lease_has_one_holder_until_it_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "0.0.lease"
+    first, second = leases(tmp_path, "0.0.1", "a"), leases(tmp_path, "0.0.2", "b")
+    assert first.take(path)
+    assert not second.take(path)
+    first.give_back(path)
+    assert second.take(path)
+    second.close()
+    assert not path.exists()
+    first.close()
+
+
+def test_a_lease_passes_on_when_its_holder_is_silent_or_started_again(tmp_path: Path) -> None:
+    path = tmp_path / "0.0.lease"
+    first, second = leases(tmp_path, "0.0.1", "a"), leases(tmp_path, "0.0.2", "b")
+    assert first.take(path)
+    then_s = time.time() - LEASE_STALE_S - 1
+    os.utime(path, (then_s, then_s))
+    assert second.take(path)
+    again = leases(tmp_path, "0.0.2", "c")
+    assert again.take(path)
+    assert json.loads(path.read_text())["attempt"] == "c"
+
+
+def test_jobs_run_the_sources_as_they_were(tmp_path: Path) -> None:
+    package = tmp_path / "cuts_of_a_user"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").write_text("from cuts_of_a_user.inner.values import LOWEST\n")
+    values = package / "inner" / "values.py"
+    values.write_text("from pathlib import Path\nLOWEST = 1\nHERE = Path(__file__).parent\n")
+    stored = [
+        StoredModule(name, str(path), path.read_bytes())
+        for name, path in (("cuts_of_a_user", package / "__init__.py"), ("cuts_of_a_user.inner.values", values))
+    ]
+    sources = StoredSources(tuple(stored), (str(tmp_path),))
+    assert sources.changed() == []
+    values.write_text("LOWEST = 2\n")
+    assert sources.changed() == [str(values)]
+    pickled = tmp_path / "sources"
+    pickled.write_bytes(framed("sources", sources))
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from branchline.running.submitted.folder import read_framed\n"
+        "read_framed(Path(sys.argv[1]), 'sources').install()\n"
+        "import cuts_of_a_user\nfrom cuts_of_a_user.inner import values\n"
+        "print(cuts_of_a_user.LOWEST, values.HERE)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(pickled)], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", str(values.parent)], done.stderr
+
+
+@pytest.mark.parametrize(("count", "tasks"), [(1, 5), (5, 5), (7, 3), (1000, 7)])
+def test_units_are_spread_evenly_and_in_order(count: int, tasks: int) -> None:
+    nodes = [FoldNode(0, index) for index in range(count)]
+    spread = _spread(nodes, tasks)
+    assert [one for task in spread for one in task] == nodes
+    assert len(spread) == min(count, tasks)
+    assert max(map(len, spread)) - min(map(len, spread)) <= 1
+
+
+def test_the_last_job_folds_a_bounded_number_of_parts() -> None:
+    assert _merge_stages(FoldTree(300), 0) == ()
+    assert _merge_stages(FoldTree(8000), 0) == (1,)
+    assert _merge_stages(FoldTree(100_000), 1) == (2,)
+    assert _merge_stages(FoldTree(100_000), 0) == (1, 2)
+
+
+def test_a_folder_without_a_submission_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match="no train was submitted into this directory"):
+        SubmittedTrain(tmp_path)
