@@ -11,6 +11,9 @@ MB = 10**6
 # A job is cut so that 256 sub-jobs share its bytes: enough for an even load on some tens of workers to the very end,
 # few enough that handing them out and adding up their results costs nothing.
 SUBJOBS_WANTED = 256
+# After so many sub-jobs, on the average, one begins at a file that is chosen by its name: an added file then moves the
+# cuts of about four sub-jobs, and there are an eighth more sub-jobs than full ones.
+SUBJOBS_BETWEEN_FIXED_CUTS = 4
 # Below 4 MB of compressed data the fixed costs of a sub-job (threads, one message, one addition) begin to show.
 SUBJOB_MIN_BYTES = 4 * MB
 # Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
@@ -31,6 +34,12 @@ SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 # at most, and a stage on a farm reads each result once more than adding in place would. Another number gives sums of
 # floating-point numbers that differ in their last bits.
 FOLD_FAN_IN = 20
+
+# Results that so many runs into a directory did not use are removed from its ledger: one changes a cut back and forth a
+# few times, and the file must not grow for ever.
+LEDGER_RUNS_KEPT = 5
+# SQLite takes 10^9 bytes in a row; what is larger takes longer to write and read than most sub-jobs to run.
+LEDGER_ROW_MAX_BYTES = 900 * MB
 
 # Folders at servers that a pattern looks into: more means a mistake, or a link that leads back.
 FOLDERS_LISTED_MAX = 10_000

@@ -58,6 +58,8 @@ WorkerTimeout = Annotated[
 ]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
+NoReuse = Annotated[bool, Option("--no-reuse", help="Run everything, also what an earlier run into OUT has done.")]
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -81,6 +83,7 @@ def run(
     pace: Pace,
     farm: Farm,
     force: Annotated[bool, Option("--force", help="Replace the results of an earlier run in OUT.")] = False,
+    no_reuse: NoReuse = False,
     tree: TreeName = None,
     companion: Companions = None,
     branches: Annotated[
@@ -127,7 +130,9 @@ def run(
         print_submitted(submit_train(str(wagons), dataset, out, batch=farm.settings(), **settings), out)
         return EXIT_OK
     with requests_recorded(reading.trace_to), train_progress_bar() as progress:
-        result = run_quietly(str(wagons), dataset, out, progress=progress, stopping=log_stopping, **settings)
+        result = run_quietly(
+            str(wagons), dataset, out, progress=progress, reuse=not no_reuse, stopping=log_stopping, **settings
+        )
     _print_result(result, debug=debug)
     return result.exit_code
 

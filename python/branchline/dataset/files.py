@@ -36,6 +36,8 @@ class DataFile:
     replicas: tuple[str, ...] = field(default=(), repr=False)
     is_absent: bool = False
     on_disk: tuple[int, int] | None = field(default=None, repr=False, compare=False)
+    #: Another one when the file was written again, as its time or its ETag; empty where nobody says.
+    version: str = field(default="", repr=False, compare=False)
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
@@ -62,7 +64,8 @@ class DataFile:
             status = os.stat(self.path)
         except OSError:
             return replace(self, size_bytes=None)
-        return replace(self, size_bytes=status.st_size, on_disk=(status.st_dev, status.st_ino))
+        version = f"written {status.st_mtime_ns} ns"
+        return replace(self, size_bytes=status.st_size, on_disk=(status.st_dev, status.st_ino), version=version)
 
 
 def storage_element(path: str) -> str:

@@ -22,7 +22,8 @@ IS_FOLDER = 2
 
 @dataclass(frozen=True)
 class Entry:
-    """A name in a folder, decoded; ``size_bytes`` is None where the server does not say it.
+    """A name in a folder, decoded; ``size_bytes`` is None where the server does not say it. ``version`` is another one
+    when the file was written again: its ETag or its time, empty where the server says neither.
 
     Raises ValueError for what is no name.
     """
@@ -30,6 +31,7 @@ class Entry:
     name: str
     is_folder: bool
     size_bytes: int | None = None
+    version: str = ""
 
     def __post_init__(self) -> None:
         if "/" in self.name or "\0" in self.name or (self.size_bytes or 0) < 0:
@@ -84,9 +86,10 @@ def _xrootd(page: bytes, _url: str) -> Iterator[Entry]:
     """A line with a name, and one with ``id size flags time ...``; the first two are of no file."""
     lines = page.rstrip(b"\0").decode(errors="surrogateescape").split("\n")
     for name, status in zip(lines[2::2], lines[3::2], strict=False):
-        _, size, flags, *_ = status.split()
+        _, size, flags, *times = status.split()
         is_folder = bool(int(flags) & IS_FOLDER)
-        yield Entry(posixpath.basename(name.rstrip("/")), is_folder, None if is_folder else int(size))
+        version = f"written {times[0]} s" if times else ""
+        yield Entry(posixpath.basename(name.rstrip("/")), is_folder, None if is_folder else int(size), version)
 
 
 def _webdav(page: bytes, url: str) -> Iterator[Entry]:
@@ -98,7 +101,10 @@ def _webdav(page: bytes, url: str) -> Iterator[Entry]:
             continue
         is_folder = path.endswith("/") or _first(response, "collection") is not None
         size = _text(response, "getcontentlength")
-        yield Entry(posixpath.basename(path.rstrip("/")), is_folder, None if is_folder or not size else int(size))
+        version = _text(response, "getetag") or _text(response, "getlastmodified")
+        yield Entry(
+            posixpath.basename(path.rstrip("/")), is_folder, None if is_folder or not size else int(size), version
+        )
 
 
 def _json(page: bytes, _url: str) -> Iterator[Entry]:
@@ -106,7 +112,8 @@ def _json(page: bytes, _url: str) -> Iterator[Entry]:
     for one in json.loads(page):
         is_folder = one["type"] == "directory"
         size = one.get("size")
-        yield Entry(str(one["name"]), is_folder, None if is_folder or size is None else int(size))
+        version = str(one.get("mtime") or "")
+        yield Entry(str(one["name"]), is_folder, None if is_folder or size is None else int(size), version)
 
 
 def _html(page: bytes, url: str) -> Iterator[Entry]:
@@ -139,7 +146,8 @@ def _s3(page: bytes, url: str) -> Iterator[Entry]:
     prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
     for one in _elements(page, "Contents"):
         name = unquote(_text(one, "Key").replace("+", " ")).removeprefix(prefix)
-        yield Entry(name, is_folder=False, size_bytes=int(_text(one, "Size")))
+        version = _text(one, "ETag") or _text(one, "LastModified")
+        yield Entry(name, is_folder=False, size_bytes=int(_text(one, "Size")), version=version)
     for one in _elements(page, "CommonPrefixes"):
         yield Entry(unquote(_text(one, "Prefix").replace("+", " ")).removeprefix(prefix).rstrip("/"), is_folder=True)
 

@@ -32,8 +32,9 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
         from branchline.dataset.server_files import expand_url, is_url_pattern
 
         if is_url_pattern(path):
+            template = replace(template, tree=tree or template.tree)
             return [
-                replace(_file_at(one.url, replace(template, tree=tree or template.tree)), size_bytes=one.size_bytes)
+                replace(_file_at(one.url, template), size_bytes=one.size_bytes, version=one.version)
                 for one in expand_url(path)
             ]
     path = os.path.expanduser(path)

@@ -28,10 +28,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Found:
-    """A file that matches: its URL, and its size; None if the server does not say it."""
+    """A file that matches: its URL, and its size and its version; None and empty where the server does not say them."""
 
     url: str
     size_bytes: int | None
+    version: str = ""
 
 
 def is_url_pattern(url: str) -> bool:
@@ -62,7 +63,7 @@ def expand_url(url: str) -> list[Found]:
         raise DatasetError(
             f"no file matches {without_secrets(url)}", hint="the folder there can be listed, and has none"
         )
-    return sorted((Found(one.url + query, one.size_bytes) for one in found), key=lambda one: one.url)
+    return sorted((Found(one.url + query, one.size_bytes, one.version) for one in found), key=lambda one: one.url)
 
 
 def _path_of(url: str) -> tuple[str, str]:
@@ -89,7 +90,11 @@ class _FolderWalk:
             return self._at_any_depth(folders, rest or ["*"])
         entries = self._entries(folders)
         if not rest:
-            return [Found(url, one.size_bytes) for url, one in entries if not one.is_folder and _fits(one.name, part)]
+            return [
+                Found(url, one.size_bytes, one.version)
+                for url, one in entries
+                if not one.is_folder and _fits(one.name, part)
+            ]
         below = [url for url, one in entries if one.is_folder and _fits(one.name, part)]
         while rest and len(rest) > 1 and not MAGIC.search(rest[0]):
             below, rest = [f"{one}/{rest[0]}" for one in below], rest[1:]
@@ -142,10 +147,10 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
         if one.opens.split("://", 1)[0].lower() in SCHEMES_WITH_SIZES and not _path_of(_first_url(one))[1]:
             folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
     many = [folder for folder, inside in folders.items() if len(inside) > 1]
-    sizes: dict[str, int | None] = {}
-    for folder, entries in zip(many, _in_threads(_sizes_in, many), strict=True):
-        sizes |= {f"{folder}/{name}": size for name, size in entries.items()}
-    left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in sizes))
+    found: dict[str, Found] = {}
+    for entries in _in_threads(_files_in, many):
+        found |= {one.url: one for one in entries}
+    left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in found))
     if len(left) > SIZES_ASKED_MAX:
         left = []
     absent: set[str] = set()
@@ -153,26 +158,28 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
         if size == _ABSENT:
             absent.add(url)
         else:
-            sizes[url] = size
-    return [_sized(one, sizes, absent) for one in files]
+            found[url] = Found(url, size)
+    return [_sized(one, found, absent) for one in files]
 
 
-def _sized(one: DataFile, sizes: dict[str, int | None], absent: set[str]) -> DataFile:
+def _sized(one: DataFile, found: dict[str, Found], absent: set[str]) -> DataFile:
     if not is_url(one.path) or one.size_bytes is not None:
         return one
     url = _first_url(one)
-    return replace(one, size_bytes=sizes.get(url), is_absent=url in absent)
+    known = found.get(url, Found(url, None))
+    return replace(one, size_bytes=known.size_bytes, version=known.version, is_absent=url in absent)
 
 
 def _first_url(one: DataFile) -> str:
     return one.location or one.path
 
 
-def _sizes_in(folder: str) -> dict[str, int | None]:
+def _files_in(folder: str) -> list[Found]:
     try:
-        return {one.name: one.size_bytes for one in list_folder(folder + "/", once=True) if not one.is_folder}
+        entries = list_folder(folder + "/", once=True)
     except BranchlineError:
-        return {}
+        return []
+    return [Found(f"{folder}/{one.name}", one.size_bytes, one.version) for one in entries if not one.is_folder]
 
 
 _ABSENT = -1

@@ -13,6 +13,7 @@ from branchline.batch import is_batch_system
 from branchline.errors import OptionError
 from branchline.extras import require
 from branchline.jobs import Interruption
+from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import claimed
@@ -42,6 +43,7 @@ def run(
     on: Literal["slurm", "htcondor"],
     batch: BatchSettings | None = None,
     force: bool = True,
+    reuse: bool = True,
     pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
     command: str = "",
@@ -63,6 +65,7 @@ def run(
     worker_timeout: float = WORKER_TIMEOUT_S,
     on: Any = None,
     force: bool = True,
+    reuse: bool = True,
     pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
     command: str = "",
@@ -84,6 +87,7 @@ def run(
     on: Any = None,
     batch: BatchSettings | None = None,
     force: bool = True,
+    reuse: bool = True,
     pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
     command: str = "",
@@ -116,7 +120,9 @@ def run(
     worker_timeout: seconds after which a worker that neither comes further nor computes is replaced, once; 0: never.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
-    force: replaces the results of an earlier run in ``out``. pictures: of histograms: "svg", "both" (and PNG), "none".
+    force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
+        into ``out`` made with the same code, parameters and files; False runs everything, as submitted trains do.
+    pictures: of histograms: "svg", "both" (and PNG), "none".
     progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
 
     A wagon that raises, or whose process dies, stops alone; its error is in ``record.wagons``. What is wrong before the
@@ -130,7 +136,7 @@ def run(
     settings: dict[str, Any] = reading | chunks | faults | {"force": force, "pictures": pictures, "command": command}
     if is_batch_system(on):
         return submit_train(wagons, dataset, out, batch=batch or BatchSettings(), **settings)
-    result = run_quietly(wagons, dataset, out, progress=progress, **settings)
+    result = run_quietly(wagons, dataset, out, progress=progress, reuse=reuse, **settings)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
     return result
@@ -180,6 +186,7 @@ def run_quietly(
     *,
     force: bool,
     command: str,
+    reuse: bool = True,
     pictures: Pictures = "svg",
     stopping: Callable[[], None] | None = None,
     **settings: Any,
@@ -200,6 +207,8 @@ def run_quietly(
                 interruption=interruption,
                 stopping=stopping,
                 begin=lambda: claim.begin(command),
+                ledger=claim.out / LEDGER_NAME,
+                reuse=reuse,
                 **settings,
             )
             write(result, claim, pictures)

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import BranchlineError, StorageError
-from branchline.sensors import FAILED, RUNNING, JobRecord, host
+from branchline.jobs.ledger import LEDGER_NAME, LEDGER_NAMES
+from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
 from branchline.sensors.versions import branchline_version
 
 NOTE = "PARTIAL.txt"
@@ -96,12 +97,14 @@ class Claim:
             path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Refuses a directory that would lose something; a run that processed nothing left nothing to lose.
+        """Refuses a directory that would lose something; a run that processed nothing left nothing to lose, and of one
+        that did not come to its end the ledger has what it did.
 
         Raises BranchlineError.
         """
         names = {one.name for one in self.out.iterdir()}
-        if not names:
+        # What a ledger has is used again, and lost by nobody.
+        if not names - set(LEDGER_NAMES):
             return
         if "job.json" not in names:
             raise BranchlineError(
@@ -110,7 +113,8 @@ class Claim:
                 hint="choose another one, or remove it yourself",
             )
         status = (_record(self.out) or {}).get("status")
-        if not self._force and status != FAILED:
+        goes_on = status in (RUNNING, PARTIAL) and LEDGER_NAME in names
+        if not self._force and status != FAILED and not goes_on:
             what = "there are results in this directory"
             if status == RUNNING:
                 what = "a run that did not come to its end was here"

@@ -59,7 +59,8 @@ class WagonFault:
 @dataclass
 class WagonRecord:
     """What a wagon did. ``seconds`` is the time in process() without waiting for columns, ``core_wait_s`` that of it in
-    which other threads had the cores. ``code_sha256`` is of the source of its class, None where there is none.
+    which other threads had the cores. ``subjobs_reused`` are the sub-jobs whose result comes from an earlier run,
+    ``not_reusable`` says why none can. ``code_sha256`` is of the source of its class, None where there is none.
     """
 
     name: str
@@ -73,6 +74,8 @@ class WagonRecord:
     branches: list[str] = field(default_factory=list)
     requires: list[str] = field(default_factory=list)
     code_sha256: str | None = None
+    subjobs_reused: int = 0
+    not_reusable: str = ""
     error: WagonFault | None = None
     status: str = FINISHED
 
@@ -80,7 +83,8 @@ class WagonRecord:
 @dataclass
 class FileRecord:
     """What reading a file took. ``entries`` are those of its tree, ``events`` those handed to wagons; ``open_s`` is the
-    time to open it; the times of the other steps are added up over threads.
+    time to open it; the times of the other steps are added up over threads. ``subjobs`` have read it,
+    ``subjobs_reused`` have their events from an earlier run.
     """
 
     path: str
@@ -89,6 +93,7 @@ class FileRecord:
     host: str = ""
     worker: str = ""
     subjobs: int = 0
+    subjobs_reused: int = 0
     size_bytes: int | None = None
     entries: int | None = None
     events: int = 0
@@ -294,8 +299,9 @@ class JobRecord:
     """A job: its conditions, what it did, what it took, and what it left.
 
     ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading that are not the usual
-    ones; ``versions`` are those of the packages that results depend on;
-    ``left_out`` says what was not written since a package is not installed. ``process`` is there while a job runs.
+    ones; ``versions`` are those of the packages that results depend on. ``subjobs_reused`` are the sub-jobs of which
+    nothing had to run, since an earlier run had; ``reuse_notes`` say what kept results from being reused. ``left_out``
+    says what was not written since a package is not installed. ``process`` is there while a job runs.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -322,6 +328,8 @@ class JobRecord:
     totals: Totals = field(default_factory=Totals)
     subjobs: int = 0
     subjobs_done: int = 0
+    subjobs_reused: int = 0
+    reuse_notes: list[str] = field(default_factory=list)
     events: int = 0
     events_expected: int | None = None
     errors: list[JobFault] = field(default_factory=list)

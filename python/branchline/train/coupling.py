@@ -63,7 +63,8 @@ class Coupling:
         self._processor_events = ProcessorEvents()
         self.companions = OpenCompanions(access)
         self._last_place: dict[str, Any] = {}
-        self.touched: set[str] = set()
+        #: By wagon.
+        self.touched: dict[str, set[str]] = {}
         # Of the chunk with most of them.
         self.companion_bytes_per_event = 0.0
 
@@ -71,7 +72,15 @@ class Coupling:
         """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
         self._stopped = stopped
         self._totals = {wagon.name: Total() for wagon in self._wagons}
+        for wagon in self._wagons:
+            if wagon.name not in stopped:
+                self.touched.setdefault(wagon.name, set())
         return {wagon.name: WagonShare(requires=wagon.requires) for wagon in self._wagons}
+
+    @property
+    def touched_by_all(self) -> set[str]:
+        """The branches that any wagon touched."""
+        return {one for names in self.touched.values() for one in names}
 
     def settle(self, shares: dict[str, WagonShare]) -> None:
         """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker stops its wagon."""
@@ -191,7 +200,7 @@ class Coupling:
     def _note_touches(self, columns: Columns, shares: dict[str, WagonShare]) -> None:
         for name, touched in columns.touched.items():
             shares[name].touched |= touched
-            self.touched |= touched
+            self.touched.setdefault(name, set()).update(touched)
         for name, touched in columns.touched_in_companions.items():
             shares[name].touched |= touched
         for name, missed in columns.misses.items():

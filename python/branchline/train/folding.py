@@ -42,7 +42,8 @@ class FoldedResult:
     """What the sub-jobs from ``first`` to before ``last`` brought back, as one.
 
     A wagon that failed has the sum from before its first failing chunk in the dataset. ``subjobs_done`` are those that
-    came to their end: fewer than the range has where some are missing. ``place`` is where the first of them begins.
+    came to their end: fewer than the range has where some are missing; ``subjobs_reused`` are those of them that come
+    from an earlier run as a whole. ``place`` is where the first of them begins.
     """
 
     first: int
@@ -58,6 +59,7 @@ class FoldedResult:
     links: list[LinkRecord] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
+    subjobs_reused: int = 0
     error: JobError | None = None
 
     @classmethod
@@ -81,6 +83,7 @@ class FoldedResult:
             links=result.links,
             events=result.events,
             subjobs_done=int(result.is_whole),
+            subjobs_reused=int(result.is_reused),
             error=result.error,
         )
 
@@ -124,6 +127,7 @@ class Folding:
         folded.links = distinct_links([*folded.links, *part.links])
         folded.events += part.events
         folded.subjobs_done += part.subjobs_done
+        folded.subjobs_reused += part.subjobs_reused
         folded.error = folded.error or part.error
 
     def result(self) -> FoldedResult:
@@ -144,6 +148,7 @@ class Folding:
         total.seconds += share.seconds
         total.cpu_s += share.cpu_s
         total.core_wait_s += share.core_wait_s
+        total.reused_count += share.reused_count
         total.touched |= share.touched
         for branch, count in share.misses.items():
             total.misses[branch] = total.misses.get(branch, 0) + count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,6 +89,8 @@ class RecordMaker:
     interrupted: bool
     lost: list[Lost]
     command: str
+    not_reusable: Mapping[str, str] = field(default_factory=dict)
+    reuse_notes: Sequence[str] = ()
 
     def record(self, merged: FoldedResult, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
         """The record of the whole job."""
@@ -113,6 +115,8 @@ class RecordMaker:
             step_entries=self.step_entries,
             subjobs=len(plan.shares),
             subjobs_done=merged.subjobs_done,
+            subjobs_reused=merged.subjobs_reused,
+            reuse_notes=list(self.reuse_notes),
             dataset=self._dataset(files),
             events=merged.events,
             events_expected=_events_expected(plan.dataset, files, skipped),
@@ -195,6 +199,8 @@ class RecordMaker:
             events=share.events,
             chunks=share.chunks,
             misses=sum(share.misses.values()),
+            subjobs_reused=share.reused_count,
+            not_reusable=self.not_reusable.get(wagon.name, ""),
             output_bytes=_output_bytes(output),
             branches=sorted(share.touched),
             requires=list(wagon.requires),

@@ -30,6 +30,7 @@ class ProgressLog:
         self._workers: dict[int, Progress] = {}
         self._points: list[TimePoint] = []
         self._interval_s = 1.0
+        self._reused_bytes = 0
 
     def take(self, worker: int, progress: Progress) -> TrainProgress:
         """Records what a worker has done so far."""
@@ -39,10 +40,14 @@ class ProgressLog:
             self._add_point(now)
         return now
 
+    def reused(self, size_bytes: int) -> None:
+        """Files of so many bytes need not be read again."""
+        self._reused_bytes += size_bytes
+
     def now(self) -> TrainProgress:
         """The sum over the workers."""
         counts = self._workers.values()
-        done = sum(one.size_bytes_done for one in counts)
+        done = self._reused_bytes + sum(one.size_bytes_done for one in counts)
         return TrainProgress(
             seconds=time.monotonic() - self._begin_s,
             events=sum(one.events for one in counts),

@@ -73,6 +73,8 @@ def storage_elements(files: Iterable[FileRecord]) -> list[StorageRecord]:
     """What was read from each storage element, from the records of the files."""
     elements: dict[str, StorageRecord] = {}
     for record in files:
+        if record.subjobs_reused and not record.subjobs:
+            continue
         element = elements.setdefault(record.storage_element, StorageRecord(record.storage_element))
         element.files += 1
         element.bytes_read += record.bytes_read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from branchline.access import Access, longest_wait_s
@@ -17,9 +18,12 @@ from branchline.jobs import (
     LocalProcesses,
     Lost,
     Place,
+    SubJob,
     Terms,
+    Wait,
     place_on,
 )
+from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
@@ -28,9 +32,12 @@ from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
 from branchline.train.progress import ProgressLog, TrainProgress
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
+from branchline.train.reuse import KeptResult, Reuse
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.train.shares import Share
 from branchline.train.shipping import load_names, sources_of
 from branchline.train.subjobs import SubJobQueue
+from branchline.train.wagons import with_required
 from branchline.train.work import TrainWork
 
 
@@ -51,13 +58,16 @@ def run_train(
     companions: Any = None,
     access: Access | str | None = None,
     on: Any = None,
+    ledger: Path | None = None,
+    reuse: bool = True,
     begin: Callable[[], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
     """Runs wagons over a dataset; ``branchline.run`` says what the arguments are and what is raised.
 
     ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
-    signal's handler when the run is interrupted.
+    signal's handler when the run is interrupted. ``ledger`` is the file in which results of sub-jobs are kept, and from
+    which they are taken if ``reuse``.
     """
     settings = TrainSettings.of(
         workers=workers,
@@ -86,6 +96,8 @@ def run_train(
         except BaseException:
             run.place.close()
             raise
+    if ledger is not None:
+        run.use_ledger(ledger, takes=reuse)
     return run.go(stopping)
 
 
@@ -122,13 +134,45 @@ class _Run:
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self.place = self._place()
         self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes)
+        self._reuse: Reuse | None = None
+        self._reuse_notes: list[str] = []
+        # The sub-jobs that are at work, with what is kept of them.
+        self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
+
+    def use_ledger(self, path: Path, *, takes: bool) -> None:
+        """Keeps results in a file, and takes from it what is there; without it if it cannot be used."""
+        with self._start.clock.during("plan"):
+            try:
+                self._reuse = Reuse(Ledger(path, self._command), self._plan, takes=takes)
+            except LedgerError as error:
+                self._reuse_notes.append(f"results are not kept: {error}")
+                return
+            if self._plan.step is not None:
+                self._reuse.begin(self._plan.named_branches, self._plan.step)
+                return
+            before = self._reuse.learned_before()
+            if before.step is not None:
+                branches = {one for names in before.touched.values() for one in names}
+                self._learned(Learned(tuple(sorted({*branches, *self._plan.named_branches})), before.step))
+            elif before.touched:
+                unknown = [one for one in self._plan.loaded.wagons if one.name not in before.touched]
+                by_name = {one.name: one for one in self._plan.loaded.wagons}
+                running = {needed.name for one in unknown for needed in with_required(one, by_name)}
+                self._queue.learn_apart(before.touched, running)
 
     def go(self, stopping: Callable[[], None] | None = None) -> TrainResult:
         """Runs the sub-jobs, adds up what comes back, and makes the record of the job."""
         clock, interruption, wagons = self._start.clock, self._interruption, self._plan.loaded.wagons
         clock.switch("run")
         try:
-            self._listen(self.place, stopping)
+            # Workers are not started for a train of which nothing is left to do.
+            first = self._draw()
+            if first is None:
+                self.place.close()
+            else:
+                assert isinstance(first, SubJob)
+                self._queue.put_first(first)
+                self._listen(self.place, stopping)
         except KeyboardInterrupt:
             interruption.asked = True
         except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
@@ -141,6 +185,8 @@ class _Run:
             outputs = postprocess(wagons, merged)
         self._stopped_by = merged.error or self._stopped_by
         interrupted = (interruption.asked or again.asked) and not self._stopped_by
+        if self._reuse is not None:
+            self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
         maker = self._record_maker(interrupted=interrupted)
         record = maker.record(merged, outputs, self._stopped_by)
         clock.switch("write")
@@ -186,11 +232,32 @@ class _Run:
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
         )
-        for message in place.run(work, self._queue.draw):
+        for message in place.run(work, self._draw):
             with self._interruption.held():
                 self._take(message, place)
                 self._workers_count = max(self._workers_count, place.workers_seen)
                 self._queue.workers_count = place.workers
+
+    def _draw(self) -> SubJob | Wait | None:
+        """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
+        while True:
+            drawn = self._queue.draw()
+            if self._reuse is None or not isinstance(drawn, SubJob) or self._interruption.asked:
+                return drawn
+            share: Share = drawn.payload
+            # One that is run again has been looked up before.
+            if drawn.index >= len(self._plan.shares) or drawn.index in self._at_work:
+                return drawn
+            found = self._reuse.find(drawn.index, share)
+            self._at_work[drawn.index] = (share, found)
+            if found is None:
+                return drawn
+            if found.missing:
+                branches = self._reuse.branches_of(found.missing, share)
+                stopped = share.stopped | set(found.wagons)
+                return replace(drawn, payload=replace(share, branches=branches, stopped=stopped))
+            self._log.reused(sum(one.size_bytes or 0 for one in share.files) // share.parts)
+            self._finished(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
 
     def _take(self, message: FromPlace, place: Place) -> None:
         if isinstance(message, Lost):
@@ -200,12 +267,16 @@ class _Run:
         value = message.value
         if isinstance(message, Finished):
             self._note_times(message.worker, value.times)
-            if self._recovery.is_trial(message.index):
+            if self._queue.learns_apart(message.index):
+                self._queue.finished(message.index)
+            elif self._recovery.is_trial(message.index):
                 self._recovery.trial_finished(message.index)
             else:
-                self._finished(message.index, value, place)
+                self._finished(message.index, value)
+                if value.error is not None or value.interrupted:
+                    place.stop()
         elif isinstance(value, Learned):
-            self._queue.learned(value.branches, value.step)
+            self._learned(value)
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
         elif isinstance(value, Progress):
@@ -218,17 +289,29 @@ class _Run:
         is_far = self._plan.settings.on is not None
         self._times[worker] = replace(times, until_s=time.monotonic()) if is_far else times
 
-    def _finished(self, index: int, result: ShareResult, place: Place) -> None:
+    def _learned(self, learned: Learned) -> None:
+        if self._queue.step is not None:
+            return
+        self._queue.learned(learned.branches, learned.step)
+        if self._reuse is not None:
+            self._reuse.begin(learned.branches, learned.step)
+            self._reuse.keep_learned(learned)
+
+    def _finished(self, index: int, result: ShareResult) -> None:
         self._recovery.mark(result)
+        share, kept = self._at_work.pop(index, (self._plan.shares[index], None))
+        if kept is not None and not result.is_reused:
+            kept.complete(result)
+        if self._reuse is not None:
+            self._reuse.missed(result)
+            self._reuse.keep(index, share, result)
         self._queue.finished(index)
-        self._queue.missed(branch for share in result.wagons.values() for branch in share.misses)
+        self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
         self._queue.stopped |= {name for name, share in result.wagons.items() if share.error is not None}
         self._merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
             # A signal that reached this worker alone, as when a batch system signals every process.
             self._interruption.asked = result.error is None and self._stopped_by is None
-        if result.error is not None or result.interrupted:
-            place.stop()
 
     def _record_maker(self, *, interrupted: bool) -> RecordMaker:
         return RecordMaker(
@@ -241,4 +324,6 @@ class _Run:
             interrupted=interrupted,
             lost=self._lost,
             command=self._command,
+            not_reusable=self._reuse.unknown if self._reuse is not None else {},
+            reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],
         )

@@ -21,7 +21,9 @@ from branchline.sensors.record import (
 
 @dataclass
 class WagonShare:
-    """What a wagon did in one sub-job. ``total`` is in the end the sum over its chunks, up to its error."""
+    """What a wagon did in one sub-job. ``total`` is in the end the sum over its chunks, up to its error;
+    ``reused_count`` is 1 where it comes from an earlier run.
+    """
 
     total: Any = None
     events: int = 0
@@ -33,6 +35,7 @@ class WagonShare:
     misses: dict[str, int] = field(default_factory=dict)
     error: WagonFault | None = None
     requires: tuple[str, ...] = ()
+    reused_count: int = 0
 
 
 @dataclass
@@ -72,7 +75,7 @@ class WorkerTimes:
 @dataclass
 class ShareResult:
     """The outcome of a sub-job; ``is_whole`` is False if it was interrupted, stopped by ``error``, or left because all
-    wagons had stopped.
+    wagons had stopped, ``is_reused`` is True if all of it comes from an earlier run.
     """
 
     wagons: dict[str, WagonShare]
@@ -89,6 +92,7 @@ class ShareResult:
     events: int = 0
     is_whole: bool = True
     interrupted: bool = False
+    is_reused: bool = False
     error: JobError | None = None
     times: WorkerTimes | None = None
 
@@ -105,7 +109,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Learned:
-    """The branches that the wagons touched on the first chunk, and the entries per chunk that follow from it."""
+    """The branches that the wagons touched on the first chunk, and the entries per chunk that follow from it;
+    ``touched`` are those of each wagon.
+    """
 
     branches: tuple[str, ...]
     step: int
+    touched: dict[str, tuple[str, ...]] = field(default_factory=dict)

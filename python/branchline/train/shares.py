@@ -1,7 +1,14 @@
-"""Cuts a dataset into sub-jobs, by its files and their sizes alone, so that every machine cuts it the same."""
+"""Cuts a dataset into sub-jobs, by its files and their sizes alone, so that every machine cuts it the same.
+
+Most cuts stay where they are when files are added, so that results of a smaller dataset can be reused: the size of a
+sub-job grows with the dataset by factors of two, and after a few sub-jobs one begins at a file that is chosen by its
+name.
+"""
 
 from __future__ import annotations
 
+import os
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +23,12 @@ from branchline.limits import (
     SUBJOB_MAX_FILES,
     SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE,
     SUBJOB_MIN_BYTES,
+    SUBJOBS_BETWEEN_FIXED_CUTS,
     SUBJOBS_OF_UNKNOWN_SIZE_WANTED,
     SUBJOBS_WANTED,
     parse_bytes,
 )
+from branchline.locations import is_url
 from branchline.tree import File, Tree
 
 
@@ -37,8 +46,13 @@ class Share:
     stopped: frozenset[str] = field(default_factory=frozenset)
     # With how many that follow, itself among them, a worker may read it as one.
     together: int = 1
-    # Only finds out whether wagons come through: its result counts for nothing.
+    # Only finds out whether wagons come through, or what they touch: its result counts for nothing.
     is_trial: bool = False
+    # Ends when the branches are learned; ``known_branches`` are those of wagons that do not run in it.
+    only_learns: bool = False
+    known_branches: tuple[str, ...] = ()
+    # The step behind the first entries where it was learned before.
+    learned_step: int | None = None
 
     def can_share_stream(self, other: Share) -> bool:
         """Whether one stream can read both."""
@@ -65,7 +79,7 @@ def cut(files: Sequence[DataFile]) -> list[Share]:
     for one in files:
         size = unknown_bytes if one.size_bytes is None else one.size_bytes
         full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
-        if together and full:
+        if together and (full or _begins_share(one, size, limit)):
             shares.append(Share(tuple(together)))
             together, size_bytes = [], 0
         if size >= 2 * limit and one.size_bytes is not None:
@@ -80,13 +94,28 @@ def cut(files: Sequence[DataFile]) -> list[Share]:
 
 def _subjob_bytes(files: Sequence[DataFile]) -> int:
     total = sum(one.size_bytes or 0 for one in files)
-    return min(max(total // SUBJOBS_WANTED, SUBJOB_MIN_BYTES), SUBJOB_MAX_BYTES)
+    limit = SUBJOB_MIN_BYTES
+    while 2 * limit <= min(total // SUBJOBS_WANTED, SUBJOB_MAX_BYTES):
+        limit *= 2
+    return limit
 
 
 def _files_of_unknown_size(files: Sequence[DataFile]) -> int:
     """How many of them a share may have."""
     count = sum(one.size_bytes is None for one in files)
-    return min(max(count // SUBJOBS_OF_UNKNOWN_SIZE_WANTED, 1), SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE)
+    limit = 1
+    while 2 * limit <= min(count // SUBJOBS_OF_UNKNOWN_SIZE_WANTED, SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE):
+        limit *= 2
+    return limit
+
+
+def _begins_share(one: DataFile, size_bytes: int, limit_bytes: int) -> bool:
+    """Whether a share begins at this file though the one before is not full, as about one of a few does: behind a file
+    that was added, shares are as before from there on. The file's name and that of its folder choose.
+    """
+    path = one.path if is_url(one.path) else os.path.abspath(one.path)
+    chosen = zlib.crc32("/".join(path.split("/")[-2:]).encode(errors="surrogateescape"))
+    return chosen * SUBJOBS_BETWEEN_FIXED_CUTS * limit_bytes < size_bytes * 2**32
 
 
 def _parts(one: DataFile, count: int) -> Iterator[Share]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from branchline.jobs import WAIT, SubJob, Wait
@@ -38,6 +38,8 @@ class SubJobQueue:
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
         self._indices_count = len(shares)
+        # The first share begins with a small chunk also where its outcome is known: its chunks are those of every run.
+        self._learns_first = step is None
 
     def new_index(self) -> int:
         """A number for a sub-job that is none of the shares."""
@@ -54,18 +56,19 @@ class SubJobQueue:
             return self._first.popleft()
         if self._next == len(self.shares) or len(self.stopped) == self._wagons_count:
             return None
-        learn = self.step is None
-        if learn and self._learning is not None:
+        if self.step is None and self._learning is not None:
             return WAIT
         index = self._next
         self._next += 1
-        if learn:
+        learn = self.step is None or (self._learns_first and index == 0)
+        if self.step is None:
             self._learning = index
         share = replace(
             self.shares[index],
             branches=tuple(self.branches),
             learn=learn,
             step=self.step or 1,
+            learned_step=self.step if learn else None,
             stopped=frozenset(self.stopped),
             together=1 if learn else self._together(index),
         )
@@ -93,6 +96,26 @@ class SubJobQueue:
         if self.step is None:
             self.branches = list(branches)
             self.step = step
+
+    def learn_apart(self, known: Mapping[str, Sequence[str]], running: Iterable[str]) -> None:
+        """Has the branches of some wagons learned before anything else; those of the others are ``known``."""
+        index = self.new_index()
+        share = replace(
+            self.shares[0],
+            branches=tuple(self.branches),
+            learn=True,
+            step=1,
+            stopped=frozenset({*self.stopped, *known} - set(running)),
+            is_trial=True,
+            only_learns=True,
+            known_branches=tuple(sorted({one for names in known.values() for one in names})),
+        )
+        self._learning = index
+        self.put_first(SubJob(index, f"{share.label} (learning its branches)", share))
+
+    def learns_apart(self, index: int) -> bool:
+        """Whether a sub-job is the one of ``learn_apart``."""
+        return index == self._learning and index >= len(self.shares)
 
     def finished(self, index: int) -> None:
         """A sub-job is back; if nothing could be learned on it, the next one tries."""

@@ -108,7 +108,7 @@ class _Trying:
                 return trial
             trial.first_s = time.monotonic() - begin_s
             trial.memory_first_bytes = memory_peak_bytes()
-            branches = sorted({*branches, *self._coupling.touched})
+            branches = sorted({*branches, *self._coupling.touched_by_all})
             self._restart()
         step = FORECAST_ENTRIES // FORECAST_CHUNKS
         self._through([_range(one, 0, FORECAST_ENTRIES) for one in self._work.sample.files], branches, step)

@@ -315,17 +315,25 @@ class Worker:
             self._count(chunk, file)
 
     def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
-        branches = tuple(sorted({*self._work.named_branches, *self._coupling.touched}))
+        share, touched = opened.share, self._coupling.touched
+        used = {*self._work.named_branches, *share.known_branches, *self._coupling.touched_by_all}
+        branches = tuple(sorted(used))
         with self._clock.during("plan"):
             companion_bytes = self._coupling.companion_bytes_per_event
-            step = step_entries(tree, branches, self._work.step_size, self._work.memory_limit_bytes, companion_bytes)
+            limit_bytes = self._work.memory_limit_bytes
+            step = share.learned_step or step_entries(
+                tree, branches, self._work.step_size, limit_bytes, companion_bytes
+            )
+        if not share.is_trial or share.only_learns:
+            yield self._note(Learned(branches, step, {name: tuple(sorted(names)) for name, names in touched.items()}))
+        if share.only_learns:
+            opened.stream = None
+            return
         opened.files = opened.files[position + 1 :]
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
         sources = [_source_of(one) for one in opened.files]
         opened.stream = self._stream(sources, branches, step) if sources else None
-        if not opened.share.is_trial:
-            yield self._note(Learned(branches, step))
 
     def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):

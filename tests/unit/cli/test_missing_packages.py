@@ -52,7 +52,7 @@ def test_a_train_without_the_extra_reports_runs_and_says_what_it_left_out(tmp_pa
     assert "pip install 'branchline[reports]'" in done.stdout
     names = sorted(str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file())
     first = ["results/One/first.json", "results/One/first.npz"]
-    assert names == ["job.json", "results.root", "results/One.json", *first, "results/One/px.json"]
+    assert names == ["job.json", "ledger.sqlite", "results.root", "results/One.json", *first, "results/One/px.json"]
     assert "report.html" not in done.stdout.splitlines()[-1]
 
 

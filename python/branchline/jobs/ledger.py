@@ -1,0 +1,232 @@
+"""What is done: results by key, in one SQLite file beside the results of a job.
+
+A key is a hash of everything that a result depends on, so that a row is never wrong, only unused. One process writes at
+a time, that of the job. The write-ahead log makes each write whole or nothing, whatever is killed. With ``synchronous =
+NORMAL`` nothing is waited for: a machine that loses its power may lose the last rows, which are then made again.
+Contents are rows and not files: rows of 1 to 10 kB take a tenth of the time of a file that is synced, and those of
+100 MB a third more.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchline.errors import BranchlineError
+from branchline.limits import LEDGER_RUNS_KEPT
+
+LEDGER_NAME = "ledger.sqlite"
+#: The file and those that SQLite keeps beside it while it is open, or after a kill.
+LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
+# Raised when tables change: a ledger of another version is begun again.
+LEDGER_VERSION = 1
+# Parameters of a statement, below the limit of every SQLite.
+KEYS_AT_A_TIME = 500
+
+_TABLES = """
+CREATE TABLE runs (number INTEGER PRIMARY KEY, started TEXT NOT NULL, command TEXT NOT NULL);
+CREATE TABLE results (
+    key BLOB PRIMARY KEY, name TEXT NOT NULL, label TEXT NOT NULL, run INTEGER NOT NULL, checksum INTEGER NOT NULL,
+    content BLOB NOT NULL
+);
+CREATE INDEX results_by_name ON results (name);
+"""
+
+
+class LedgerError(BranchlineError):
+    """A ledger cannot be used. A job goes on without it."""
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """A result: its key, of whom and of what it is, for people, and its bytes."""
+
+    key: bytes
+    name: str
+    label: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class LedgerCount:
+    """What is kept under a name: how many results of how many bytes, and how many of them the last run used."""
+
+    name: str
+    results_count: int
+    size_bytes: int
+    used_count: int
+
+
+class Ledger:
+    """An open ledger. Raises LedgerError where the file cannot be used.
+
+    >>> ledger = Ledger(Path("out/ledger.sqlite"), "branchline run ...")
+    >>> ledger.put([LedgerRow(key, "spectra", "f1.root", content)])
+    >>> ledger.contents([key])
+    {key: content}
+    """
+
+    def __init__(self, path: Path, command: str = "") -> None:
+        """Opens the file of a job's ledger for a new run; it is made if it is not there or of another version."""
+        self.path = path
+        #: Why an earlier file was not usable and was replaced; empty if it was.
+        self.replaced = ""
+        _check_owner(path)
+        with _failures(path):
+            try:
+                self._connection = _connected(path, is_new=not path.exists() or path.stat().st_size == 0)
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError):
+                    raise
+                self.replaced = f"it was damaged ({error})"
+                remove_ledger(path.parent)
+                self._connection = _connected(path, is_new=True)
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            cursor = self._connection.execute("INSERT INTO runs (started, command) VALUES (?, ?)", (started, command))
+            self._run = cursor.lastrowid or 0
+
+    def contents(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The contents that are there, by key. One whose bytes have changed on the disk is removed and not there."""
+        found: dict[bytes, bytes] = {}
+        with _failures(self.path):
+            for some in _portions(keys):
+                marks = ",".join("?" * len(some))
+                rows = self._connection.execute(
+                    f"SELECT key, checksum, content FROM results WHERE key IN ({marks})",  # noqa: S608 - only marks
+                    some,
+                ).fetchall()
+                found |= {key: content for key, checksum, content in rows if zlib.crc32(content) == checksum}
+                damaged = [key for key, _, _ in rows if key not in found]
+                self._connection.executemany("DELETE FROM results WHERE key = ?", [(key,) for key in damaged])
+        return found
+
+    def present(self, keys: Sequence[bytes]) -> set[bytes]:
+        """The keys that are there; contents are not read."""
+        found: set[bytes] = set()
+        with _failures(self.path):
+            for some in _portions(keys):
+                marks = ",".join("?" * len(some))
+                statement = f"SELECT key FROM results WHERE key IN ({marks})"  # noqa: S608 - only marks
+                found |= {key for (key,) in self._connection.execute(statement, some)}
+        return found
+
+    def put(self, rows: Iterable[LedgerRow]) -> None:
+        """Keeps rows, all or none; one of the same key is replaced."""
+        with _failures(self.path), self._transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO results (key, name, label, run, checksum, content) VALUES (?, ?, ?, ?, ?, ?)",
+                [(one.key, one.name, one.label, self._run, zlib.crc32(one.content), one.content) for one in rows],
+            )
+
+    def used(self, keys: Sequence[bytes]) -> None:
+        """Notes that this run used the rows of these keys."""
+        with _failures(self.path), self._transaction():
+            self._connection.executemany(
+                "UPDATE results SET run = ? WHERE key = ? AND run <> ?", [(self._run, key, self._run) for key in keys]
+            )
+
+    def remove_old(self) -> None:
+        """Removes rows that the last runs did not use."""
+        with _failures(self.path), self._transaction():
+            self._connection.execute("DELETE FROM results WHERE run <= ?", (self._run - LEDGER_RUNS_KEPT,))
+            self._connection.execute("DELETE FROM runs WHERE number <= ?", (self._run - LEDGER_RUNS_KEPT,))
+        with _failures(self.path):
+            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def close(self) -> None:
+        """Closes the file; what is in the log beside it is brought into it."""
+        with _failures(self.path):
+            self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._connection.execute("COMMIT")
+
+
+def counts_in(path: Path) -> list[LedgerCount]:
+    """What a ledger holds, by name; nothing is changed. Raises LedgerError for one that cannot be read."""
+    if not path.is_file():
+        return []
+    with _failures(path):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+        try:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            rows = connection.execute(
+                "SELECT name, count(*), sum(length(content)), sum(run = (SELECT max(number) FROM runs)) "
+                "FROM results GROUP BY name ORDER BY name"
+            ).fetchall()
+        finally:
+            connection.close()
+    return [LedgerCount(*row) for row in rows]
+
+
+def remove_ledger(folder: Path) -> None:
+    """Removes the ledger of a folder, if there is one. Raises OSError."""
+    for name in LEDGER_NAMES:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _connected(path: Path, *, is_new: bool) -> sqlite3.Connection:
+    if is_new:
+        # Contents are unpickled, which runs code: nobody else may write them.
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+    try:
+        # Exclusive: the write-ahead log then needs no shared memory, which file systems of a network do not have.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if is_new:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {LEDGER_VERSION}; COMMIT;")
+        elif version != LEDGER_VERSION:
+            raise sqlite3.DatabaseError(f"version {version}, where this Branchline knows {LEDGER_VERSION}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_owner(path: Path) -> None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise LedgerError(f"the ledger cannot be read: {error.strerror}", path=str(path)) from None
+    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if status.st_uid != os.geteuid() or others:
+        raise LedgerError(
+            "the ledger is not used, for others than you can write to it, and what is in it is run as code",
+            path=str(path),
+            hint="remove the file to begin one of your own",
+        )
+
+
+def _portions(keys: Sequence[bytes]) -> Iterator[list[bytes]]:
+    for first in range(0, len(keys), KEYS_AT_A_TIME):
+        yield list(keys[first : first + KEYS_AT_A_TIME])
+
+
+@contextmanager
+def _failures(path: Path) -> Iterator[None]:
+    """Makes one kind of error of all that SQLite and the disk raise."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, OverflowError) as error:
+        raise LedgerError(f"the ledger cannot be used: {error}", path=str(path)) from error
