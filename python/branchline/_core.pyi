@@ -139,17 +139,17 @@ def list_folder(url: str, once: bool = False) -> FolderListing:
     """Lists a folder at a server; ``once``: without retries. Raises MissingFileError, StorageError."""
 
 def size_of(url: str) -> int:
-    """The size of a file at a server that says it at once. Raises MissingFileError, StorageError."""
+    """The size of a file at a server, tried once. Raises MissingFileError, StorageError."""
 
 def listing_wait_s(once: bool) -> float:
-    """How long a library of Python may take to list a folder."""
+    """How long a Python library may take to list a folder, in seconds."""
 
 def longest_wait_s(size_bytes: int) -> float:
-    """How long a call that reads so many bytes may take, with all its retries."""
+    """How long a call that reads so many bytes may take, with all its retries, in seconds."""
 
 @final
 class Link:
-    """The measured link to a storage element, and what reading chooses for it."""
+    """The measured link to a storage element, and the sizes of requests that reading chooses for it."""
 
     name: str
     round_trip_s: float
@@ -189,19 +189,19 @@ class File:
         """All keys below a directory; the file itself is ``""``."""
 
     def keys_in(self, path: str) -> list[Key]:
-        """The keys right in a directory; no other directory is read."""
+        """The keys of a directory, without those of directories in it."""
 
     def find(self, path: str) -> list[Key]:
         """The keys with this path, one for each cycle."""
 
     def object(self, path: str) -> Column:
-        """Reads an object that is no tree: a column of one record. Raises NoSuchKeyError, UnsupportedBranchError."""
+        """Reads an object that is no tree, as a column of one record. Raises NoSuchKeyError, UnsupportedBranchError."""
 
     def tree_members(self, path: str) -> Column:
         """The members of a TTree: a column of one record. Raises NoSuchKeyError."""
 
     def lineage(self, class_name: str) -> list[str]:
-        """A class, and behind it all classes that it inherits from."""
+        """A class, followed by all classes that it inherits from."""
 
     def tree(self, path: str | None = None) -> Tree:
         """Opens a tree by its path, or the only one. Raises NoSuchKeyError, BadFileError."""
@@ -219,9 +219,9 @@ class OutlineRow:
 
 @final
 class BranchFacts:
-    """What the file says of a branch.
+    """The metadata of a branch.
 
-    ``kind`` is ``data``, ``group`` (it only groups others) or ``unsupported``, for which ``reason`` says why.
+    ``kind`` is ``data``, ``group`` (it only groups others) or ``unsupported``, for which ``reason`` is why.
     ``compress`` is ROOT's setting, 100 times the codec plus the level. ``is_part`` says that its bytes are counted with
     the branch that it belongs to.
     """
@@ -273,11 +273,11 @@ class Tree:
 
     def extents(self, indices: list[int]) -> list[Buffer]:
         """Where the baskets or pages of these branches lie: five columns of 64-bit numbers, which are the number of the
-        branch, offset, size, first entry and the entry behind the last. Raises BadFileError, StorageError.
+        branch, offset, size, first entry and the entry after the last. Raises BadFileError, StorageError.
         """
 
     def codecs_in_baskets(self, indices: list[int]) -> list[str | None]:
-        """The codecs of the first baskets of these branches; None where there is none, or the branch says it."""
+        """The codecs of the first baskets of these branches; None where there is none, or the branch has its codec."""
 
     def readable(self) -> list[str]:
         """The paths of the branches that can be read."""
@@ -301,14 +301,14 @@ class Tree:
         """Bytes per entry of these branches."""
 
     def branch(self, index: int) -> BranchFacts:
-        """What the file says of a branch."""
+        """The metadata of a branch."""
 
 @final
 class Store:
     """The bytes of a file at any storage. Raises MissingFileError, StorageError.
 
-    ``identity`` differs when the file was replaced; None where the storage does not say. ``remarks`` are what a user
-    should know though the bytes are right.
+    ``identity`` differs when the file was replaced; None where the storage has none. ``remarks`` are sentences for the
+    user, such as why nothing is cached.
     """
 
     name: str
@@ -318,7 +318,7 @@ class Store:
     remarks: list[str]
     def __new__(cls, path: str, access: Access | None = None) -> Store: ...
     def read(self, ranges: list[tuple[int, int]]) -> RangesRead:
-        """Reads these ranges (offset, length). Raises BadFileError for one that reaches behind the end."""
+        """Reads these ranges (offset, length). Raises BadFileError for one that reaches beyond the end."""
 
 @final
 class RangesRead:
@@ -332,7 +332,7 @@ class RangesRead:
 
 @final
 class ProxyCounts:
-    """What went through a proxy."""
+    """The counts of a proxy."""
 
     connections: int
     to_server_bytes: int
@@ -347,17 +347,17 @@ class Proxy:
     port: int
     def __new__(cls, listen: str, target: str, throttle: str, fault: str | None = None) -> Proxy: ...
     def counts(self) -> ProxyCounts:
-        """What went through it so far."""
+        """The counts so far."""
 
     def close(self) -> None:
-        """Ends all connections, and takes no more."""
+        """Ends all connections, and accepts no more."""
 
 def without_secrets(text: str) -> str:
     """A URL, or a text with URLs in it, without passwords and tokens."""
 
 @final
 class Troubles:
-    """What went wrong at a storage element: requests that were made again, why, and the seconds that it cost."""
+    """Counts of failures at a storage element, and the seconds that they cost; `TroubleRecord` has the same fields."""
 
     name: str
     retries: int
@@ -370,10 +370,10 @@ class Troubles:
     lost_s: float
 
 def take_troubles() -> list[Troubles]:
-    """What went wrong at each storage element since the last call."""
+    """The failures at each storage element since the last call."""
 
 def check_trouble(throttle: str | None = None, fault: str | None = None) -> None:
-    """Raises ValueError if these words do not say how a storage is to be slow, or to fail."""
+    """Checks the texts of ``--throttle`` and ``--fault``. Raises ValueError."""
 
 class _OpenTree(Protocol):
     @property
@@ -476,14 +476,14 @@ def decompress_all(
     threads: int = 1,
     codec: str | None = None,
 ) -> Decompressed:
-    """Decompresses all baskets of these branches and nothing else, or with ``codec`` compresses them again: the limit
-    that reading is compared with.
+    """Only decompresses all baskets of these branches, or with ``codec`` also compresses them again: the limit that
+    reading is compared with.
     """
 
 @final
 class Compared:
-    """In what outputs differ from inputs: trees of any of them, other objects that are the same, and sentences on
-    others.
+    """How outputs differ from inputs: all trees, the number of other objects that are the same, and sentences on
+    those that differ.
     """
 
     trees: list[ComparedTree]
@@ -507,7 +507,7 @@ class ComparedTree:
 
 @final
 class DifferingBranch:
-    """A branch whose baskets differ, and in what."""
+    """A branch whose baskets differ, and how."""
 
     name: str
     reason: str
@@ -533,7 +533,7 @@ class ColumnsFile:
         """Adds ``count`` entries, with a column of each field."""
 
     def abandon(self) -> None:
-        """Leaves nothing of the file."""
+        """Removes the unfinished file."""
 
     def finish(self) -> WrittenFile:
         """Ends the file, and gives it its name."""
@@ -551,45 +551,45 @@ class ObjectsFile:
     """A ROOT file of histograms that is being written; it has its name only when it is finished."""
 
     def __new__(cls, path: Path, replace: bool, codec: str) -> ObjectsFile:
-        """Raises StorageError where no file can be made, ValueError for a codec that there is not."""
+        """Raises StorageError where no file can be made, ValueError for an unknown codec."""
 
     def add(self, directories: list[str], class_name: str, name: str, title: str, content: bytes) -> None:
-        """Writes an object, whose bytes are as ROOT streams it, into a directory, which is made if need be.
+        """Writes an object, whose bytes are as ROOT streams it, into a directory, which is made if it is missing.
 
         Raises StorageError, also for a second object of one name.
         """
 
     def abandon(self) -> None:
-        """Leaves nothing of the file, unless it is finished."""
+        """Removes the file, unless it is finished."""
 
     def finish(self) -> int:
         """Ends the file and returns its size in bytes. Raises StorageError."""
 
 @final
 class NewFile:
-    """A file that somebody else writes at ``temporary``; it has its name only when it is published."""
+    """A file that other code writes at ``temporary``; it has its name only when it is published."""
 
     temporary: Path
     def __new__(cls, path: Path, inputs: list[str], replace: bool) -> NewFile:
         """Raises StorageError where no file can be made, or where it is one of its inputs."""
 
     def publish(self) -> None:
-        """Brings it to the disk, and gives it its name. Raises StorageError."""
+        """Syncs it to the disk, and gives it its name. Raises StorageError."""
 
     def abandon(self) -> None:
-        """Leaves nothing of it, unless it is published."""
+        """Removes the file, unless it is published."""
 
 @final
 class Merge:
-    """A merge, which one thread runs and others may watch and stop."""
+    """A merge. One thread runs it; others may read its progress and stop it."""
 
     files_done: int
     bytes_done: int
     def __new__(cls, request: MergeRequest) -> Merge:
-        """Raises ValueError for an option that has no meaning."""
+        """Raises ValueError for an invalid option."""
 
     def stop(self) -> None:
-        """Ends the merge soon, with nothing left of it."""
+        """Ends the merge soon, and removes its files."""
 
     def run(self) -> Merged:
         """Merges. Raises the errors of `branchline.layout.merge`."""
@@ -597,7 +597,7 @@ class Merge:
 @final
 class Merged:
     """What a merge made: the outputs, files that are in them, trees with entries and baskets, other objects, bytes, and
-    sentences on what is not in them and on what else is to be known.
+    sentences on what is not in them (``left_out``) and other notes.
     """
 
     outputs: list[Path]
@@ -636,7 +636,7 @@ def trace_end() -> None:
     """Ends the recording; all of it is in the file. Raises OSError."""
 
 def trace_is_on() -> bool:
-    """Whether requests are recorded."""
+    """Whether requests are being recorded."""
 
 def trace_wagon(name: str) -> None:
     """The wagon for which this thread reads from now on; ``""`` for none."""

@@ -41,7 +41,7 @@ class BridgedFile(Protocol):
 
 
 class ListedFile(NamedTuple):
-    """What a library says of a name in a folder; ``size_bytes`` is None for a folder, or where it is not known."""
+    """A name in a folder, as a library lists it; ``size_bytes`` is None for a folder, or where it is not known."""
 
     name: str
     is_folder: bool

@@ -165,7 +165,7 @@ class _HdfsFile:
 
     def __init__(self, reader: Any, name: str, info: Any) -> None:
         self.name = name
-        # The package panics at ranges behind the end that it knows.
+        # The package panics at ranges beyond the end that it knows.
         self.size_bytes = len(reader)
         self.identity = f"{self.size_bytes} {info.modification_time}"
         self._reader = reader

@@ -15,7 +15,7 @@ from branchline.bridge.bridged_file import BridgedFile, BridgeError, Kind
 RANGES_MAX = 1024
 RANGE_BYTES_MAX = 2_097_136
 CALL_BYTES_MAX = 8 * 2**20
-# Numbers of XRootD's protocol for what went wrong, behind which are those of the system.
+# XRootD's numbers of errors; larger ones are those of the system.
 NOT_FOUND, NOT_AUTHORIZED, IS_DIRECTORY = 3011, 3010, 3016
 # Codes of its client (XrdClStatus.hh): login or authentication failed; a wait ended; a connection broke.
 LOGIN_FAILED = (203, 204)

@@ -100,7 +100,7 @@ class Command:
 
     @property
     def examples(self) -> list[Example]:
-        """Command lines of the docstring's ``Examples:``, each below a line that says what it does."""
+        """Command lines of the docstring's ``Examples:``, each below a line with its purpose."""
         parts = _EXAMPLES.split(inspect.getdoc(self.function) or "")
         lines = [line.strip() for line in parts[1].splitlines() if line.strip()] if len(parts) > 1 else []
         return [Example(text.rstrip(":"), line) for text, line in zip(lines[::2], lines[1::2], strict=True)]

@@ -1,4 +1,4 @@
-"""`branchline convert`: a TTree becomes an RNTuple, an RNTuple a TTree, and both a Parquet file."""
+"""`branchline convert`: TTree to RNTuple, RNTuple to TTree, and both to Parquet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.reading import Reading, requests_recorded
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
-from branchline.report.quantities import count, counted, size
+from branchline.quantities import count, counted, size
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
 _LAYOUT = "How the output is laid out"
@@ -21,7 +21,7 @@ _LAYOUT = "How the output is laid out"
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """How the output is laid out."""
+    """The layout of the output."""
 
     codec: Annotated[
         str, Option("--codec", metavar="CODEC", help="zstd:5, zlib:1, lz4:4, lzma:8 or none.", group=_LAYOUT)

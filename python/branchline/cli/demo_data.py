@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log_stopping, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.report.quantities import count, counted, size
+from branchline.quantities import count, counted, size
 
 if TYPE_CHECKING:
     from branchline.demo.files import Progress

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from branchline.cli.printing import log
-from branchline.report.quantities import count, counted
+from branchline.quantities import count, counted
 
 if TYPE_CHECKING:
     from branchline.layout.filled import FilledBranch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from branchline.sensors.numbers import spaced
+from branchline.quantities import count, size
 from branchline.train import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
@@ -55,17 +55,17 @@ def _row(wagon: WagonForecast) -> list[str]:
         duration_text(wagon.first_s),
         duration_text(wagon.seconds_per_event),
         duration_text(wagon.cpu_s_per_event),
-        size_text(wagon.memory_bytes),
-        size_text(wagon.output_bytes),
-        size_text(wagon.output_bytes_forecast) + (" \u2191" if wagon.output_grows else ""),
+        size(wagon.memory_bytes),
+        size(wagon.output_bytes),
+        size(wagon.output_bytes_forecast) + (" \u2191" if wagon.output_grows else ""),
     ]
 
 
 def _summary(forecast: Forecast) -> str:
     return (
-        f"forecast for {spaced(forecast.events)} events with {forecast.workers} workers: "
-        f"{duration_text(forecast.seconds)}, {size_text(forecast.memory_bytes)} of memory, "
-        f"{size_text(forecast.output_bytes)} of output; "
+        f"forecast for {count(forecast.events)} events with {forecast.workers} workers: "
+        f"{duration_text(forecast.seconds)}, {size(forecast.memory_bytes)} of memory, "
+        f"{size(forecast.output_bytes)} of output; "
         f"reading takes {duration_text(forecast.read_s_per_event)} per event"
     )
 
@@ -83,11 +83,3 @@ def duration_text(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}" if seconds < 120 else f"{seconds / 60:.0f} min"
     return f"{seconds / 1e-9:.0f} ns"
-
-
-def size_text(size_bytes: int) -> str:
-    """Bytes in the decimal unit that reads best."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size_bytes >= scale:
-            return f"{size_bytes / scale:.3g} {unit}"
-    return f"{size_bytes} B"

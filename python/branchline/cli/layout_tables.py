@@ -13,7 +13,7 @@ from branchline.cli.terminal import console as standard_output
 from branchline.layout import DatasetLayout, FileLayout
 from branchline.layout.advice import advice
 from branchline.layout.extents import Spread
-from branchline.report.quantities import count, counted, percent, significant, size
+from branchline.quantities import count, counted, percent, significant, size
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60
@@ -22,7 +22,7 @@ NARROW_COLUMNS = 120
 
 
 def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
-    """The files, and what to do about them."""
+    """The table of files, and advice."""
     if as_json:
         print_out(json.dumps(layout.as_json(), indent=1))
         return
@@ -42,7 +42,7 @@ def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
 
 
 def print_file(layout: FileLayout, console: Console) -> None:
-    """The branches, where they lie, and what to do about it."""
+    """The tables of branches and of the physical layout, and advice."""
     console.print(_branches_table(layout, is_narrow=console.width < NARROW_COLUMNS))
     if len(layout.branches) > ROWS_SHOWN:
         _print_line(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")

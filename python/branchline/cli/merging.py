@@ -1,4 +1,4 @@
-"""`branchline merge`: many files become one."""
+"""`branchline merge`: joins many files to one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from branchline.cli.progress_bar import progress_bar
 from branchline.cli.reading import Reading, requests_recorded
 from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
-from branchline.report.quantities import count, counted, size
+from branchline.quantities import count, counted, size
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 _LAYOUT = "How baskets lie in the output"
@@ -79,7 +79,7 @@ class NewBaskets:
 
 @dataclass(frozen=True)
 class MergeLimits:
-    """What a merge may take, and what it does about failures."""
+    """Limits of a merge, and its reaction to failures."""
 
     max_size: Annotated[
         str | None,

@@ -58,7 +58,7 @@ def _rest(words: list[str], one: Parameter, name: str) -> list[str]:
 
 
 def named_command(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
-    """The command that a command line begins with, and the words behind it. Raises UsageError if there is none."""
+    """The command that a command line begins with, and the words after it. Raises UsageError if there is none."""
     known = names()
     for length in (1, 2):
         name = " ".join(words[:length])
@@ -121,7 +121,7 @@ def _parser(wanted: Command) -> argparse.ArgumentParser:
         add_help=False,
     )
     groups: dict[str, Any] = {}
-    # Options without a heading of their own stand before all others, those that every command has behind them.
+    # Options without a heading come first, those of every command last.
     order = sorted(wanted.parameters, key=lambda one: (bool(one.flags), one.group != OPTIONS, one.group == GENERAL))
     for one in order:
         if one.group not in groups:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from branchline.limits import MB
-from branchline.report.quantities import count
+from branchline.quantities import count
 
 if TYPE_CHECKING:
     from branchline.train.progress import TrainProgress
@@ -19,7 +19,7 @@ Update = Callable[[float, float | None, str], None]
 
 @contextmanager
 def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
-    """Shows a bar, and gives the function that moves it; None without a terminal. With a ``unit`` it counts."""
+    """Shows a progress bar and gives the function that moves it; None without a terminal. With a ``unit`` it counts."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -9,7 +9,7 @@ from branchline._core import Proxy
 from branchline.cli.parameters import Option
 from branchline.cli.printing import print_out
 from branchline.errors import OptionError, StorageError
-from branchline.report.quantities import counted
+from branchline.quantities import counted
 
 
 def proxy(

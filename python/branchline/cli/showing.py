@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.cli.reading import Reading, requests_recorded
-from branchline.report.quantities import counted
+from branchline.quantities import counted
 
 if TYPE_CHECKING:
     from branchline.layout.contents import ObjectSummary

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from branchline.report.quantities import count, counted, duration, percent, significant, size
+from branchline.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing.comparing import TOTALS, Change, Comparison, RowChange, sentences
 from branchline.tracing.replaying import Replayed
 from branchline.tracing.sentences import headline, remarks

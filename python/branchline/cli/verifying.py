@@ -9,7 +9,7 @@ from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.reading import Reading, requests_recorded
-from branchline.report.quantities import count, counted
+from branchline.quantities import count, counted
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_OK
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Companions: files that lie beside each file of a dataset and are read event by event with it."""
+"""Companions: files next to each file of a dataset that are read event by event with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENTRY, STEM = "{entry}", "{stem}"
 
 @dataclass(frozen=True)
 class Companion:
-    """A file beside each file of the dataset, and the tree in it.
+    """A file next to each file of the dataset, and the tree in it.
 
     ``location`` is ``path[:tree]``, relative to the main file's directory. With ``{entry}`` in its tree each entry of
     the main tree has a tree of its own, as ``Kinematics.root:Event{entry}/TreeK``; without a tree it is found.
@@ -27,7 +27,7 @@ class Companion:
     location: str
 
     def path_for(self, path: str) -> tuple[str, str | None]:
-        """The file beside a main file, and its tree if that is given."""
+        """The file next to a main file, and its tree if that is given."""
         folder, _, name = path.rpartition("/")
         stem = name.removesuffix(".root")
         own, tree = split_location(self.location)

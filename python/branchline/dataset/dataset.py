@@ -1,4 +1,4 @@
-"""The Dataset: made from whatever a user has in hand, checked, and in a fixed order."""
+"""The Dataset: made from paths, patterns, lists or mappings, checked, and in a fixed order."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Dataset:
         """Makes a Dataset of a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file
         or mapping), a Dataset, or a list of these.
 
-        ``tree`` is the tree of the files that do not name one themselves, ``companions`` are files that lie beside each
-        of them, as ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
+        ``tree`` is the tree of the files that do not name one themselves, ``companions`` are files next to each of
+        them, as ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
 
         Patterns and folders (with a slash at the end) may be at servers that list their folders. The sizes of files at
         servers are asked for, a folder at a time.

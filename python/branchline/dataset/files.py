@@ -20,7 +20,7 @@ class DataFile:
     ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
     ``size_bytes`` is None for a file that is missing or of unknown size. ``path`` is what is shown and recorded;
     ``location`` is what is opened, where that is a URL with secrets in it. ``replicas`` are other places of the same
-    file, which are read where this one fails. ``is_absent`` says that a server has no such file. ``on_disk`` are the
+    file, which are read where this one fails. ``is_absent``: a server has no such file. ``on_disk`` are the
     device and the number of a local file, which all its names share.
     """
 

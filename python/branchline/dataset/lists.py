@@ -20,14 +20,14 @@ TREE_KEYS = ("object_path", "treename", "tree")
 
 
 def is_list(path: str) -> bool:
-    """True if the name says that the file lists other files."""
+    """Whether a file of this name lists other files."""
     return path.lower().endswith(TEXT_SUFFIXES + JSON_SUFFIXES)
 
 
 def read_list(path: str, template: DataFile) -> list[DataFile]:
     """The files named in a text list or a fileset JSON.
 
-    Raises MissingFileError if the list is not there and DatasetError if it does not say what a list says.
+    Raises MissingFileError if the list is not there and DatasetError if it is no list.
     """
     if not os.path.exists(path):
         raise MissingFileError("this list of files is not there", path=path)
@@ -74,10 +74,10 @@ def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[Dat
     """The files of a fileset, in the order in which it names them.
 
     Understood are ``{"name": {"files": {path: tree}, "metadata": {...}}}``, with ``files`` also a list of paths or a
-    mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, beside ``files`` also ``"companions"`` as
+    mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, next to ``files`` also ``"companions"`` as
     ``Dataset.of`` takes them, ``{"name": [path, ...]}``,
     ``{"name": {path: tree}}`` and a plain list of paths. Replicas of a file are a list of paths in the place of a path,
-    ``"replicas": [path, ...]`` beside ``"object_path"``, or stand in one text with `` | `` between them.
+    ``"replicas": [path, ...]`` next to ``"object_path"``, or stand in one text with `` | `` between them.
     """
     where = source or None
     if isinstance(fileset, list):

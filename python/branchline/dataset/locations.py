@@ -1,4 +1,4 @@
-"""What a user may write for a file: a path, a glob, a directory, or any of these with ``:tree`` behind it."""
+"""What a user may write for a file: a path, a glob, a directory, or any of these followed by ``:tree``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from branchline.locations import is_url, links_in, without_secrets
 # What stands for other letters in a URL, in which a question mark has another meaning.
 MAGIC = re.compile(r"[*\[]")
 ANY_FOLDERS = "**"
-#: Schemes where a folder says the sizes of all files in it in a request or two.
+#: Schemes where listing a folder takes a request or two and gives the sizes of all files.
 SCHEMES_WITH_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
 
 Item = TypeVar("Item")
@@ -67,7 +67,7 @@ def expand_url(url: str) -> list[Found]:
 
 
 def _path_of(url: str) -> tuple[str, str]:
-    """From the slash behind host and port on, and the query with its question mark; a key of S3 has none."""
+    """From the slash after host and port on, and the query with its question mark; a key of S3 has none."""
     scheme, _, rest = url.partition("://")
     path = "/" + rest.partition("/")[2] if "/" in rest else ""
     if scheme.lower() in ("s3", "hdfs"):
@@ -77,7 +77,7 @@ def _path_of(url: str) -> tuple[str, str]:
 
 
 class _FolderWalk:
-    """Goes down from folder to folder, several at a time."""
+    """Lists folders within folders, several at a time."""
 
     def __init__(self, scheme: str) -> None:
         self._scheme = scheme

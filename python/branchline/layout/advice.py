@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from branchline.layout.files import FileLayout
-from branchline.report.quantities import count, counted, percent, significant, size
+from branchline.quantities import count, counted, percent, significant, size
 
 #: Below this a basket pays more for its request, its header and its call of the codec than for its bytes.
 SMALL_BASKET_BYTES = 4_000

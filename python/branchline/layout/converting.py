@@ -1,4 +1,4 @@
-"""TTrees become RNTuples, RNTuples TTrees, and both Parquet files: chunk by chunk, in bounded memory."""
+"""Converts TTrees to RNTuples, RNTuples to TTrees, and both to Parquet: chunk by chunk, in bounded memory."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import FILE_ERRORS, NoSuchKeyError
 from branchline.layout.advice import SLOW_CODECS, SMALL_FILE_BYTES
 from branchline.layout.files import codecs_of
-from branchline.report.quantities import count, counted, percent, size
+from branchline.quantities import count, counted, percent, size
 from branchline.tree import File
 
 #: Files that are opened at a time: enough to hide the round trips to a server.
@@ -96,7 +96,7 @@ class DatasetLayout:
                 "opening them takes longer than reading them; merged they are "
                 f"{counted(into, 'file')} of {size(together / into)}."
             )
-        # A basket that does not become smaller is stored as it is, with any codec.
+        # A basket that compression does not make smaller is stored as it is, with any codec.
         used = Counter(tuple(sorted({*one.codecs} - {"none"})) or tuple(one.codecs) for one in self.files if one.codecs)
         if len(used) > 1:
             kinds = ((" and ".join(names), number) for names, number in used.most_common())

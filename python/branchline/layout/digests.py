@@ -70,7 +70,7 @@ def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
 def branch_digests(
     files: Iterable[str], tree: str, branches: Iterable[str], access: Access | None = None
 ) -> dict[str, tuple[int, str]]:
-    """Of each branch of the tree of these files, one behind the other, its number of entries and its digest.
+    """For each branch of the tree of these files, one after the other, its number of entries and its digest.
 
     Files may hold the tree as a TTree or as an RNTuple. Raises what reading raises.
     """

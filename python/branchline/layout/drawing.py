@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from branchline.errors import OptionError
 from branchline.layout.extents import Extents
 from branchline.layout.files import FileLayout
-from branchline.report.quantities import count, size
+from branchline.quantities import count, size
 from branchline.report.whole_files import whole_file
 
 #: Branches that have a colour of their own, those with most bytes; more colours cannot be distinguished.

@@ -1,4 +1,4 @@
-"""Extents of baskets in a file: how far a reader travels between them, the gaps, and the pages of the disk."""
+"""Where baskets lie in a file: the jumps of a reader between them, the gaps, and the pages of the disk."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Travel:
-    """The path of a reader that reads each basket at the first of its entries.
+    """The jumps of a reader that reads each basket when it needs the first of its entries.
 
-    ``distance_bytes`` is what lies between the end of one basket and the beginning of the next one that it wants, there
-    and back; ``jumps_back`` counts the jumps towards the beginning of the file.
+    ``wanted_bytes`` are the bytes of the baskets, ``span_bytes`` the bytes from the first to the last of them.
+    ``distance_bytes`` is the sum of all jumps from the end of one basket to the beginning of the next, forwards and
+    backwards; ``jumps_back`` counts the jumps towards the beginning of the file.
     """
 
     baskets: int
@@ -68,8 +69,8 @@ class Clusters:
 
 @dataclass(frozen=True)
 class DiskPages:
-    """Pages of the disk or of the page cache that hold wanted baskets. ``with_others`` hold bytes of other branches of
-    the tree too, and ``beside_bytes`` is what the pages hold beside the wanted baskets.
+    """Pages of the disk or of the page cache that hold wanted baskets. ``with_others`` of them hold bytes of other
+    branches of the tree too, and ``beside_bytes`` are the bytes in them that are not of wanted baskets.
     """
 
     page_bytes: int
@@ -80,7 +81,10 @@ class DiskPages:
 
 @dataclass(frozen=True)
 class Extents:
-    """The extents of some branches: a row for each basket or page of an RNTuple, once each."""
+    """Where the baskets or pages of some branches lie: a row for each, in columns of one length.
+
+    ``branch`` is the number of the branch, ``offset`` and ``size`` are bytes, entries are those of the tree.
+    """
 
     branch: Numbers
     offset: Numbers
@@ -93,7 +97,7 @@ class Extents:
 
     @property
     def end(self) -> Numbers:
-        """The bytes behind the extents."""
+        """Offsets of the ends of the extents."""
         return self.offset + self.size
 
     @property
@@ -119,7 +123,7 @@ class Extents:
         return self.rows(np.lexsort((self.branch, self.entry_start)))
 
     def travel(self) -> Travel:
-        """How far a reader of entry after entry goes."""
+        """The jumps of a reader that reads entry after entry."""
         wanted = self.by_entry()
         jumps = wanted.offset[1:] - wanted.end[:-1]
         span = int(self.end.max() - self.offset.min()) if len(self) else 0
@@ -140,7 +144,7 @@ class Extents:
         return Gaps(len(gaps), int(gaps.sum()), int(gaps.max(initial=0)))
 
     def clusters(self) -> Clusters:
-        """The ranges of entries that the extents of all branches keep to."""
+        """The ranges of entries at whose borders the extents of all branches begin and end."""
         borders = self._common_borders()
         inside = self.rows(self.entry_stop <= borders[-1]) if len(borders) > 1 else self.rows(self.size < 0)
         if not len(inside):

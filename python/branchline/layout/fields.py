@@ -1,4 +1,4 @@
-"""The fields that the branches of a tree become.
+"""The fields of an RNTuple that are made from the branches of a tree.
 
 A branch that only groups others becomes a record of them, and one that is a collection of objects a list of records.
 Arrays that the same branch counts come together as a collection ``_collection0``, ..., and are shown under their own
@@ -112,7 +112,7 @@ class FieldPlan:
 
 
 def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str], *, collect: bool) -> FieldPlan:
-    """The fields that the branches of a tree become: of the chosen ones, or of all, without the dropped ones.
+    """The fields for the branches of a tree: of the chosen ones, or of all, without the dropped ones.
 
     With ``collect`` arrays with one counter become a collection. Raises `UnsupportedBranchError` for branches that
     cannot be read.
@@ -152,7 +152,7 @@ def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Se
         for pattern in patterns:
             some = set(tree.indices(pattern, None, None, recursive=True))
             if not some:
-                some = {tree[pattern].number}  # or an error that says what is near
+                some = {tree[pattern].number}  # or an error with the nearest names
             found |= some | {below for index in some for below in outline.below(index)}
         return found
 

@@ -1,4 +1,4 @@
-"""The layout of one tree of a file: its branches, and where their baskets lie."""
+"""The layout of one tree of a file: its branches, and where their baskets lie in the file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class BranchLayout:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """A tree of a file. Of the physical layout, everything is about the branches that ``wanted`` names."""
+    """A tree of a file. The physical layout (``extents`` and what follows from them) is of the ``wanted`` branches.
+
+    ``all_extents`` are those of all branches, ``numbers`` the paths of branches by their numbers.
+    """
 
     path: str
     size_bytes: int

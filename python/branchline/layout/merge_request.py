@@ -49,7 +49,7 @@ class BasketLayout:
 
 @dataclass(frozen=True)
 class MergeLimits:
-    """What a merge may take: ``memory_bytes`` of inputs and baskets, beside the tables of the output, and at most
+    """Limits of a merge: ``memory_bytes`` for inputs and baskets, besides the tables of the output, and at most
     ``journal_bytes`` that are written between two checkpoints.
     """
 

@@ -17,7 +17,7 @@ from branchline.layout.merge_request import BasketLayout, Kept, MergeLimits, Mer
 from branchline.layout.targets import ENTRIES_END, check_root_name
 from branchline.limits import MERGE_JOURNAL_BYTES, parse_bytes
 from branchline.locations import shown
-from branchline.report.quantities import size
+from branchline.quantities import size
 
 #: The largest basket that ROOT reads, with its key.
 BASKET_BYTES_MAX = 2**30

@@ -16,7 +16,7 @@ from branchline.errors import BranchlineError, DatasetError, ExpressionError, No
 from branchline.layout.merge_request import EntrySelection, Kept
 from branchline.layout.merging import MergeResult, merge
 from branchline.layout.targets import check_root_name
-from branchline.report.quantities import count, counted
+from branchline.quantities import count, counted
 from branchline.tree import Chunk, ChunkStream, File, ReadRequest, Tree
 from branchline.tree.lazy import lazy_array
 

@@ -25,7 +25,7 @@ NEAR = 1e-4
 
 class Buffered:
     """The entries in the buffer of a histogram: their ``weights``, and their ``points`` with a column for each axis and
-    of a profile the value behind them. ``axes`` have limits that fit them, if they had none.
+    of a profile the value after them. ``axes`` have limits that fit them, if they had none.
     """
 
     def __init__(self, record: Record, axes: Sequence[RootAxis], entries: Any) -> None:
@@ -50,7 +50,7 @@ class Buffered:
         names: ``fTsumw``, ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
         """
         w, columns = self.weights[self._is_inside], self.points[self._is_inside].T
-        # The value of a profile has the letter behind those of the axes.
+        # The value of a profile has the letter after those of the axes.
         values = dict(zip("xyzt", columns, strict=False))
         of_axes = [letter for letter, _ in zip("xyz", self.axes, strict=False)]
         sums = {"": w, "2": w * w}

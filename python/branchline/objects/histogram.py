@@ -70,7 +70,7 @@ class Histogram(hist.Hist, family=FAMILY):
         return facts
 
     def remember(self, facts: RootFacts) -> None:
-        """Keeps what the file says of it, when its bins are filled."""
+        """Stores ROOT's statistics and titles with it, once its bins are filled."""
         self.__dict__[KEPT] = replace(facts, checksum=self._checksum())
 
     def _checksum(self) -> int:

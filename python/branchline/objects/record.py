@@ -12,7 +12,7 @@ import numpy as np
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
 from branchline.objects.columns import Values, values_of
 
-# In place of members that cannot be read, a member of this name says why.
+# In place of members that cannot be read there is a member of this name with the reason.
 UNREAD = "@unread"
 LONGEST_SHOWN = 60
 
@@ -20,7 +20,7 @@ LONGEST_SHOWN = 60
 @dataclass(frozen=True)
 class Origin:
     """Where an object comes from: the file, its place in that, and the lineage of the file's classes: a class, and
-    behind it those that it inherits from.
+    after it those that it inherits from.
     """
 
     file_path: str
@@ -34,7 +34,7 @@ class Record(Mapping[str, Any]):
 
     Values are numbers, texts, arrays of NumPy, lists, and for members that are objects what ``made`` makes of them.
     ``raw`` gives these as records too. ``unread`` says why an object has no members: the file does not describe its
-    class, or the object is not stored as described. ``refusal`` says why an object comes as a record although objects
+    class, or the object is not stored as described. ``refusal`` is why an object comes as a record although objects
     of its class are otherwise histograms or the like.
 
         >>> file.record("hist")["fEntries"]
@@ -146,7 +146,7 @@ DAMAGED = (AttributeError, LookupError, OverflowError, TypeError, ValueError, No
 
 
 def register(class_name: str, maker: Maker) -> None:
-    """Says what becomes of the objects of a class, and of the classes that inherit from it."""
+    """Registers the function that makes objects of a class, and of the classes that inherit from it."""
     _makers[class_name] = maker
 
 

@@ -1,4 +1,4 @@
-"""Histograms as objects that uproot writes: what ROOT keeps besides the bins goes with them.
+"""Histograms as objects that uproot writes, with what ROOT stores besides the bins.
 
 They are made by ``to_TH1x``, ``to_TProfile`` and the like of ``uproot.writing.identify``, which uproot documents for
 this purpose; their arguments have ROOT's names.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from branchline.report.quantities import count, counted, duration, percent, rate, shares, size, whole_share
+from branchline.quantities import count, counted, duration, percent, rate, shares, size, whole_share
 from branchline.report.records import phase_s, unwanted_bytes
 from branchline.report.remedies import (
     about,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from branchline.quantities import count, counted, duration, percent, whole_share
 from branchline.report.causes import causes, name_text, returns_much
-from branchline.report.quantities import count, counted, duration, percent, whole_share
 from branchline.report.records import phase_s, phase_shares
 from branchline.report.remedies import one_worker, without_pictures
 from branchline.report.texts import one_line
@@ -14,7 +14,7 @@ from branchline.sensors.record import JobRecord
 #: When all that has to do with the data takes less than this, or than starting and writing the results take, the
 #: phases say nothing about the data.
 MEANINGFUL_DATA_S = 0.5
-#: ... but starting and writing that take so long beside a job on real data are worth a sentence of their own.
+#: ... but starting and writing that take so long compared with a job on real data are worth a sentence of their own.
 LONG_FIXED_S = 5.0
 #: A step with less of the time than this does not limit a job alone when another one is close to it.
 LEADING_SHARE = 0.4

@@ -1,4 +1,4 @@
-"""report.html: one file without network, drawn from the job's record and the pictures beside it."""
+"""report.html: one file without network, drawn from the job's record and the pictures next to it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def page_html(job: JobRecord, out_dir: Path) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    """Return the templates' environment, in which every text is escaped unless a template says otherwise."""
+    """Return the templates' environment, in which every text is escaped unless a template marks it as safe."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("branchline.report", "templates"),
         autoescape=True,

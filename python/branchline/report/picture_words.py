@@ -20,7 +20,7 @@ from branchline.report.texts import one_line
 _LABEL_LENGTH_MAX = 60
 #: A category's name at the axis; longer ones would take the room of the histogram.
 _CATEGORY_LENGTH_MAX = 26
-#: Letters of all categories beside each other that fit without being slanted; room for one line when they are.
+#: Letters of all categories in a row that fit without being slanted; room for one line when they are.
 _LEVEL_LETTERS_MAX, _SLANTED_POINTS, _UPRIGHT_POINTS_MIN = 50, 22.0, 6.5
 #: A text that is too long for its place is made smaller down to this part of its size, then cut.
 _SMALLEST = 0.65
@@ -40,7 +40,7 @@ class Title(NamedTuple):
 
 def text(written: str) -> str:
     """Return a user's text as matplotlib can draw it: formulas stay formulas, a lone ``$`` is a dollar."""
-    # A formula is not cut, half of one is none.
+    # A formula is never cut: half of one cannot be drawn.
     shown = one_line(written, 10 * _LABEL_LENGTH_MAX if "$" in written else _LABEL_LENGTH_MAX)
     if not is_math_text(shown):
         return shown
@@ -78,7 +78,7 @@ def height_label(histogram: Any, axis: Any = None, edges: numpy.ndarray | None =
 
 
 def _own_label(histogram: Any) -> str:
-    # boost_histogram warns when it is asked for metadata that nobody has set.
+    # boost_histogram warns when metadata are read that were never set.
     label, metadata = getattr(histogram, "label", None), getattr(histogram, "__dict__", {}).get("metadata")
     if isinstance(label, str) and label.strip():
         return label
@@ -113,7 +113,7 @@ def write_title(figure: Figure, axes: Axes, title: Title) -> None:
     """Write wagon and histogram above the frame on the left, and the note on the right."""
     # The power of ten of the axis would stand where the title begins.
     axes.yaxis.get_offset_text().set_x(-0.14)
-    # The second of several panels stands on the right; a second one beside a mesh is its colour bar.
+    # The second of several panels stands on the right; a second one next to a mesh is its colour bar.
     last = figure.axes[1] if len(figure.axes) > 2 else axes
     above: dict[str, Any] = {"va": "bottom", "fontsize": 14}
     right = last.text(1, 1.015, text(title.right), transform=last.transAxes, ha="right", **above)
@@ -134,7 +134,7 @@ def write_title(figure: Figure, axes: Axes, title: Title) -> None:
 
 
 def remark_on(histogram: Any) -> str:
-    """Tell what a picture cannot show: bins that are not numbers, and why there is nothing in it."""
+    """Return notes on what a picture cannot show: bins that are not numbers, and why it is empty."""
     filled = histogram.counts(flow=True) if histogram.kind == boost_histogram.Kind.MEAN else None
     values = histogram.values(flow=True)
     odd = ~numpy.isfinite(values) if filled is None else ~numpy.isfinite(values) & (filled > 0)
@@ -155,7 +155,7 @@ def inner_bins(axis: Any) -> slice:
 
 
 def write_remark(axes: Axes, remark: str) -> None:
-    """Write what is odd about a histogram into its picture."""
+    """Write the notes on a histogram into its picture."""
     axes.text(0.03, 0.95, remark, transform=axes.transAxes, va="top", fontsize=14, color="#a01f18")
 
 
@@ -204,7 +204,7 @@ def _fit(artist: Text, room: float) -> None:
         return
     artist.set_fontsize(float(artist.get_fontsize()) * max(_SMALLEST, room / long))
     if _width(artist) > room and is_math_text(written):
-        # Half of a formula is none, so it is written as its author typed it.
+        # Half of a formula cannot be drawn, so it is written as its author typed it.
         written = written.replace("$", "")
         artist.set_text(written)
     if _width(artist) > room:

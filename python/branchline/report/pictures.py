@@ -1,6 +1,6 @@
 """A picture of each histogram in the style of the field, as SVG and, if wanted, as PNG.
 
-One numeric axis is drawn as steps with errors, categories beside it as several lines, two numeric axes as a colour
+One numeric axis is drawn as steps with errors, categories next to it as several lines, two numeric axes as a colour
 mesh, more as their projections.
 """
 
@@ -42,7 +42,7 @@ from branchline.report.picture_words import (
 from branchline.report.root_file import axis_label, category_labels, is_category
 from branchline.report.whole_files import whole_file
 
-#: Categories drawn as lines of their own; more cannot be told apart by colour, and the legend has their number.
+#: Categories drawn as lines of their own; more cannot be distinguished by colour, and the legend has their number.
 LINES_MAX = 8
 #: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
 LINEAR_RANGE_MAX = 300.0
@@ -55,10 +55,10 @@ PROJECTIONS_MAX = 6
 #: Bins of a line, and of each side of a colour mesh; finer ones are no longer seen and cost seconds.
 LINE_BINS_MAX, MESH_BINS_MAX = 2000, 1000
 
-#: Colours that the colour blind can tell apart (M. Petroff, arXiv:2107.02270), the darker ones first.
+#: Colours that the colour blind can distinguish (M. Petroff, arXiv:2107.02270), the darker ones first.
 _COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
 _LINE = "#1b3a5c"
-#: Fonts with many scripts; those that are installed are asked for letters that the style's own font lacks.
+#: Fonts with many scripts; installed ones draw letters that the style's own font lacks.
 _FALLBACK_FONTS = [
     name
     for name in ("DejaVu Sans", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic", "Noto Sans Symbols2", "Symbola")

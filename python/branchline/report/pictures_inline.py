@@ -11,7 +11,7 @@ from markupsafe import Markup
 from branchline.report.records import partial_note
 from branchline.sensors.record import JobRecord
 
-#: More pictures, or more bytes of them, would make a page that nobody scrolls through and mail servers refuse.
+#: More pictures, or more bytes of them, would make a page too long to read and too large for mail servers.
 INLINE_MAX = 48
 INLINE_BYTES_MAX = 8_000_000
 
@@ -27,7 +27,7 @@ class Picture(NamedTuple):
 
 
 class Gallery(NamedTuple):
-    """The pictures on the page, and how many more lie beside it."""
+    """The pictures on the page, and how many more are only files next to it."""
 
     shown: list[Picture]
     beside_count: int

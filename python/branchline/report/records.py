@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.report.quantities import count, counted, shares, size
+from branchline.quantities import count, counted, shares, size
 from branchline.sensors.record import JobRecord
 
 
@@ -33,12 +33,12 @@ def unwanted_bytes(job: JobRecord) -> float:
 
 
 def local_copies(job: JobRecord) -> str:
-    """Say how much of the bytes came from copies on this machine; nothing where none did."""
+    """Return how many of the bytes came from copies on this machine; an empty text where none did."""
     cached, read = job.totals.cached_bytes, job.totals.bytes_read
     return f"{size(cached)} came from copies on this machine, {size(read)} from storage" if cached else ""
 
 
 def remarks(job: JobRecord) -> list[str]:
-    """Return what storage had to remark, each with the number of the files that it is about."""
+    """Return the remarks of storage, each with the number of its files."""
     found = job.storage_remarks
     return [f"{one.text or ''} ({counted(one.files, 'file')})" for one in found]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from branchline.report.quantities import count, counted, duration, significant, size
+from branchline.quantities import count, counted, duration, significant, size
 from branchline.report.records import phase_s
 from branchline.sensors.record import JobRecord
 
@@ -17,7 +17,7 @@ WORTH_SAVING = 0.1
 WORKER_START_S = 1.0
 #: What codecs deliver on one core of a server, in bytes after decompression, measured with the demo's collisions.
 ZSTD_BYTES_PER_S = 1.0e9
-#: Writing results and records without pictures takes about so long.
+#: Approximate time for writing results and records without pictures.
 RECORDS_S = 1.0
 #: A codec with this part of the decompressing is as good as the only one.
 SINGLE_CODEC_SHARE = 0.95
@@ -35,7 +35,7 @@ def about(seconds: float) -> str:
 
 
 def instead(job: JobRecord, seconds: float) -> str:
-    """Return an estimated time beside that of the job; empty when it is hardly less."""
+    """Return an estimated time and that of the job; empty when it is hardly less."""
     wall_s = job.wall_s
     return f"{about(seconds)} instead of {duration(wall_s)}" if seconds < (1 - WORTH_SAVING) * wall_s else ""
 

@@ -1,7 +1,7 @@
 """results.root: the histograms of all wagons as ROOT and uproot read them.
 
 A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a one-dimensional mean a TProfile. Category
-axes beside numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
+axes next to numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
 ROOT has no class for has a note that says so, and stands with every other histogram in an open format.
 """
 
@@ -37,7 +37,7 @@ _CATEGORY_AXES = (
 )
 _MEANS = (boost_histogram.storage.Mean, boost_histogram.storage.WeightedMean)
 _DEFAULT_LABEL = re.compile(r"Axis \d+")
-#: The extra bin that holds what fell into none of the categories.
+#: The extra bin for values in none of the categories.
 OTHER = "(other)"
 
 
@@ -49,7 +49,7 @@ class InRoot(NamedTuple):
 
 
 class NotInRootError(Exception):
-    """ROOT has no class for this histogram; the message says why."""
+    """ROOT has no class for this histogram; the message has the reason."""
 
 
 def write_root_file(out_dir: Path, histograms: list[tuple[tuple[str, ...], Any]]) -> list[InRoot]:
@@ -84,7 +84,7 @@ def _named_forms(path: tuple[str, ...], histogram: Any) -> Iterator[tuple[tuple[
 
 
 def is_category(axis: Any) -> bool:
-    """Tell whether an axis has categories (texts, numbers or truth as labels) instead of intervals."""
+    """Return whether an axis has categories (texts, numbers or truth values as labels) instead of intervals."""
     return isinstance(axis, _CATEGORY_AXES)
 
 
@@ -211,7 +211,7 @@ def safe_names(labels: list[str]) -> list[str]:
 
 
 def axis_label(axis: Any) -> str:
-    """Return what a histogram's author wrote about an axis: its label, else its name."""
+    """Return the text of a histogram's author for an axis: its label, else its name."""
     for text in (getattr(axis, "label", None), getattr(axis, "name", None), getattr(axis, "metadata", None)):
         # hist calls an axis that has no label "Axis 0".
         if isinstance(text, str) and text.strip() and not _DEFAULT_LABEL.fullmatch(text):

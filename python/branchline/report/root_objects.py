@@ -68,7 +68,7 @@ class RootHistogram:
         return "TProfile" if self.weights is not None else f"TH{len(self.axes)}D"
 
     def streamed(self, name: str) -> bytes:
-        """Its bytes behind a key, without references to other objects."""
+        """Its bytes after a key, without references to other objects."""
         if self.weights is not None:
             return self._profile(name)
         own_sums = _doubles(self._sums()[4:])
@@ -184,12 +184,12 @@ def _list(objects: Sequence[bytes]) -> bytes:
 
 
 def _pointed(class_name: str, content: bytes) -> bytes:
-    """An object behind a pointer, with the name of its class."""
+    """An object that a pointer refers to, with the name of its class."""
     return _with_count(struct.pack(">I", NEW_CLASS_TAG) + class_name.encode() + b"\0" + content)
 
 
 def _counted(version: int, *parts: bytes) -> bytes:
-    """The version of a class and its members, behind the number of their bytes."""
+    """The version of a class and its members, after the number of their bytes."""
     return _with_count(struct.pack(">h", version) + b"".join(parts))
 
 
@@ -206,7 +206,7 @@ def _object(bits: int, unique_id: int = 0) -> bytes:
 
 
 def _string(text: str) -> bytes:
-    """A TString; a length of 255 or more takes four bytes behind the mark 255."""
+    """A TString; a length of 255 or more takes four bytes after the mark 255."""
     content = text.encode("utf-8", errors="backslashreplace")
     length = bytes([len(content)]) if len(content) < 255 else struct.pack(">Bi", 255, len(content))
     return length + content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-#: A formula between two dollars; a dollar behind a backslash is one.
+#: A formula between two dollars; a dollar after a backslash is a dollar sign.
 _FORMULA = re.compile(r"(?<!\\)\$(.+?)(?<!\\)\$")
 #: Commands that only choose a font, and spaces: TLatex has no words for them.
 _FONTS = re.compile(r"\\(?:mathrm|mathit|mathbf|mathsf|mathcal|text|textrm|operatorname|rm|boldsymbol)\s*(?=[{\s])")

@@ -9,10 +9,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from branchline.report.causes import UNWANTED_SHARE
-from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
-from branchline.report.diagnosis import diagnosis
-from branchline.report.quantities import (
+from branchline.quantities import (
     count,
     counted,
     duration,
@@ -24,6 +21,9 @@ from branchline.report.quantities import (
     significant,
     size,
 )
+from branchline.report.causes import UNWANTED_SHARE
+from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
+from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 from branchline.report.troubles import lost_sentences, trouble_sentences
@@ -100,7 +100,7 @@ def _per_second(number: float, seconds: float) -> str:
 
 
 class Fact(NamedTuple):
-    """One figure at the top: its value, what it is, and a line of context."""
+    """One figure at the top: its value, its name, and a line of context."""
 
     value: str
     label: str
@@ -359,7 +359,7 @@ def _charts(job: JobRecord) -> list[Chart]:
 
 
 class ResultRow(NamedTuple):
-    """One output: what it is, where it lies, and what is to be known about it."""
+    """One output: its kind, its files, and a note."""
 
     wagon: str
     key: str
@@ -382,7 +382,7 @@ def _results(job: JobRecord) -> Results:
     outputs: dict[str, int] = {}
     for result in results:
         outputs[result.wagon] = outputs.get(result.wagon, 0) + 1
-    # What has a note is what somebody may miss in results.root, so it is never among those left out.
+    # An output with a note may be missed in results.root, so it is always listed.
     shown = sorted(results, key=lambda result: not result.note)[:RESULTS_SHOWN_MAX]
     rows = [
         ResultRow(

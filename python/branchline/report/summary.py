@@ -1,9 +1,9 @@
-"""The few lines that the terminal says about a job, with the figures and the sentence of its page."""
+"""The few lines that the terminal prints about a job, with the figures and the sentence of its page."""
 
 from __future__ import annotations
 
+from branchline.quantities import count, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
-from branchline.report.quantities import count, duration, rate, significant
 from branchline.report.records import local_copies, remarks
 from branchline.report.troubles import lost_sentences, trouble_sentences
 from branchline.sensors.record import JobRecord, MissingCompanion

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from branchline.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
 from branchline.report.causes import codec_name
 from branchline.report.charts import Column, Tick, sorted_columns
-from branchline.report.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
 from branchline.sensors.record import BranchRecord, FileRecord, JobRecord
 
 FILES_SHOWN_MAX = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.report.quantities import counted, duration
+from branchline.quantities import counted, duration
 from branchline.sensors.record import JobRecord, LostWorker, TroubleRecord
 
 #: What is counted, with its words for one and for many.

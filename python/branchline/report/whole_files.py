@@ -16,7 +16,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path`` to write to, and rename it to ``path`` when the block ends well.
+    """Give a temporary path next to ``path`` to write to, and rename it to ``path`` when the block ends well.
 
     The temporary file keeps the suffix of ``path``, since some writers choose their format by it. On any error it is
     removed. Raises StorageError, which names ``path``, when the system refuses to write.
@@ -45,7 +45,7 @@ def failed_writing(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise StorageError, which names ``path``, if no file could be written there; leaves nothing behind."""
+    """Raise StorageError, which names ``path``, if no file could be written there; leaves no file."""
     probe = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
     with failed_writing(path):
         _check_replaceable(path)
@@ -55,7 +55,7 @@ def check_writable(path: Path) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """A device, which root could replace by a file for all others, or a pipe is none that becomes whole at once."""
+    """Raise for a device or a pipe: renaming a file to its name would replace it, for all users if root does so."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise StorageError(f"{path} is a pipe or a device, not a file", path=str(path), hint="name a file")
 

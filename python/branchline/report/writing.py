@@ -1,4 +1,4 @@
-"""Writes everything that a job leaves behind: results, pictures, records and the report."""
+"""Writes the output of a job: results, pictures, records and the report."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Literal, Protocol
 
 from branchline.errors import StorageError
 from branchline.extras import left_out
+from branchline.quantities import counted
 from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.names import PAGE, SafeNames
 from branchline.report.open_formats import write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
-from branchline.report.quantities import counted
 from branchline.report.records import partial_note
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
@@ -25,7 +25,7 @@ Pictures = Literal["svg", "both", "none"]
 SVG: Pictures = "svg"
 SVG_AND_PNG: Pictures = "both"
 NO_PICTURES: Pictures = "none"
-#: Drawing takes about a tenth of a second each: more pictures than these would cost minutes and nobody looks at them.
+#: Drawing takes about a tenth of a second each: more pictures than these would cost minutes, and are not looked at.
 PICTURES_MAX = 300
 
 
@@ -116,7 +116,7 @@ class _Writing:
             self.pictures(result.record)
 
     def cut_off(self, job: JobRecord) -> None:
-        """Mark a job whose results are only partly written, for somebody pressed Ctrl-C."""
+        """Mark a job whose results are only partly written, because the user pressed Ctrl-C."""
         job.interrupted = True
         if job.status == FINISHED:
             job.status = PARTIAL

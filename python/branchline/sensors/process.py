@@ -1,4 +1,4 @@
-"""What a process says about itself: CPU time, peak memory, host."""
+"""Measurements of this process: CPU time, peak memory, host."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def machine_cpu_s() -> float | None:
 def memory_peak_bytes() -> int:
     """The largest resident memory of this process so far.
 
-    Linux's own count is asked first: that of ``getrusage`` starts with the memory of the parent process.
+    Linux's own count comes first: that of ``getrusage`` starts with the memory of the parent process.
     """
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as lines:

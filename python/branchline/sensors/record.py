@@ -1,6 +1,6 @@
 """The record of a job: what job.json holds, field by field, and what every report is drawn from.
 
-job.json is kept for years and sent to servers, so its form has a version and a JSON Schema beside this file
+job.json is kept for years and sent to servers, so its form has a version and a JSON Schema next to this file
 (``job.schema.json``, written by ``python -m branchline.sensors.schema``). Times are wall seconds unless a name says
 ``cpu``; sizes are bytes.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from branchline.sensors.plain import from_plain, to_plain
 
-#: Raised when a field changes its meaning or goes; a new field does not raise it.
+#: Increased when a field changes its meaning or is removed; a new field does not increase it.
 SCHEMA_VERSION = 1
 
 # How a job, or a wagon in it, stands: running, all events through all wagons, something missing, nothing done.
@@ -48,7 +48,7 @@ class WagonFault:
     traceback: str = ""
 
     def sentence(self, name: str) -> str:
-        """All of it in a sentence about the wagon of this name."""
+        """The fault in a sentence, with the name of the wagon."""
         where = f" at {self.path}" if self.path else ""
         if self.path and self.entry_start is not None and self.entry_stop is not None:
             where += f", entries {self.entry_start} to {self.entry_stop}"
@@ -142,7 +142,7 @@ class StorageRecord:
 
 @dataclass
 class StorageRemark:
-    """A remark of the storage, and how many files it is about."""
+    """A remark of the storage, and how many files it concerns."""
 
     text: str
     files: int = 0
@@ -184,7 +184,7 @@ class TroubleRecord:
 
 @dataclass
 class SkippedFile:
-    """A file that was left out; ``entries_lost`` is None where nobody knows."""
+    """A file that was left out; ``entries_lost`` is None where it is not known."""
 
     path: str
     entries_lost: int | None = None
@@ -282,7 +282,7 @@ class WorkerPhases:
 
 @dataclass
 class ResultRecord:
-    """A part of a wagon's output: its files, its names in results.root, its picture, and what is to be known of it."""
+    """A part of a wagon's output: its files, its names in results.root, its picture, and a note."""
 
     wagon: str = ""
     key: str = ""

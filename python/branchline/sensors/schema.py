@@ -33,13 +33,13 @@ def job_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as the file beside this one holds it."""
+    """The schema as the file next to this one has it."""
     return json.dumps(job_schema(), indent=1) + "\n"
 
 
 def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     properties = {name: _of(one, definitions) for name, one in field_types(kind).items()}
-    # Those without a default are what the rest is about.
+    # Fields without a default are required.
     required = [
         one.name
         for one in dataclasses.fields(kind)

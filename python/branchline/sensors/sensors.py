@@ -65,7 +65,7 @@ SENSORS: tuple[Sensor, ...] = (
     Sensor("events", "events", (JOB, FILE, WAGON), "events handed to wagons"),
     Sensor("seconds", "s", (WAGON,), "wall time in process(), without waiting for columns"),
     Sensor("chunks", "chunks", (WAGON,), "chunks processed"),
-    Sensor("misses", "reads", (WAGON,), "columns read late because nobody knew that they would be touched"),
+    Sensor("misses", "reads", (WAGON,), "columns read late because they were not foreseen"),
     Sensor("output_bytes", "B", (WAGON,), "size of the pickled result"),
     *_total("bytes_asked", "B", "bytes that the reading needed", FILE),
     *_total("bytes_read", "B", "bytes that the storage delivered", FILE, STORAGE_ELEMENT),
@@ -89,7 +89,7 @@ SENSORS: tuple[Sensor, ...] = (
     _phase("merge", "adding up results"),
     _phase("write", "writing results"),
     _phase("idle", "workers without a sub-job"),
-    _phase("other", "everything that Branchline does beside"),
+    _phase("other", "everything else that Branchline does"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Traces of requests: recorded, laid over the map of their files, summed up, compared and replayed."""
+"""Traces of requests: recorded, compared with the map of their files, summed up, compared and replayed."""
 
 from branchline.tracing.file_map import FileMap, map_file
 from branchline.tracing.strace import follow

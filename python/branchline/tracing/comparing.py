@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from branchline.report.quantities import count, duration, significant, size
+from branchline.quantities import count, duration, significant, size
 from branchline.report.whole_files import write_whole
 from branchline.tracing.page import ROWS_MAX, Cell, data_text, environment
 from branchline.tracing.summary import summarise

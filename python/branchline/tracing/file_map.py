@@ -164,7 +164,7 @@ def _of_tree(file: File, name: str) -> list[_Piece]:
 def records(path: Path, marks: Sequence[int] = ()) -> Iterator[Record]:
     """The records of a local file, from the first to the last; free space is one without a class.
 
-    Where a record makes no sense, the walk goes on at the next one behind zeros, which some writers leave between, or
+    Where a record makes no sense, the walk goes on at the next one after zeros, which some writers leave between, or
     at the next of ``marks``, in their order, where other sources say that a record begins.
     """
     with path.open("rb") as file:

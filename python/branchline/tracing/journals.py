@@ -17,11 +17,11 @@ from branchline.tracing.parts import files_read, with_parts
 from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
 
 ABOUT = "about.json"
-#: What a journal begins with: these bytes, the process, when it began; and each block: a letter, the thread, its bytes.
+#: The head of a journal: these bytes, the process, the time; and the head of a block: a letter, the thread, its bytes.
 _MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3xII")
-#: Numbers of four bytes in a record of each letter, and of eight behind these; see crates/trace/src/journal/records.rs.
+#: Numbers of four bytes in a record of each letter, and of eight after these; see crates/trace/src/journal/records.rs.
 _RECORDS = {"R": (8, 7), "P": (1, 2), "U": (4, 7), "G": (5, 5), "W": (2, 2)}
-#: Columns that are numbers of texts; thread and process are the last two of all but ranges.
+#: Columns that hold numbers of texts. The last two columns are thread and process, except for ranges.
 _TEXTS = {"R": slice(1, 6), "P": slice(0), "U": slice(0, 3), "G": slice(0, 3), "W": slice(0, 2)}
 #: The column that has the latest time.
 _LATEST = {"R": 14, "U": 8, "G": 9, "W": 3}
@@ -48,8 +48,8 @@ class _Names:
 
 @dataclass
 class _Read:
-    """The records of all journals by their letter, a row each, with thread and process behind their own numbers; texts
-    have the numbers of `names`.
+    """The records of all journals by their letter: a row for each record, with thread and process after its own
+    numbers. Texts are numbers of ``names``.
     """
 
     names: _Names = field(default_factory=_Names)
@@ -84,7 +84,7 @@ def _read_one(path: Path, read: _Read) -> None:
     """Adds the records of one journal; the last block may be cut, and its last record."""
     content = path.read_bytes()
     if len(content) < _HEAD.size and _MAGIC.startswith(content[: len(_MAGIC)]):
-        return  # it was killed while it began
+        return  # the process was killed while it wrote the head
     if content[: len(_MAGIC)] != _MAGIC:
         raise BadFileError(f"{path} is no journal of requests", path=str(path))
     _, process, _ = _HEAD.unpack_from(content)

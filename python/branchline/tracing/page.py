@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from branchline.report.quantities import count, duration, percent, significant, size
+from branchline.quantities import count, duration, percent, significant, size
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
 from branchline.tracing.picture_data import picture_data

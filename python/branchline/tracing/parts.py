@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from branchline.tracing.file_map import FileMap
 from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Numbers, Trace, codes, numbers
 
-#: Parts of a request behind the mapped end of a file, or at an unknown offset.
+#: Parts of a request beyond the mapped end of a file, or at an unknown offset.
 UNKNOWN = "unknown"
 
 

@@ -30,7 +30,7 @@ _SHOWN = {
 }
 #: Names in the title of a slice; the others are counted.
 _NAMES_MAX = 3
-#: Between the numbers of a thread and of its further lanes; numbers of threads of Linux are below it.
+#: Difference between the numbers of a thread's tracks, the rows in which Perfetto draws it. Linux's numbers are below.
 _LANE = 1 << 23
 #: Slices that are formatted at a time.
 _BLOCK = 100_000
@@ -92,14 +92,14 @@ def _events(trace: Trace) -> Iterator[str]:
 
 
 def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> Numbers:
-    """For each slice the first lane of its thread in which it lies apart from the others, or inside of one. They come
+    """For each slice the first track of its thread in which it overlaps no other, or lies inside of one. They come
     as they begin, and of those that begin together the longest first.
     """
     opened: dict[tuple[int, int], list[list[int]]] = {}
     found = []
     columns = (column.tolist() for column in (process, thread, begin, end))
     for own_process, own_thread, own_begin, own_end in zip(*columns, strict=True):
-        # For each lane the ends of the slices that are open in it, the outermost first.
+        # For each track the ends of the slices that are open in it, the outermost first.
         lanes = opened.setdefault((own_process, own_thread), [])
         for number, ends in enumerate(lanes):
             while ends and ends[-1] <= own_begin:
@@ -115,7 +115,7 @@ def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> N
 
 
 def _names(trace: Trace, process: Numbers, thread: Numbers, lane: Numbers) -> Iterator[str]:
-    """The events that name processes, and threads with their lanes."""
+    """The events that name processes, and threads with their tracks."""
     jobs = dict(zip(numbers(trace.rows_of(REQUEST), "process", 0).tolist(), _texts(trace, "job"), strict=True))
     named = set()
     for own_process, own_thread, own_lane in np.unique(np.stack([process, thread, lane], axis=1), axis=0).tolist():
@@ -145,7 +145,7 @@ def _escaped(table: pa.Table, name: str) -> pa.Array:
 
 
 def _joined(*parts: Any) -> pa.Array:
-    """Texts, each of the parts one behind the other: columns of texts or numbers, and the same text for all."""
+    """Texts, each made of parts one after the other: columns of texts or numbers, and the same text for all."""
     columns = [
         pa.array(part).cast(pa.string()) if isinstance(part, np.ndarray) else pa.scalar(part)
         if isinstance(part, str) else part
@@ -164,7 +164,7 @@ def _behind(mark: str, *parts: Any) -> pa.Array:
 
 
 def _shown(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """The shown columns of each row as members of a JSON object, each behind a comma, without nulls."""
+    """The shown columns of each row as members of a JSON object, each after a comma, without nulls."""
     members = []
     for name in names:
         if pa.types.is_dictionary(table.schema.field(name).type):

@@ -85,7 +85,7 @@ def _held(path: Path, about: str) -> Iterator[Path]:
 def _claimed(folder: Path, *, makes: bool) -> FileIO:
     """The locked file that describes the job of a folder; ``makes`` creates it if there is none.
 
-    Raises OptionError if a job that runs has it, or the folder is of somebody else.
+    Raises OptionError if a running job holds it, or the folder is not one for traces.
     """
     in_use = OptionError(
         f"a job that still runs records its requests in {folder}",

@@ -105,7 +105,7 @@ def moved(path: str, on: str | None) -> str:
     if on is None:
         return path
     old, is_pair, new = on.partition("=")
-    # An equals sign behind a question mark belongs to the query of a URL.
+    # An equals sign after a question mark belongs to the query of a URL.
     if not is_pair or "?" in old:
         place, mark, query = on.partition("?")
         return f"{place.rstrip('/')}/{path.rpartition('/')[2]}{mark}{query}"

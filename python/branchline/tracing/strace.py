@@ -17,7 +17,7 @@ import numpy as np
 
 from branchline.errors import BranchlineError, OptionError
 from branchline.locations import shown_command
-from branchline.report.quantities import counted, size
+from branchline.quantities import counted, size
 from branchline.tracing.descriptors import Followed, Follower
 from branchline.tracing.file_map import is_root_file, map_file
 from branchline.tracing.parts import with_parts

@@ -80,7 +80,7 @@ class Requests:
 
 
 def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
-    """The byte behind each request; one for several ranges ends with the last of these."""
+    """The end of each request in bytes; one for several ranges ends with the last of these."""
     parts = trace.rows_of(PART)
     request, offset = numbers(parts, "request"), numbers(parts, "offset")
     if not len(request):
@@ -143,7 +143,7 @@ class Parts:
 
 
 def _fresh(file: Numbers, offset: Numbers, size: Numbers) -> Numbers:
-    """Of each part, the bytes that lie behind all parts before it in the order of the file."""
+    """For each part the bytes that lie after all parts before it in the order of the file."""
     fresh = np.where(offset < 0, size, 0)
     for one in np.unique(file):
         rows = np.nonzero((file == one) & (offset >= 0))[0]
@@ -466,7 +466,7 @@ def by_size(requests: Requests) -> list[SizeRow]:
 
 
 def spans(trace: Trace) -> list[SpanRow]:
-    """Seconds of each thing that threads did, where the trace says so."""
+    """Seconds of each activity of threads, if the trace has them."""
     rows = trace.rows_of(SPAN)
     if not rows.num_rows:
         return []

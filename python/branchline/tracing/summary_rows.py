@@ -96,7 +96,7 @@ class SizeRow:
 
 @dataclass(frozen=True)
 class SpanRow:
-    """How often, and how long, threads did one thing."""
+    """How often, and how long, threads did one activity."""
 
     what: str
     count: int

@@ -1,8 +1,8 @@
 """A trace: its rows, their columns, and the Parquet file that holds them.
 
-A trace is one table. What a row is, its ``kind`` says: a *file* that was read, a *request* for bytes of it, a *part* of
-a request (what of the file it hit), an *extent* that was used (decompressed or decoded), or a *span* of time in which a
-thread did one thing. Columns that mean nothing for a kind are null.
+A trace is one table. The ``kind`` of a row is *file*, for a file that was read; *request*, for bytes of it; *part*, the
+piece of the file that a request hit; *extent*, a basket or page that was decompressed or decoded; or *span*, a time in
+which a thread did one activity. Columns that do not apply to a kind are null.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from branchline.report.whole_files import whole_file
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
 #: The version of the format; a reader refuses a newer one.
 VERSION = 1
-#: The ending of the folder in which requests are collected, behind the name of the trace.
+#: The ending of the folder in which requests are collected, after the name of the trace.
 UNFINISHED = ".unfinished"
 #: Rows of a kind that lie in more pieces than this are gathered one by one.
 RUNS_MAX = 1000
@@ -36,10 +36,10 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("kind", _TEXT, "What the row is: file, request, part, extent, span."),
     ("request", pa.int64(), "The number of the request; of a part, of the request that it belongs to."),
-    ("job", _TEXT, "The job, or the command line of the process, that asked."),
-    ("wagon", _TEXT, "The wagon that asked, where one did."),
-    ("process", pa.int64(), "The process that asked."),
-    ("thread", pa.int64(), "The thread that asked."),
+    ("job", _TEXT, "The job, or the command line of the process, that sent the request."),
+    ("wagon", _TEXT, "The wagon that the request was for; null where it was for none."),
+    ("process", pa.int64(), "The process of the request."),
+    ("thread", pa.int64(), "The thread of the request."),
     ("what", _TEXT, "Of a request the call that it was; of a part what lies there; of a span what was done."),
     ("file", _TEXT, "Path or URL of the file."),
     ("tree", _TEXT, "The tree, or the object, whose bytes these are."),
@@ -47,12 +47,12 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("basket", pa.int32(), "The number of the basket in its branch."),
     ("column", pa.int32(), "Of a page, the column of the RNTuple that it is of, where that is known."),
     ("entry_start", pa.int64(), "The first entry of the basket."),
-    ("entry_stop", pa.int64(), "The entry behind its last."),
+    ("entry_stop", pa.int64(), "The entry after its last."),
     ("offset", pa.int64(), "The first byte in the file; null where it is not known."),
-    ("size_bytes", pa.int64(), "Bytes asked for; of a file and a part its size."),
+    ("size_bytes", pa.int64(), "Bytes that were requested; of a file and a part its size."),
     ("got_bytes", pa.int64(), "Bytes that came."),
     ("extent_bytes", pa.int64(), "Of a part, the whole size of what lies there."),
-    ("queued_ns", pa.int64(), "When it was decided to ask."),
+    ("queued_ns", pa.int64(), "When the request was decided, before it was sent."),
     ("sent_ns", pa.int64(), "When the request was sent; of a span and an extent when it began."),
     ("first_byte_ns", pa.int64(), "When the first byte came, where that is known."),
     ("last_byte_ns", pa.int64(), "When the last byte had come; of a span and an extent when it ended."),

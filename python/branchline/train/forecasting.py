@@ -20,8 +20,8 @@ from branchline.limits import (
     memory_limit_bytes,
     parse_bytes,
 )
+from branchline.quantities import count
 from branchline.sensors import cpu_count
-from branchline.sensors.numbers import spaced
 from branchline.sensors.record import WagonFault
 from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
@@ -254,12 +254,12 @@ class _Extrapolation:
         tried = [*self._trials, self._reading]
         calls, read_mb = sum(one.read_calls for one in tried), sum(one.bytes_read for one in tried) / MB
         return (
-            f"tried: each wagon alone and reading alone, for which {read_mb:.1f} MB were read in {spaced(calls)} calls",
+            f"tried: each wagon alone and reading alone, for which {read_mb:.1f} MB were read in {count(calls)} calls",
             self._events_basis,
-            f"time: wagons and reading per event on {spaced(self._reading.events)} events, {how}, times the events, "
+            f"time: wagons and reading per event on {count(self._reading.events)} events, {how}, times the events, "
             f"divided by {self._workers} workers, plus each wagon's first chunk, {self._start_s:.1f} s to start them "
             f"and {self._write_s:.1f} s to write results (histograms: {self._histograms})",
-            f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {spaced(self._chunk_entries)} "
+            f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {count(self._chunk_entries)} "
             "events but not more than the limit, what each wagon's first chunk took, what the hungriest needs beyond "
             "it in proportion to the chunk, and the outputs",
             "output: as it is after the sample if it did not grow, otherwise in proportion to the events",
@@ -271,7 +271,7 @@ def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
     sampled = [one for one in dataset if one.path in entries]
     known = sum(entries[one.path] for one in sampled)
     if len(sampled) == len(dataset):
-        return known, f"events: {spaced(known)} in all {len(dataset)} files"
+        return known, f"events: {count(known)} in all {len(dataset)} files"
     sampled_bytes = sum(one.size_bytes or 0 for one in sampled)
     if sampled_bytes and dataset.size_bytes:
         events = round(known * dataset.size_bytes / sampled_bytes)
@@ -279,7 +279,7 @@ def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
     else:
         events = round(known * len(dataset) / max(1, len(sampled)))
         how = f"{len(sampled)} of {len(dataset)} files"
-    return events, f"events: about {spaced(events)}, extrapolated from {how}"
+    return events, f"events: about {count(events)}, extrapolated from {how}"
 
 
 def _output(sizes: Sequence[tuple[int, int]], events: int) -> tuple[int, int, bool]:

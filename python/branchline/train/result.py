@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from branchline.quantities import count
 from branchline.sensors import SensorRow, rows_of
-from branchline.sensors.numbers import spaced
 from branchline.sensors.record import FAILED, JobRecord
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.train.share_result import JobError
@@ -55,7 +55,7 @@ class TrainResult:
         sentences += [wagon.error.sentence(wagon.name) for wagon in self.record.wagons if wagon.error is not None]
         for skipped in self.record.skipped:
             lost = skipped.entries_lost
-            events = "an unknown number of events" if lost is None else f"{spaced(lost)} events"
+            events = "an unknown number of events" if lost is None else f"{count(lost)} events"
             sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
         return sentences
 

@@ -102,7 +102,7 @@ class Branches(ABC, Generic[BranchT]):
         return outline.path_from(index, self.number) if full_paths else outline.names[index]
 
     def items(self, **filters: Any) -> list[tuple[str, BranchT]]:
-        """What ``iteritems`` gives, as a list."""
+        """A list of ``iteritems``."""
         return list(self.iteritems(**filters))
 
     def keys(
@@ -125,7 +125,7 @@ class Branches(ABC, Generic[BranchT]):
         return list(dict.fromkeys(keys)) if ignore_duplicates else keys
 
     def iterkeys(self, **filters: Any) -> Iterator[str]:
-        """What ``keys`` gives, one by one."""
+        """An iterator over ``keys``."""
         return iter(self.keys(**filters))
 
     def values(self, **filters: Any) -> list[BranchT]:
@@ -133,7 +133,7 @@ class Branches(ABC, Generic[BranchT]):
         return [branch for _, branch in self.iteritems(**filters)]
 
     def itervalues(self, **filters: Any) -> Iterator[BranchT]:
-        """What ``values`` gives, one by one."""
+        """An iterator over ``values``."""
         return (branch for _, branch in self.iteritems(**filters))
 
     def typenames(self, **filters: Any) -> dict[str, str]:
@@ -141,7 +141,7 @@ class Branches(ABC, Generic[BranchT]):
         return dict(self.itertypenames(**filters))
 
     def itertypenames(self, **filters: Any) -> Iterator[tuple[str, str]]:
-        """What ``typenames`` gives, pair by pair."""
+        """An iterator over the pairs of ``typenames``."""
         return ((key, branch.typename) for key, branch in self.iteritems(**filters))
 
     @property

@@ -42,7 +42,7 @@ class Entries:
         return [_entry(key) for key in self._core.keys_below(directory)]
 
     def find(self, name: str) -> Entry | None:
-        """The object with this path, of the cycle behind ``;`` or of the highest."""
+        """The object with this path, of the cycle after ``;`` or of the highest."""
         same = [_entry(key) for key in self._core.find(name)]
         if same:
             return max(same, key=lambda entry: abs(entry.cycle))

@@ -57,7 +57,7 @@ class Directory:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file; trees that are open still read."""
+        """Closes the file; trees that are open can still be read."""
         self.file.close()
 
     @property
@@ -101,7 +101,7 @@ class Directory:
     def iterkeys(
         self, *, recursive: bool = True, cycle: bool = True, filter_name: Any = None, filter_classname: Any = None
     ) -> Iterator[str]:
-        """What ``keys`` gives, one by one."""
+        """An iterator over ``keys``."""
         return iter(
             self.keys(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
         )
@@ -129,7 +129,7 @@ class Directory:
         return list(self.iteritems(**filters))
 
     def itervalues(self, **filters: Any) -> Iterator[Any]:
-        """What ``values`` gives, one by one."""
+        """An iterator over ``values``."""
         return (value for _, value in self.iteritems(**filters, cycle=False))
 
     def values(self, **filters: Any) -> list[Any]:
@@ -251,7 +251,7 @@ class File(Directory):
         return self
 
     def close(self) -> None:
-        """Lets go of the file; trees that are open still read."""
+        """Closes the file; trees that are open can still be read."""
         self._is_closed = True
         self._shape_of.cache_clear()
 
@@ -335,7 +335,7 @@ class File(Directory):
 
 @contextmanager
 def _other_objects_still_read() -> Iterator[None]:
-    """Says of an object that is not read what else of the file is."""
+    """The hint for an object that cannot be read: which objects of the file can."""
     try:
         yield
     except UnsupportedBranchError as error:

@@ -2,7 +2,7 @@
 
 The grammar is that of TTreeFormula, whose operators bind as in C, but: ``^`` and ``**`` are powers, which bind more
 than minus signs, less than ``!``, and from the left; ``%`` binds less than ``*`` and ``/``. Where ROOT itself is at
-odds with C (chains of comparisons, shifts beside other operators) and for what is not translated an error is raised,
+odds with C (chains of comparisons, shifts next to other operators) and for what is not translated an error is raised,
 never another value.
 """
 
@@ -59,7 +59,7 @@ class _Parser:
         raise ExpressionError(f"the formula {short(self._text)!r}: {what} is not translated from ROOT", hint=hint)
 
     def _advance(self) -> str:
-        """Returns the current token and goes on to the next one."""
+        """Returns the current token and advances to the next one."""
         before = self._token
         found = TOKEN.match(self._text, self._position)
         if found is None:
@@ -91,7 +91,7 @@ class _Parser:
             before = self._bare.get(id(operand))
             chained = sign in COMPARISONS and before in COMPARISONS
             if chained or before in SHIFTS or (sign in SHIFTS and before is not None):
-                self._refuse(f"{before!r} beside {sign!r} without parentheses")
+                self._refuse(f"{before!r} next to {sign!r} without parentheses")
         return self._applied(sign, left, right)
 
     def _applied(self, sign: str, *operands: ast.expr) -> ast.expr:

@@ -1,4 +1,4 @@
-"""What a TTree stores beside its branches: aliases, an index, and the trees that are its friends."""
+"""What a TTree stores besides its branches: aliases, an index, and the trees that are its friends."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class DirectoryHandle(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         ...
 
     def keys(self, *, recursive: bool = True, cycle: bool = True) -> list[str]:
@@ -253,7 +253,7 @@ class TreeHandle(BranchesHandle, OpenTree, Protocol):
         ...
 
     def hint_of_friends(self, name: str, known: Callable[[], list[str]]) -> str | None:
-        """What to do about a name that may be that of a friend's branch; None without friends."""
+        """The hint for a name that may be that of a friend's branch; None without friends."""
         ...
 
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:

@@ -182,7 +182,7 @@ def concatenate(
 
 
 def _steps(files: Any, request: ReadRequest, skipped: list[SkippedFile] | None = None) -> Steps:
-    """The steps over files, of which the first that opens says what names stand for."""
+    """The steps over files. Names are looked up in the first file that opens."""
     sources = sources_of(files)
     if not sources:
         raise DatasetError("no files were given")

@@ -14,7 +14,7 @@ from typing import Any
 from branchline.errors import NoSuchKeyError, OptionError
 
 NEAR_NAMES = 4
-# ``/pattern/`` with flags of `re` behind it.
+# ``/pattern/`` followed by flags of `re`.
 REGULAR = re.compile(r"/(.*)/([iLmsux]*)", re.DOTALL)
 WILDCARDS = frozenset("*?[")
 

@@ -153,7 +153,7 @@ def forms_of(shape: Shape, records: Mapping[str, Group]) -> dict[str, ak.forms.F
 
 
 def _has_values(form: ak.forms.Form) -> bool:
-    """Whether there is more to a form than records without members, which coffea takes for what it is not."""
+    """Whether a form has more than records without members, which coffea misreads."""
     if form.is_record:
         return any(_has_values(content) for content in form.contents)
     return _has_values(form.content) if form.is_list or form.is_option else True

@@ -37,7 +37,7 @@ IMPORTED = "_collection"
 @dataclass
 class Group:
     """Members by their short names: paths of branches, and groups in it. ``counter`` is the path of the branch that
-    says how many elements they have, None if the group is one record per entry.
+    holds the number of their elements, None if the group is one record per entry.
     """
 
     members: dict[str, str | Group] = field(default_factory=dict)
@@ -54,7 +54,7 @@ def groups_of(outline: Outline, paths: Iterable[str]) -> dict[str, str | Group]:
     wanted = frozenset(outline.index_by_path[path] for path in paths)
     facts: tuple[Sequence[Any], ...] = (outline.paths, outline.names, outline.parents, outline.kinds, outline.counts)
     if outline.nests:
-        # Fields come as records already; the path of one that is read alone says where it belongs.
+        # Fields come as records already; the path of a field that is read alone has the names of its parents.
         counts = imported_counts(outline)
         nothing_else = {index for index in wanted if outline.paths[index].startswith(IMPORTED)}
         wanted = wanted - nothing_else if counts else wanted

@@ -31,7 +31,7 @@ IGNORED = frozenset(
 
 
 def check_opening_options(options: Mapping[str, Any]) -> None:
-    """Lets options pass that do not change what is read. Raises OptionError for others."""
+    """Accepts options that do not change what is read. Raises OptionError for others."""
     for name, value in options.items():
         if name == "custom_classes":
             if value is not None:

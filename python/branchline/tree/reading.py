@@ -82,7 +82,7 @@ def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
 
 
 class ReadResult:
-    """Parts of a selection, one behind the other, in the form that a request wants.
+    """Parts of a selection, one after the other, in the form that a request wants.
 
     ``under`` is the tree or branch whose texts awkward arrays are to carry, and which says what belongs together.
     """
@@ -127,7 +127,7 @@ class ReadResult:
         return nested.copy(parameters=record.parameters)
 
     def _documented(self) -> ak.contents.RecordArray:
-        """The same with what ``ak_add_doc`` asks for: the titles, or attributes of the branches."""
+        """The same with the titles or attributes of the branches that ``ak_add_doc`` names."""
         doc, under = self._request.add_doc, self._under
         if not doc or self._request.library != "ak" or under is None:
             return self._record

@@ -105,7 +105,7 @@ class ReadRequest:
         return _skippable(skip_bad_files=self.skip_bad_files, allow_missing=self.allow_missing)
 
     def range_in(self, entries_count: int) -> tuple[int, int]:
-        """First entry and the one behind the last, in a tree of so many entries."""
+        """The first entry and the one after the last, in a tree of so many entries."""
         return check_entries(self.entry_start, self.entry_stop, entries_count)
 
     def stream(

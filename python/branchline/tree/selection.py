@@ -319,7 +319,7 @@ class Selector:
             raise self._error_for_name(text, error) from None
 
     def _error_for_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
-        """The error; for what looks like a name it says that there is no such branch."""
+        """The error. For a text that looks like a name its message is that there is no such branch."""
         if OPERATORS.search(text):
             return error
         what = f"tree {self._tree.path} has no branch {text!r}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Shape:
-    """Facts about a tree that are looked up once for all its chunks, and only when they are wanted.
+    """Metadata of a tree, looked up once for all its chunks, and only when they are wanted.
 
     ``core`` is the engine's handle on the tree.
     """
@@ -65,13 +65,13 @@ class Shape:
         return self.core.title
 
     def facts_of(self, index: int) -> BranchFacts:
-        """What the file says of a branch, by its number."""
+        """The metadata of a branch, by its number."""
         if index not in self._facts:
             self._facts[index] = self.core.branch(index)
         return self._facts[index]
 
     def facts(self) -> dict[str, BranchFacts]:
-        """What the file says of all branches, by their paths."""
+        """The metadata of all branches, by their paths."""
         return {path: self.facts_of(index) for path, index in self.outline.index_by_path.items()}
 
     def empty(self, path: str) -> ak.contents.Content:

@@ -36,7 +36,7 @@ class Report:
 
     @property
     def global_entry_stop(self) -> int:
-        """Behind the last entry, counted over all files."""
+        """The entry after the last, counted over all files."""
         return self.tree_entry_stop + self.global_offset
 
     @property
@@ -46,7 +46,7 @@ class Report:
 
     @property
     def stop(self) -> int:
-        """Behind the last entry, counted over all files."""
+        """The entry after the last, counted over all files."""
         return self.global_entry_stop
 
     @property
@@ -102,7 +102,7 @@ class _SkippedFiles:
 
 
 class Steps:
-    """A selection of many trees, step by step, as a request says.
+    """A selection of many trees, step by step, for a request.
 
     ``selection`` None is all that can be read of each tree. ``open_file`` opens the files of reports. ``under`` is the
     tree or branch whose texts and groups count. Skipped files are added to the list ``skipped``.

@@ -115,7 +115,7 @@ class Chunk:
         return group_of(record_of({name: self.column(name) for name in wanted}, len(self)), library)
 
     def release(self) -> None:
-        """Lets go of the columns; arrays that are still referred to stay valid."""
+        """Frees the columns; arrays that are still in use stay valid."""
         self._columns = {}
         self._arrays = {}
 
@@ -211,7 +211,7 @@ class ChunkStream:
 
 
 def _entries_in(source: Source, access: Access) -> int | None:
-    """The entries of a source that cannot be read, where its file still says their number."""
+    """The number of entries of a source that cannot be read, if its file still has it."""
     try:
         entries_count = _core.File(source.path, access).tree(source.tree).entries_count
     except FILE_ERRORS:

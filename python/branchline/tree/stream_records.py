@@ -77,8 +77,8 @@ Counts = TypeVar("Counts", BranchReading, ReaderWait)
 
 @dataclass(frozen=True)
 class StreamRecords:
-    """All that a stream has recorded so far: its files in the order of the sources, its branches, the wait of whoever
-    reads it, and the number of its decoding threads.
+    """All that a stream has recorded so far: its files in the order of the sources, its branches, the wait of its
+    reader, and the number of its decoding threads.
     """
 
     files: list[FileReading]

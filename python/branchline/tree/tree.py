@@ -56,7 +56,7 @@ class Tree(Branches[Branch]):
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file; the tree still reads."""
+        """Closes the file; the tree can still be read."""
 
     def _branch(self, index: int) -> Branch:
         return self.branch(index)
@@ -160,7 +160,7 @@ class Tree(Branches[Branch]):
             try:
                 return self.core.find(one)
             except NoSuchKeyError as error:
-                if error.hint is not None:  # it says which there are
+                if error.hint is not None:  # it names those that there are
                     raise
         return None
 
@@ -169,7 +169,7 @@ class Tree(Branches[Branch]):
         return f"tree {self.path} has no branch {name!r}"
 
     def hint_of_friends(self, name: str, known: Callable[[], list[str]]) -> str | None:
-        """What to do about a name that may be that of a friend's branch, without opening friends; None without them."""
+        """The hint for a name that may be that of a friend's branch, without opening friends; None without them."""
         if not self.friends:
             return None
         friend, _, rest = name.partition(".")

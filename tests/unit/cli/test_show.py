@@ -55,6 +55,13 @@ def test_one_tree_next_to_histograms_is_shown_with_its_branches(tmp_path: Path) 
     assert "Muon_pt" in text
 
 
+@pytest.mark.parametrize(
+    ("tree", "total"), [("Events", "Events: 1 234 entries, 3 branches, "), ("Runs", "Runs: 1 entry, 1 branch, ")]
+)
+def test_the_last_line_of_a_tree_counts_its_entries_and_branches(path: Path, tree: str, total: str) -> None:
+    assert shown(f"{path}:{tree}")[-1].startswith(total)
+
+
 def test_filters_choose_objects_or_branches(path: Path) -> None:
     assert [line.split()[0] for line in shown(path, "--filter", "co*")[2:-1]] == ["counts"]
     text = "\n".join(shown(f"{path}:Events", "--filter", "Muon_*"))

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from branchline.cli.forecast_table import branches_text, duration_text, size_text
+from branchline.cli.forecast_table import branches_text, duration_text
 from branchline.cli.progress_bar import rates, train_progress_bar
 from branchline.train.progress import TrainProgress
 
@@ -20,13 +20,6 @@ from branchline.train.progress import TrainProgress
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2_340_000, "2.34 MB"), (10**10, "10 GB")]
-)
-def test_sizes(size_bytes: int, text: str) -> None:
-    assert size_text(size_bytes) == text
 
 
 def test_many_branches_are_counted() -> None:

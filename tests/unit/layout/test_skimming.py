@@ -13,7 +13,7 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.layout import skim
-from branchline.report.quantities import count
+from branchline.quantities import count
 
 EVENTS = 2500
 WAGONS = """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from branchline.sensors.numbers import spaced
-
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -24,7 +22,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 def count(number: float) -> str:
     """Return a whole number with its thousands apart: ``12 300``."""
-    return spaced(number)
+    return f"{round(number):,}".replace(",", " ")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.report.quantities import (
+from branchline.quantities import (
     count,
     counted,
     duration,
