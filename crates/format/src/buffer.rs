@@ -1,6 +1,6 @@
 //! Objects in a TBuffer: class tags, object references and the containers that hold them (TBufferFile::ReadObjectAny).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::cursor::{Cursor, VersionHeader};
@@ -32,13 +32,14 @@ pub struct ObjectBuffer<'a> {
     pub cursor: Cursor<'a>,
     /// Size of the key, which the references count too.
     base: u64,
-    classes: HashMap<u64, Rc<str>>,
+    /// By where they were named. A tree names few classes and refers to them for each branch and leaf.
+    classes: BTreeMap<u64, Rc<str>>,
 }
 
 impl<'a> ObjectBuffer<'a> {
     /// Plain bytes of an object whose key has `key_size` bytes.
     pub fn new(bytes: &'a [u8], key_size: u64) -> Self {
-        Self { cursor: Cursor::new(bytes), base: key_size, classes: HashMap::new() }
+        Self { cursor: Cursor::new(bytes), base: key_size, classes: BTreeMap::new() }
     }
 
     fn reference(&self, position: usize) -> u64 {

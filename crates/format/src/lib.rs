@@ -29,4 +29,5 @@ pub mod streamer;
 pub mod tree;
 mod type_code;
 pub mod type_name;
+mod walker;
 pub mod write;

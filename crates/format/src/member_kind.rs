@@ -1,5 +1,5 @@
-//! How a member is stored, by its type code. Reading metadata, taking records apart and compiling objects match this
-//! enum, so that a new kind does not compile until all three know it.
+//! How a member is stored, by its type code. The walker and the compiler of objects match this enum, so that a new kind
+//! does not compile until both know it.
 
 use crate::range::FloatRange;
 use crate::scalar::Scalar;

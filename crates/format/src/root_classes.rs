@@ -1,12 +1,14 @@
 //! The classes that ROOT brings with it, by version: files do not have to describe them.
 //!
 //! uproot writes objects of PyROOT without streamer infos, and old files leave out versions that ROOT knew anyway. ROOT
-//! reads both by the dictionaries of its libraries; here the same is said in three tables:
+//! reads both by the dictionaries of its libraries; here four tables have them:
 //! - `current.txt`: the streamer infos of ROOT 6.40, which `python -m tests.peers.root_classes` writes;
 //! - `older.txt`: other versions, as files of many experiments describe them, written by the same program;
-//! - `stated.txt`: versions of which no such file was met, from the code of ROOT and uproot that reads them.
+//! - `stated.txt`: versions of which no such file was met, from the code of ROOT and uproot that reads them;
+//! - `by_hand.txt`: versions that the streamers of ROOT 4 and older wrote without streamer infos, from their code.
 //!
-//! What a file itself describes comes first: [`crate::streamer::ClassInfos`] asks here for what it lacks.
+//! What a file itself describes comes before the first three: [`crate::streamer::ClassInfos`] looks here for what it
+//! lacks.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,10 +21,18 @@ const TABLES: [&str; 3] = [
     include_str!("root_classes/stated.txt"),
 ];
 
-/// By name, the newest version first.
-static CLASSES: LazyLock<HashMap<&'static str, Vec<ClassInfo>>> = LazyLock::new(|| {
-    let mut classes: HashMap<&'static str, Vec<ClassInfo>> = HashMap::new();
-    for table in TABLES {
+/// What files themselves say of these versions, if anything, is less than what was written.
+const TABLE_BY_HAND: &str = include_str!("root_classes/by_hand.txt");
+
+/// Classes by name, of each the newest version first.
+type Classes = HashMap<&'static str, Vec<ClassInfo>>;
+
+static CLASSES: LazyLock<Classes> = LazyLock::new(|| read(&TABLES));
+static CLASSES_BY_HAND: LazyLock<Classes> = LazyLock::new(|| read(&[TABLE_BY_HAND]));
+
+fn read(tables: &[&'static str]) -> Classes {
+    let mut classes = Classes::new();
+    for table in tables {
         let mut class: Option<&mut Vec<ClassInfo>> = None;
         for line in table.lines() {
             match (line.strip_prefix('\t'), class.as_deref_mut().and_then(|versions| versions.last_mut())) {
@@ -36,7 +46,7 @@ static CLASSES: LazyLock<HashMap<&'static str, Vec<ClassInfo>>> = LazyLock::new(
         versions.sort_by_key(|info| -info.version);
     }
     classes
-});
+}
 
 /// All versions of one of ROOT's classes, the newest first; none of any other class.
 pub fn versions(name: &str) -> &'static [ClassInfo] {
@@ -48,11 +58,13 @@ pub fn newest(name: &str) -> Option<&'static ClassInfo> {
     versions(name).first()
 }
 
+/// A class in a version that ROOT's own code wrote, member by member, before there were streamer infos.
+pub fn by_hand(name: &str, version: i32) -> Option<&'static ClassInfo> {
+    CLASSES_BY_HAND.get(name)?.iter().find(|info| info.version == version)
+}
+
 /// Adds the class and version that a line names, whose elements follow.
-fn begun<'c>(
-    line: &'static str,
-    classes: &'c mut HashMap<&'static str, Vec<ClassInfo>>,
-) -> Option<&'c mut Vec<ClassInfo>> {
+fn begun<'c>(line: &'static str, classes: &'c mut Classes) -> Option<&'c mut Vec<ClassInfo>> {
     let (name, version) = line.split_once('\t')?;
     let info = ClassInfo { name: name.to_string(), version: version.parse().ok()?, checksum: 0, elements: Vec::new() };
     let versions = classes.entry(name).or_default();
@@ -100,25 +112,31 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::objects::Classes;
+    use crate::objects::Classes as CompiledClasses;
     use crate::streamer::ClassInfos;
 
     #[test]
     fn every_line_of_the_tables_is_understood_and_no_class_has_a_version_twice() {
-        let lines = TABLES.iter().flat_map(|table| table.lines());
-        let (elements, names): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with('\t'));
+        every_line_is_understood(&TABLES, &CLASSES);
+        every_line_is_understood(&[TABLE_BY_HAND], &CLASSES_BY_HAND);
         let classes: Vec<&ClassInfo> = CLASSES.values().flatten().collect();
-        assert_eq!(classes.len(), names.len());
-        assert_eq!(classes.iter().map(|info| info.elements.len()).sum::<usize>(), elements.len());
         let mut known: Vec<(&str, i32)> = classes.iter().map(|info| (info.name.as_str(), info.version)).collect();
         known.sort_unstable();
         known.dedup();
         assert_eq!(known.len(), classes.len());
     }
 
+    fn every_line_is_understood(tables: &[&str], classes: &Classes) {
+        let lines = tables.iter().flat_map(|table| table.lines());
+        let (elements, names): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with('\t'));
+        let classes: Vec<&ClassInfo> = classes.values().flatten().collect();
+        assert_eq!(classes.len(), names.len());
+        assert_eq!(classes.iter().map(|info| info.elements.len()).sum::<usize>(), elements.len());
+    }
+
     #[test]
     fn bases_are_described_too() {
-        let classes = Classes::whole(Arc::new(ClassInfos::default()));
+        let classes = CompiledClasses::whole(Arc::new(ClassInfos::default()));
         let unread: Vec<String> = CLASSES
             .keys()
             .filter_map(|name| Some(format!("{name}: {}", classes.get(name).ok()?.unread.as_ref()?)))

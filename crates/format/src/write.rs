@@ -28,7 +28,7 @@ mod new_basket;
 mod numbers;
 mod parameter;
 mod pieces;
-mod record_class;
+mod record_members;
 mod recorder;
 mod recording;
 mod slim;

@@ -2,8 +2,11 @@
 
 use std::rc::Rc;
 
+use crate::class_info::Element;
 use crate::cursor::{text_of, Cursor};
+use crate::member_kind::{MemberKind, Times};
 use crate::number::Number;
+use crate::scalar::Scalar;
 
 /// Whole numbers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +17,9 @@ pub enum NumberField {
     FirstEntry,
     TotBytes,
     ZipBytes,
-    ClusterRangesCount,
     Compress,
     WriteBasket,
     LastEntry,
-    MaxBaskets,
-    IoBits,
     CheckSum,
     ClassVersion,
     Id,
@@ -100,8 +100,21 @@ pub enum Wanted {
     Link(LinkField),
 }
 
+/// What is wanted of a member, if it is stored as expected.
+pub fn wanted(element: &Element, kind: MemberKind) -> Option<Wanted> {
+    let found = wanted_name(&element.name);
+    match (found?, kind) {
+        (Wanted::Number(_), MemberKind::Number(Scalar::Plain(_)))
+        | (Wanted::Array(_), MemberKind::CountedArray(Scalar::Plain(_)) | MemberKind::OldSeeks)
+        | (Wanted::Text(_), MemberKind::Text(Times::One))
+        | (Wanted::Link(_), MemberKind::Pointer(Times::One)) => found,
+        (Wanted::Pointers(_), MemberKind::Object(Times::One)) if element.type_name == "TObjArray" => found,
+        _ => None,
+    }
+}
+
 /// What is wanted of a member with this name; names are ROOT's own.
-pub fn wanted(name: &str) -> Option<Wanted> {
+fn wanted_name(name: &str) -> Option<Wanted> {
     use Wanted::{Array, Link as L, Number as N, Pointers as P, Text as T};
     Some(match name {
         "fName" => T(TextField::Name),
@@ -114,12 +127,9 @@ pub fn wanted(name: &str) -> Option<Wanted> {
         "fFirstEntry" => N(NumberField::FirstEntry),
         "fTotBytes" => N(NumberField::TotBytes),
         "fZipBytes" => N(NumberField::ZipBytes),
-        "fNClusterRange" => N(NumberField::ClusterRangesCount),
         "fCompress" => N(NumberField::Compress),
         "fWriteBasket" => N(NumberField::WriteBasket),
         "fEntryNumber" => N(NumberField::LastEntry),
-        "fMaxBaskets" => N(NumberField::MaxBaskets),
-        "fIOBits" => N(NumberField::IoBits),
         "fCheckSum" => N(NumberField::CheckSum),
         "fClassVersion" => N(NumberField::ClassVersion),
         "fID" => N(NumberField::Id),
@@ -202,11 +212,6 @@ impl<'a> Members<'a> {
     /// A string; bytes that are not UTF-8 are replaced.
     pub fn text(&self, which: TextField) -> String {
         text_of(self.texts[which as usize])
-    }
-
-    /// Object numbers that an array of pointers holds.
-    pub fn pointers(&self, which: PointersField) -> &[u64] {
-        &self.pointers[which as usize]
     }
 
     /// Takes the object numbers of an array of pointers out.

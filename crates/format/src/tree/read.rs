@@ -1,17 +1,19 @@
 //! A TTree's metadata: its branches as a flat list in the order of the tree, each with its leaves and baskets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
 
+use super::collect::{collect, Objects};
 use super::embedded::EmbeddedBasket;
 use super::late_branches;
 use super::members::{ArrayField, LinkField, Members, NumberField, PointersField, TextField};
 use super::model::{Basket, BranchInfo, ElementBranch, Place, TBranch, TLeaf, TTree};
-use super::walk::{walk_tree, Objects};
 
+/// The tree among the objects of its record.
+const TREE: usize = 0;
 /// Branches within branches deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 100;
 /// Paths may take this many times the bytes of the tree: a long name that is repeated in many paths would fill memory.
@@ -19,19 +21,20 @@ const PATHS_FACTOR_MAX: usize = 16;
 
 /// Reads a TTree from the plain bytes of its record.
 pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
-    let (tree, mut objects) = walk_tree(bytes, key_size, class_name, infos)?;
+    let mut objects = collect(bytes, key_size, class_name, infos)?;
     let mut builder = Builder {
         branches: Vec::with_capacity(objects.count() / 2),
         objects_of: Vec::with_capacity(objects.count() / 2),
         branch_of: vec![None; objects.count()],
         paths_room: bytes.len().saturating_mul(PATHS_FACTOR_MAX),
     };
-    for id in tree.pointers(PointersField::Branches) {
-        builder.add(*id, None, &mut objects, 0)?;
+    for id in objects.at(TREE).take_pointers(PointersField::Branches) {
+        builder.add(id, None, &mut objects, 0)?;
     }
     builder.link(&mut objects);
     late_branches::fill_up(&mut builder.branches)?;
     number_repeated_paths(&mut builder.branches);
+    let tree = objects.at(TREE);
     Ok(TTree {
         name: tree.text(TextField::Name),
         title: tree.text(TextField::Title),
@@ -64,22 +67,30 @@ impl Builder {
         let members = objects.at(object);
         let children = members.take_pointers(PointersField::Branches);
         let leaf_ids = members.take_pointers(PointersField::Leaves);
-        let mut branch = new_branch(members)?;
-        branch.object_id = id;
-        branch.parent = parent;
-        branch.has_children = !children.is_empty();
-        branch.path = match parent {
-            Some(parent) => [&self.branches[parent].path, "/", &branch.name].concat(),
-            None => branch.name.clone(),
+        let mut info = new_info(members);
+        info.object_id = id;
+        info.parent = parent;
+        info.has_children = !children.is_empty();
+        info.path = match parent {
+            Some(parent) => [&self.branches[parent].path, "/", &info.name].concat(),
+            None => info.name.clone(),
         };
         let too_long = || FormatError::damaged(0, "the names of the branches are too long");
-        self.paths_room = self.paths_room.checked_sub(branch.path.len()).ok_or_else(too_long)?;
+        self.paths_room = self.paths_room.checked_sub(info.path.len()).ok_or_else(too_long)?;
         let index = self.branches.len();
         let leaves: Vec<usize> = leaf_ids.into_iter().filter_map(|id| objects.find(id)).collect();
         for leaf in &leaves {
-            branch.leaves.push(new_leaf(objects.at(*leaf)));
+            info.leaves.push(new_leaf(objects.at(*leaf)));
             self.branch_of[*leaf] = Some(index);
         }
+        let mut branch = TBranch {
+            info: Arc::new(info),
+            entries_count: 0,
+            plain_bytes: 0,
+            compressed_bytes: 0,
+            baskets: Vec::new(),
+        };
+        fill(&mut branch, objects.at(object))?;
         self.branch_of[object] = Some(index);
         self.branches.push(branch);
         self.objects_of.push((object, leaves));
@@ -131,7 +142,7 @@ fn new_leaf(members: &Members<'_>) -> TLeaf {
     }
 }
 
-fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
+fn new_info(members: &Members<'_>) -> BranchInfo {
     let has_class = matches!(&*members.class_name, "TBranchElement" | "TBranchObject" | "TBranchSTL");
     let element = has_class.then(|| ElementBranch {
         class_name: members.text(TextField::ClassName),
@@ -144,7 +155,7 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         count: None,
         count2: None,
     });
-    let info = BranchInfo {
+    BranchInfo {
         object_id: 0,
         path: String::new(),
         name: members.text(TextField::Name),
@@ -156,11 +167,7 @@ fn new_branch(members: &mut Members<'_>) -> Result<TBranch> {
         compress: members.number(NumberField::Compress),
         file_name: members.text(TextField::FileName),
         element,
-    };
-    let mut branch =
-        TBranch { info: Arc::new(info), entries_count: 0, plain_bytes: 0, compressed_bytes: 0, baskets: Vec::new() };
-    fill(&mut branch, members)?;
-    Ok(branch)
+    }
 }
 
 /// Sets the entries, bytes and baskets of a branch.
@@ -178,14 +185,14 @@ fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
     let first_entries = members.array(ArrayField::FirstEntries);
     let seeks = members.array(ArrayField::Seeks);
     let sizes = members.array(ArrayField::Sizes);
-    let mut embedded: HashMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
+    let mut embedded: BTreeMap<usize, EmbeddedBasket> = members.embedded.drain(..).collect();
     let first = members.number(NumberField::FirstEntry);
     let entries_count = members.number(NumberField::Entries);
     let last_entry = members.number(NumberField::LastEntry).max(first.saturating_add(entries_count));
     let written = usize::try_from(members.number(NumberField::WriteBasket)).unwrap_or(0);
     let mut baskets = Vec::new();
     let mut stop_before = 0;
-    let known = embedded.keys().copied().max().unwrap_or(0).max(seeks.len());
+    let known = embedded.keys().copied().next_back().unwrap_or(0).max(seeks.len());
     for index in 0..=written.min(known) {
         let seek = seeks.get(index).unwrap_or(0);
         let size = sizes.get(index).unwrap_or(0);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
 use crate::streamer::ClassInfos;
+use crate::walker::Walker;
 
 use super::emitter::Emitter;
 use super::recorder::Recorder;
@@ -20,8 +21,8 @@ pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
     let mut seen = HashSet::new();
     let (mut items_count, mut count_at) = (0u32, 0);
     for (number, (bytes, old_key_size)) in lists.iter().enumerate() {
-        let mut recorder = Recorder::new(bytes, *old_key_size, &nothing);
-        let (header, items) = recorder.info_list()?;
+        let mut walker = Walker::new(bytes, *old_key_size, &nothing, Recorder::new(bytes));
+        let (header, items) = walker.info_list()?;
         if number == 0 {
             emitter.begin();
             emitter.out.extend_from_slice(&bytes[header]);
@@ -30,7 +31,7 @@ pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
         emitter.forget_objects();
         for item in items {
             if seen.insert(item.identity) {
-                emitter.tokens(&recorder.tokens[item.tokens], bytes)?;
+                emitter.tokens(&walker.visitor.tokens[item.tokens], bytes)?;
                 items_count += 1;
             }
         }
@@ -50,7 +51,7 @@ struct Item {
     tokens: Range<usize>,
 }
 
-impl Recorder<'_, '_> {
+impl<'a> Walker<'a, '_, Recorder<'a>> {
     /// Takes a list of streamer infos apart: its head from the version to the number of items, and these.
     fn info_list(&mut self) -> Result<(Range<usize>, Vec<Item>)> {
         let header: VersionHeader = self.buffer.cursor.version_header()?;
@@ -63,17 +64,19 @@ impl Recorder<'_, '_> {
         let count = i64::from(self.buffer.cursor.i32()?);
         let count = self.buffer.cursor.checked_count(count, 5)?;
         let head = start..self.position();
-        self.skip_copying();
+        self.visitor.skip_copying(head.end);
         let mut items = Vec::new();
         for _ in 0..count {
-            let (first_token, first_byte) = (self.tokens.len(), self.position());
-            self.identity = None;
+            let (first_token, first_byte) = (self.visitor.tokens.len(), self.position());
+            self.visitor.identity = None;
             self.pointer()?;
-            let identity = self.identity.take();
-            let identity = identity.unwrap_or_else(|| self.bytes_from(first_byte).to_vec());
+            let all = first_byte..self.position();
+            let identity = self.visitor.identity.take();
+            let identity = identity.unwrap_or_else(|| self.visitor.bytes(all).to_vec());
             self.buffer.cursor.string_bytes()?; // the option of a TList's link
-            self.copy_up_to(self.position());
-            items.push(Item { identity, tokens: first_token..self.tokens.len() });
+            let end = self.position();
+            self.visitor.copy_up_to(end);
+            items.push(Item { identity, tokens: first_token..self.visitor.tokens.len() });
         }
         Ok((head, items))
     }
@@ -82,10 +85,13 @@ impl Recorder<'_, '_> {
     pub(super) fn streamer_info(&mut self) -> Result<()> {
         let header = self.begin()?;
         let start = self.position();
-        self.object("TNamed")?;
+        let named = self.class("TNamed");
+        self.alone(named)?;
         self.buffer.cursor.skip(8)?; // checksum and version of the class
-                                     // These bytes identify a class; a list of rules is identified by all of its bytes.
-        self.identity = Some(self.bytes_from(start).to_vec());
+
+        // These bytes identify a class; a list of rules is identified by all of its bytes.
+        let identity = self.visitor.bytes(start..self.position()).to_vec();
+        self.visitor.identity = Some(identity);
         self.pointer()?;
         self.end(header, false)
     }

@@ -4,17 +4,16 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::buffer::{ObjectBuffer, Pointer};
-use crate::cursor::VersionHeader;
-use crate::error::{ErrorKind, FormatError, Result};
+use crate::class_info::Element;
+use crate::error::{ErrorKind, Result};
+use crate::member_kind::MemberKind;
 use crate::streamer::ClassInfos;
+use crate::walker::{ClassId, Value, Visitor, Walker};
 
 use super::family::{is_container, OwnerKind};
+use super::record_members::{has_only_numbers, kept_kind};
 use super::recording::Recording;
 use super::token::{Kept, KeptKind, Owner, Token, BYTE_COUNT_BYTES};
-
-/// Objects within objects deeper than this are taken for a loop.
-const DEPTH_MAX: usize = 200;
 
 impl<'a> Recording<'a> {
     /// Takes the plain bytes of a TTree's record apart.
@@ -22,18 +21,20 @@ impl<'a> Recording<'a> {
     /// Everything in it must be of a class that is described, or that ROOT always streams alike: what is not known
     /// might refer to objects that will lie elsewhere.
     pub fn of_tree(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
-        let mut recorder = Recorder::new(bytes, key_size, infos);
-        recorder.owned(OwnerKind::Tree, class_name.into(), 0)?;
-        Ok(recorder.finish(key_size))
+        let mut walker = Walker::new(bytes, key_size, infos, Recorder::new(bytes));
+        let class = walker.class(class_name);
+        walker.owned(OwnerKind::Tree, class, 0)?;
+        Ok(walker.visitor.finish(key_size))
     }
 
     /// Takes the plain bytes of any object apart, in which what adds up may be replaced. What is not known in it is
     /// kept as it is, and can only be written to the same place behind a key of the same size.
     pub fn of_object(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
-        let mut recorder = Recorder::new(bytes, key_size, infos);
-        recorder.adds_up = true;
-        recorder.any_object(&class_name.into(), 0)?;
-        Ok(recorder.finish(key_size))
+        let mut walker = Walker::new(bytes, key_size, infos, Recorder::new(bytes));
+        walker.visitor.adds_up = true;
+        let class = walker.class(class_name);
+        walker.any_object(class, 0)?;
+        Ok(walker.visitor.finish(key_size))
     }
 }
 
@@ -47,39 +48,33 @@ enum Inside {
     Grid,
 }
 
-/// Takes the bytes of an object apart.
-pub(super) struct Recorder<'a, 'i> {
-    pub(super) buffer: ObjectBuffer<'a>,
-    pub(super) infos: &'i ClassInfos,
+/// Records the pieces of an object.
+pub(super) struct Recorder<'a> {
     pub(super) tokens: Vec<Token>,
     owners: Vec<Owner>,
-    pub(super) kept: Vec<Kept>,
-    /// The object whose members are read now.
-    pub(super) owner: Option<usize>,
+    kept: Vec<Kept>,
+    /// The object whose members come next, if these may be replaced.
+    owner: Option<usize>,
     /// The end of the bytes that have tokens.
     copied: usize,
-    depth: usize,
-    /// Whether objects behind the pointers that are read now add up.
+    /// Whether objects behind the pointers that come next add up.
     adds_up: bool,
     /// Where these stand.
     inside: Inside,
     others: Vec<Range<usize>>,
-    /// Name, version and checksum of the streamer info that was read last, as bytes.
+    /// Name, version and checksum of the last streamer info, as bytes.
     pub(super) identity: Option<Vec<u8>>,
     bytes: &'a [u8],
 }
 
-impl<'a, 'i> Recorder<'a, 'i> {
-    pub(super) fn new(bytes: &'a [u8], key_size: u64, infos: &'i ClassInfos) -> Self {
+impl<'a> Recorder<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self {
-            buffer: ObjectBuffer::new(bytes, key_size),
-            infos,
             tokens: Vec::new(),
             owners: Vec::new(),
             kept: Vec::new(),
             owner: None,
             copied: 0,
-            depth: 0,
             adds_up: false,
             inside: Inside::Elsewhere,
             others: Vec::new(),
@@ -88,18 +83,13 @@ impl<'a, 'i> Recorder<'a, 'i> {
         }
     }
 
-    /// All that was read.
+    /// All that was recorded.
     fn finish(mut self, key_size: u64) -> Recording<'a> {
         self.copy_up_to(self.bytes.len());
         let Self { tokens, owners, kept, bytes, others, .. } = self;
         let mut by_owner: Vec<usize> = (0..kept.len()).collect();
         by_owner.sort_by_key(|index| kept[*index].owner);
         Recording { bytes, key_size, tokens, owners, kept, by_owner, others }
-    }
-
-    /// Where the reading is.
-    pub(super) fn position(&self) -> usize {
-        self.buffer.cursor.position()
     }
 
     /// Adds a token that copies the bytes up to a position.
@@ -110,118 +100,186 @@ impl<'a, 'i> Recorder<'a, 'i> {
         }
     }
 
-    /// Leaves out the bytes that were read since the last token.
-    pub(super) fn skip_copying(&mut self) {
-        self.copied = self.position();
+    /// Adds a token for bytes that are made anew where the object is written.
+    fn replace(&mut self, at: Range<usize>, token: Token) {
+        self.copy_up_to(at.start);
+        self.copied = at.end;
+        self.tokens.push(token);
     }
 
-    /// What was read since a position.
-    pub(super) fn bytes_from(&self, start: usize) -> &'a [u8] {
-        self.bytes.get(start..self.position()).unwrap_or_default()
+    /// Leaves out the bytes between the last token and a position.
+    pub(super) fn skip_copying(&mut self, position: usize) {
+        self.copied = position;
     }
 
-    /// Reads a version header.
-    pub(super) fn begin(&mut self) -> Result<VersionHeader> {
-        let start = self.position();
-        self.copy_up_to(start);
-        let header = self.buffer.cursor.version_header()?;
-        if header.end.is_some() {
-            self.tokens.push(Token::Begin);
-            self.copied = start + BYTE_COUNT_BYTES;
-        }
-        Ok(header)
+    /// The bytes of a range.
+    pub(super) fn bytes(&self, range: Range<usize>) -> &'a [u8] {
+        self.bytes.get(range).unwrap_or_default()
     }
 
-    /// Ends what began with a version header. All its members were read; nothing else may be in it unless
-    /// `has_more`.
-    pub(super) fn end(&mut self, header: VersionHeader, has_more: bool) -> Result<()> {
-        let Some(end) = header.end else { return Ok(()) };
-        let position = self.position();
-        if position != end && !has_more {
-            let message = format!("its members end at {position}, the object at {end}");
-            return Err(FormatError::damaged(position as u64, message));
-        }
-        self.buffer.cursor.skip_to(end)?;
-        self.copy_up_to(end);
-        self.tokens.push(Token::End);
-        Ok(())
+    /// The kind of the object whose members come next.
+    fn kind(&self) -> Option<OwnerKind> {
+        self.owner.map(|owner| self.owners[owner].kind)
     }
 
-    /// Runs a step deeper.
-    pub(super) fn deeper<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= DEPTH_MAX {
-            return Err(FormatError::damaged(self.position() as u64, "objects are nested in a loop"));
-        }
-        self.depth += 1;
-        let result = step(self);
-        self.depth -= 1;
-        result
-    }
-
-    /// Reads a pointer and, if it is new, its object. Returns what it refers to; 0 for nothing.
-    pub(super) fn pointer(&mut self) -> Result<u64> {
-        let start = self.position();
-        self.copy_up_to(start);
-        match self.buffer.pointer()? {
-            // A byte count, if there was one, is copied with it.
-            Pointer::Null => Ok(0),
-            Pointer::Seen(id) => {
-                self.copied = self.position();
-                self.tokens.push(Token::Seen { id, is_counted: self.copied > start + BYTE_COUNT_BYTES });
-                Ok(id)
-            }
-            Pointer::New { id, class_name, end } => {
-                self.copied = self.position();
-                let is_counted = end.is_some();
-                self.tokens.push(Token::Object { id, class_name: Rc::clone(&class_name), is_counted });
-                self.deeper(|recorder| recorder.pointed(&class_name, id, end))?;
-                let position = self.position();
-                if end.is_some_and(|end| end != position) {
-                    let message = format!("an object of class {class_name} ends elsewhere than its byte count says");
-                    return Err(FormatError::damaged(position as u64, message));
-                }
-                self.copy_up_to(position);
-                self.tokens.push(Token::End);
-                Ok(id)
-            }
+    /// How much was recorded.
+    fn mark(&self) -> Mark {
+        Mark {
+            tokens: self.tokens.len(),
+            owners: self.owners.len(),
+            kept: self.kept.len(),
+            others: self.others.len(),
+            copied: self.copied,
         }
     }
 
-    fn pointed(&mut self, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
+    /// Forgets what was recorded since.
+    fn go_back_to(&mut self, mark: &Mark) {
+        self.tokens.truncate(mark.tokens);
+        self.owners.truncate(mark.owners);
+        self.kept.truncate(mark.kept);
+        self.others.truncate(mark.others);
+        self.copied = mark.copied;
+    }
+}
+
+/// How much was recorded at some time.
+struct Mark {
+    tokens: usize,
+    owners: usize,
+    kept: usize,
+    others: usize,
+    copied: usize,
+}
+
+impl<'a> Visitor<'a> for Recorder<'a> {
+    /// The kind of an object whose members may be replaced.
+    type Role = Option<OwnerKind>;
+    /// Its name, and how it is stored.
+    type Member = (&'static str, KeptKind);
+    const WALKS_ALL: bool = true;
+
+    fn wanted(role: Self::Role, element: &Element, kind: MemberKind) -> Option<Self::Member> {
+        let name = role?.members().iter().find(|name| **name == element.name)?;
+        Some((name, kept_kind(element, kind)?))
+    }
+
+    fn role(&self) -> Self::Role {
+        self.kind()
+    }
+
+    fn pointed(walker: &mut Walker<'a, '_, Self>, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
         let kind = match &**class_name {
-            "TStreamerInfo" => return self.streamer_info(),
+            "TStreamerInfo" => return walker.streamer_info(),
             // They have no pointers.
             name if matches!(name, "TBasket" | "TTreeIndex") || is_element(name) => {
-                let at = self.position() as u64;
-                let end = end.ok_or_else(|| FormatError::damaged(at, format!("a {class_name} without its length")))?;
-                return self.buffer.cursor.skip_to(end);
+                let end = end.ok_or_else(|| walker.damaged(format!("a {class_name} without its length")))?;
+                return walker.buffer.cursor.skip_to(end);
             }
             name if name.starts_with("TBranch") => OwnerKind::Branch,
             name if name.starts_with("TLeaf") => OwnerKind::Leaf,
-            _ => return self.known_or_fixed(class_name, id, end),
+            name => {
+                let class = walker.class(name);
+                return walker.known_or_fixed(class, id, end);
+            }
         };
-        self.owned(kind, Rc::clone(class_name), id)
+        let class = walker.class(class_name);
+        walker.owned(kind, class, id)
     }
 
+    fn member_object(walker: &mut Walker<'a, '_, Self>, class: ClassId) -> Result<Value<'a>> {
+        match (walker.visitor.kind(), &**walker.class_name(class)) {
+            (Some(OwnerKind::Histogram), "TAxis") => walker.owned(OwnerKind::Axis, class, 0).map(|()| Value::Other),
+            (Some(OwnerKind::Grid), name) if name.starts_with("TNDArrayT<") => {
+                walker.owned(OwnerKind::Cells, class, 0).map(|()| Value::Other)
+            }
+            _ => walker.unowned(class),
+        }
+    }
+
+    /// A container whose elements may have pointers is kept where it is.
+    fn container(walker: &mut Walker<'a, '_, Self>, element: &Element, end: usize) -> Result<()> {
+        let start = walker.position();
+        let is_empty = end.checked_sub(start) == Some(4) && walker.buffer.cursor.clone().i32() == Ok(0);
+        if has_only_numbers(element) || is_empty {
+            return Ok(());
+        }
+        walker.keep_in_place(end)
+    }
+
+    fn member_begins(&mut self, (name, kind): Self::Member, at: usize) -> usize {
+        self.copy_up_to(at);
+        let (number, first) = (self.kept.len(), self.tokens.len());
+        // Only members of an object with an owner are wanted.
+        let owner = self.owner.unwrap_or(0);
+        self.tokens.push(Token::Kept(number));
+        self.kept.push(Kept { owner, name, kind, value: 0, tokens: first..first });
+        number
+    }
+
+    fn member_ends(&mut self, _member: Self::Member, begun: usize, value: Value<'a>, at: usize) {
+        self.copy_up_to(at);
+        let kept = &mut self.kept[begun];
+        kept.tokens.end = self.tokens.len();
+        match value {
+            Value::Number(value) => kept.value = value,
+            Value::Link(id) => kept.value = id as i64,
+            Value::Numbers(number, _) if matches!(kept.kind, KeptKind::Seeks(_)) => kept.kind = KeptKind::Seeks(number),
+            Value::Numbers(..) | Value::Text(_) | Value::Links(_) | Value::Other => {}
+        }
+    }
+
+    fn header_begins(&mut self, at: usize, has_length: bool) {
+        self.copy_up_to(at);
+        if has_length {
+            self.replace(at..at + BYTE_COUNT_BYTES, Token::Begin);
+        }
+    }
+
+    fn ends(&mut self, at: usize) {
+        self.copy_up_to(at);
+        self.tokens.push(Token::End);
+    }
+
+    fn seen(&mut self, at: Range<usize>, id: u64) {
+        let is_counted = at.len() > BYTE_COUNT_BYTES;
+        self.replace(at, Token::Seen { id, is_counted });
+    }
+
+    fn object_begins(&mut self, at: Range<usize>, id: u64, class_name: &Rc<str>, has_length: bool) {
+        self.replace(at, Token::Object { id, class_name: Rc::clone(class_name), is_counted: has_length });
+    }
+
+    fn array_begins(&mut self, at: Range<usize>) -> usize {
+        self.replace(at.clone(), Token::Array { head: at, ends: Vec::new() });
+        self.tokens.len() - 1
+    }
+
+    fn array_pointer_ends(&mut self, begun: usize, at: usize) {
+        self.copy_up_to(at);
+        let end = self.tokens.len();
+        if let Some(Token::Array { ends, .. }) = self.tokens.get_mut(begun) {
+            ends.push(end);
+        }
+    }
+}
+
+impl<'a> Walker<'a, '_, Recorder<'a>> {
     /// Reads an object behind a pointer, or keeps it where it is if its class is not known.
-    fn known_or_fixed(&mut self, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
-        let before = (self.position(), self.tokens.len(), self.owners.len(), self.kept.len(), self.copied);
-        let others_before = self.others.len();
-        match (self.any_object(class_name, id), end) {
+    fn known_or_fixed(&mut self, class: ClassId, id: u64, end: Option<usize>) -> Result<()> {
+        let before = self.visitor.mark();
+        let start = self.position();
+        match (self.any_object(class, id), end) {
             (Err(error), Some(end)) if error.kind == ErrorKind::Unsupported => {
-                let start = before.0;
-                self.tokens.truncate(before.1);
-                self.owners.truncate(before.2);
-                self.kept.truncate(before.3);
-                self.copied = before.4;
-                self.others.truncate(others_before);
-                self.copy_up_to(start);
+                self.visitor.go_back_to(&before);
+                self.visitor.copy_up_to(start);
                 if self.position() > end {
                     return Err(error);
                 }
                 self.keep_in_place(end)?;
-                if (self.adds_up, self.inside) == (true, Inside::List) {
-                    self.others.push(before.1.saturating_sub(1)..self.tokens.len());
+                let recorder = &mut self.visitor;
+                if (recorder.adds_up, recorder.inside) == (true, Inside::List) {
+                    recorder.others.push(before.tokens.saturating_sub(1)..recorder.tokens.len());
                 }
                 Ok(())
             }
@@ -230,94 +288,66 @@ impl<'a, 'i> Recorder<'a, 'i> {
     }
 
     /// Keeps what was not copied yet where it is, up to a position that is not read yet.
-    pub(super) fn keep_in_place(&mut self, end: usize) -> Result<()> {
+    fn keep_in_place(&mut self, end: usize) -> Result<()> {
         self.buffer.cursor.skip_to(end)?;
-        self.tokens.push(Token::Fixed(self.copied..end));
-        self.copied = end;
+        let recorder = &mut self.visitor;
+        recorder.tokens.push(Token::Fixed(recorder.copied..end));
+        recorder.copied = end;
         Ok(())
     }
 
     /// Reads an object of any class.
-    fn any_object(&mut self, class_name: &Rc<str>, id: u64) -> Result<()> {
-        let before = (self.adds_up, self.inside);
+    fn any_object(&mut self, class: ClassId, id: u64) -> Result<()> {
+        let class_name = Rc::clone(self.class_name(class));
+        let infos = self.infos();
+        let recorder = &mut self.visitor;
+        let before = (recorder.adds_up, recorder.inside);
         let kind = match before {
             (false, _) => None,
-            (true, Inside::Grid) => (&**class_name == "TAxis").then_some(OwnerKind::Axis),
-            (true, _) => OwnerKind::of_sum(class_name, self.infos),
+            (true, Inside::Grid) => (&*class_name == "TAxis").then_some(OwnerKind::Axis),
+            (true, _) => OwnerKind::of_sum(&class_name, infos),
         };
-        let first = self.tokens.len();
+        let first = recorder.tokens.len();
         let result = match kind {
             Some(kind) => {
-                self.adds_up = kind.is_open();
-                self.inside = if kind == OwnerKind::Grid { Inside::Grid } else { Inside::Elsewhere };
-                self.owned(kind, Rc::clone(class_name), id)
+                recorder.adds_up = kind.is_open();
+                recorder.inside = if kind == OwnerKind::Grid { Inside::Grid } else { Inside::Elsewhere };
+                self.owned(kind, class, id)
             }
             None => {
-                self.adds_up = before.0 && before.1 != Inside::Grid && is_container(class_name);
-                self.inside = if self.adds_up { Inside::List } else { Inside::Elsewhere };
-                let is_other = before == (true, Inside::List) && !self.adds_up;
-                let result = self.unowned(class_name);
+                recorder.adds_up = before.0 && before.1 != Inside::Grid && is_container(&class_name);
+                recorder.inside = if recorder.adds_up { Inside::List } else { Inside::Elsewhere };
+                let is_other = before == (true, Inside::List) && !recorder.adds_up;
+                let result = self.unowned(class).map(|_| ());
                 if is_other {
-                    self.copy_up_to(self.position());
-                    self.others.push(first.saturating_sub(1)..self.tokens.len());
+                    let position = self.position();
+                    self.visitor.copy_up_to(position);
+                    self.visitor.others.push(first.saturating_sub(1)..self.visitor.tokens.len());
                 }
                 result
             }
         };
-        (self.adds_up, self.inside) = before;
+        (self.visitor.adds_up, self.visitor.inside) = before;
         result
     }
 
     /// Reads an object whose members are not replaced.
-    pub(super) fn unowned(&mut self, class_name: &str) -> Result<()> {
-        let before = self.owner.take();
-        let result = self.object(class_name);
-        self.owner = before;
+    fn unowned(&mut self, class: ClassId) -> Result<Value<'a>> {
+        let before = self.visitor.owner.take();
+        let result = self.alone(class);
+        self.visitor.owner = before;
         result
-    }
-
-    /// The numbers of a THn.
-    pub(super) fn cells(&mut self, class_name: &str) -> Result<()> {
-        self.owned(OwnerKind::Cells, class_name.into(), 0)
-    }
-
-    /// Of an axis of a histogram, which is a member of it.
-    pub(super) fn axis(&mut self) -> Result<()> {
-        self.owned(OwnerKind::Axis, "TAxis".into(), 0)
-    }
-
-    /// The kind of the object whose members are read now.
-    pub(super) fn kind(&self) -> Option<OwnerKind> {
-        self.owner.map(|owner| self.owners[owner].kind)
     }
 
     /// Reads an object whose members may be replaced.
-    fn owned(&mut self, kind: OwnerKind, class_name: Rc<str>, id: u64) -> Result<()> {
-        let owner = self.owners.len();
-        self.owners.push(Owner { kind, class_name: Rc::clone(&class_name), id });
-        let before = self.owner.replace(owner);
-        let result = self.object(&class_name);
-        self.owner = before;
-        result
-    }
-
-    /// Records a member that may be replaced, which `read` reads.
-    pub(super) fn keep(
-        &mut self,
-        (owner, name, kind): (usize, &'static str, KeptKind),
-        read: impl FnOnce(&mut Self) -> Result<i64>,
-    ) -> Result<i64> {
-        self.copy_up_to(self.position());
-        let number = self.kept.len();
-        let first = self.tokens.len();
-        self.tokens.push(Token::Kept(number));
-        self.kept.push(Kept { owner, name, kind, value: 0, tokens: first..first });
-        let value = read(self)?;
-        self.copy_up_to(self.position());
-        let kept = &mut self.kept[number];
-        kept.value = value;
-        kept.tokens.end = self.tokens.len();
-        Ok(value)
+    fn owned(&mut self, kind: OwnerKind, class: ClassId, id: u64) -> Result<()> {
+        let owner = self.visitor.owners.len();
+        let class_name = Rc::clone(self.class_name(class));
+        self.visitor.owners.push(Owner { kind, class_name, id });
+        let before = self.visitor.owner.replace(owner);
+        let result = self.alone(class);
+        self.visitor.owner = before;
+        result.map(|_| ())
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Owner {
 }
 
 /// How a member is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptKind {
     /// A number.
     Number(Number),

@@ -1,0 +1,129 @@
+//! Collects the wanted members of a streamed TTree with its branches and leaves.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::class_info::Element;
+use crate::error::Result;
+use crate::member_kind::MemberKind;
+use crate::streamer::ClassInfos;
+use crate::walker::{Value, Visitor, Walker};
+
+use super::embedded::{read_embedded, EmbeddedBasket};
+use super::members::{wanted, Members, Numbers, PointersField, TextField, Wanted};
+
+/// Bytes of a branch or of its leaf in a buffer are at least about so many.
+const OBJECT_BYTES: usize = 512;
+
+/// The tree, which is object 0, and behind it its branches and leaves in the order of the buffer.
+#[derive(Debug)]
+pub struct Objects<'b> {
+    members: Vec<Members<'b>>,
+    /// Of each but the tree the number by which pointers refer to it: its place in the buffer, larger than those of the
+    /// objects before.
+    ids: Vec<u64>,
+}
+
+impl<'b> Objects<'b> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Which object pointers refer to by this number; none for the tree, and for objects that were stepped over.
+    pub fn find(&self, id: u64) -> Option<usize> {
+        self.ids.binary_search(&id).ok().map(|found| found + 1)
+    }
+
+    /// An object.
+    pub fn at(&mut self, index: usize) -> &mut Members<'b> {
+        &mut self.members[index]
+    }
+}
+
+/// Reads the plain bytes of a TTree record.
+pub fn collect<'b>(bytes: &'b [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Objects<'b>> {
+    let expected = bytes.len() / OBJECT_BYTES;
+    let mut members = Vec::with_capacity(expected + 1);
+    members.push(Members::of_class(class_name.into()));
+    let objects = Objects { members, ids: Vec::with_capacity(expected) };
+    let collector = Collector { objects, current: 0, baskets: HashMap::new() };
+    let mut walker = Walker::new(bytes, key_size, infos, collector);
+    let class = walker.class(class_name);
+    walker.alone(class)?;
+    Ok(walker.visitor.objects)
+}
+
+struct Collector<'b> {
+    objects: Objects<'b>,
+    /// The object whose members come next.
+    current: usize,
+    /// Baskets in the buffer by the number of the object.
+    baskets: HashMap<u64, EmbeddedBasket>,
+}
+
+impl<'b> Visitor<'b> for Collector<'b> {
+    type Role = ();
+    type Member = Wanted;
+    const WALKS_ALL: bool = false;
+
+    fn wanted((): (), element: &Element, kind: MemberKind) -> Option<Wanted> {
+        wanted(element, kind)
+    }
+
+    fn role(&self) {}
+
+    fn pointed(walker: &mut Walker<'b, '_, Self>, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
+        if &**class_name == "TBasket" {
+            let basket = read_embedded(&mut walker.buffer.cursor)?;
+            walker.visitor.baskets.insert(id, basket);
+        } else if class_name.starts_with("TBranch") || class_name.starts_with("TLeaf") {
+            member_object(walker, class_name, id)?;
+        } else if end.is_none() {
+            return Err(walker.damaged(format!("a {class_name} without recorded length")));
+        }
+        walker.buffer.finish_pointer(end)
+    }
+
+    #[inline]
+    fn member_ends(&mut self, member: Wanted, _begun: usize, value: Value<'b>, _at: usize) {
+        let into = &mut self.objects.members[self.current];
+        match (member, value) {
+            (Wanted::Number(which), Value::Number(value)) => into.set_number(which, value),
+            (Wanted::Text(which), Value::Text(text)) => into.set_text(which, text),
+            (Wanted::Array(which), Value::Numbers(number, stored)) => {
+                into.set_array(which, Numbers::new(stored, number));
+            }
+            (Wanted::Link(which), Value::Link(id)) => into.set_link(which, id),
+            (Wanted::Pointers(PointersField::Baskets), Value::Links(ids)) => {
+                let baskets = ids.iter().enumerate().filter_map(|(index, id)| Some((index, self.baskets.remove(id)?)));
+                into.embedded.extend(baskets);
+            }
+            (Wanted::Pointers(which), Value::Links(mut ids)) => {
+                ids.retain(|id| *id != 0);
+                into.set_pointers(which, ids);
+            }
+            (_, Value::Number(_) | Value::Text(_) | Value::Numbers(..)) => {}
+            (_, Value::Link(_) | Value::Links(_) | Value::Other) => {}
+        }
+    }
+}
+
+/// Reads a branch or leaf. Its place among the objects comes before those of the objects in it.
+fn member_object<'b>(walker: &mut Walker<'b, '_, Collector<'b>>, class_name: &Rc<str>, id: u64) -> Result<()> {
+    let objects = &mut walker.visitor.objects;
+    if objects.ids.last().is_some_and(|last| *last >= id) {
+        return Err(walker.damaged("an object lies before the one that came before it"));
+    }
+    objects.ids.push(id);
+    objects.members.push(Members::of_class(Rc::clone(class_name)));
+    let index = objects.members.len() - 1;
+    let around = std::mem::replace(&mut walker.visitor.current, index);
+    let class = walker.class(class_name);
+    let result = walker.alone(class);
+    walker.visitor.current = around;
+    result.map(|_| ()).map_err(|error| {
+        let name = walker.visitor.objects.at(index).text(TextField::Name);
+        error.in_object(format!("{class_name} {name}"))
+    })
+}

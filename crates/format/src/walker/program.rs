@@ -1,0 +1,294 @@
+//! Streamer infos compiled to steps: what to do with the bytes of each member, and which members the visitor wants.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use crate::class_info::{ClassInfo, Element};
+use crate::cursor::{Cursor, VersionHeader};
+use crate::error::Result;
+use crate::member_kind::{MemberKind, Times};
+use crate::number::Number;
+use crate::scalar::Scalar;
+use crate::streamer::ClassInfos;
+
+use super::description;
+
+/// The place of a class in [`Programs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClassId(usize);
+
+/// A number that counts arrays, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CounterId(usize);
+
+/// What one step reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Action {
+    /// So many bytes.
+    Skip(usize),
+    /// A number, which may count arrays.
+    Number(Number, Option<CounterId>),
+    /// A TString.
+    Text,
+    /// A length of four bytes and so many letters.
+    LongText,
+    /// A byte that says whether there are any, and so many numbers.
+    CountedArray(Scalar, CounterId),
+    /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
+    OldSeeks(CounterId),
+    /// A base class, whose numbers may count arrays of this class.
+    Base(ClassId),
+    /// So many objects.
+    Objects(ClassId, usize),
+    /// An object or a container with its length, which is stepped over.
+    SkipObject,
+    /// So many pointers.
+    Pointers(usize),
+    /// A container of the standard library, or an object with a streamer of its own.
+    Container,
+    /// A member that nobody knows how to read.
+    Unknown,
+}
+
+/// One step through an object.
+#[derive(Debug)]
+pub(super) struct Step<'i, M> {
+    /// The member; the first one of several that are stepped over together.
+    pub(super) element: &'i Element,
+    /// What the visitor calls the member, if it wants it.
+    pub(super) wanted: Option<M>,
+    pub(super) action: Action,
+}
+
+/// The steps of a class.
+#[derive(Debug)]
+pub(super) struct Program<'i, M> {
+    pub(super) info: &'i ClassInfo,
+    /// Whether other members may follow, which nobody describes.
+    pub(super) is_beginning: bool,
+    steps: Vec<Step<'i, M>>,
+    /// Steps up to the last one that the visitor needs.
+    needed_count: usize,
+}
+
+impl<'i, M> Program<'i, M> {
+    /// The steps to take; those after the last one that is needed only where the object's end is not recorded.
+    pub(super) fn steps(&self, end_is_recorded: bool) -> &[Step<'i, M>] {
+        if end_is_recorded {
+            &self.steps[..self.needed_count]
+        } else {
+            &self.steps
+        }
+    }
+}
+
+/// How objects of a class are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Streamer {
+    /// As streamer infos describe it.
+    Described,
+    /// A TObject, which has no header of its own.
+    Object,
+    /// A TString.
+    Text,
+    /// A TDatime.
+    Date,
+    /// A TArray of these.
+    Numbers(Number),
+    /// A TList or what inherits from it.
+    List,
+    /// A TObjArray.
+    PointerArray,
+    /// A TMap.
+    Map,
+    /// A TObjString.
+    TextObject,
+    /// A TClonesArray.
+    Clones,
+}
+
+impl Streamer {
+    fn of_class(name: &str) -> Self {
+        match name {
+            "TObject" => Self::Object,
+            "TString" => Self::Text,
+            "TDatime" => Self::Date,
+            "TList" | "THashList" | "TSortedList" => Self::List,
+            "TObjArray" => Self::PointerArray,
+            "TMap" => Self::Map,
+            "TObjString" => Self::TextObject,
+            "TClonesArray" => Self::Clones,
+            _ => Number::of_array_class(name).map_or(Self::Described, Self::Numbers),
+        }
+    }
+
+    /// Whether objects have a header, which may say where they end.
+    fn has_header(self) -> bool {
+        match self {
+            Self::Object | Self::Text | Self::Date | Self::Numbers(_) => false,
+            Self::Described | Self::List | Self::PointerArray | Self::Map | Self::TextObject | Self::Clones => true,
+        }
+    }
+}
+
+/// What the programs are compiled for: the visitor's part of them.
+#[derive(Debug)]
+pub(super) struct Purpose<R, M> {
+    /// What the visitor calls a member of an object in this role; none if it does not want it.
+    pub(super) wanted: fn(R, &Element, MemberKind) -> Option<M>,
+    /// Whether members that are not wanted are walked through, too.
+    pub(super) walks_all: bool,
+}
+
+/// Programs by class, version and role of the object, compiled when they are first needed.
+#[derive(Debug)]
+pub(super) struct Programs<'i, R, M> {
+    pub(super) infos: &'i ClassInfos,
+    purpose: Purpose<R, M>,
+    classes: Vec<Class<'i, R, M>>,
+    by_name: BTreeMap<Rc<str>, ClassId>,
+    counters: HashMap<&'i str, CounterId>,
+}
+
+#[derive(Debug)]
+struct Class<'i, R, M> {
+    name: Rc<str>,
+    streamer: Streamer,
+    /// A class has one version in a file, or few.
+    programs: Vec<(ProgramKey<R>, Rc<Program<'i, M>>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ProgramKey<R> {
+    role: R,
+    version: i16,
+    checksum: u32,
+    has_end: bool,
+}
+
+impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
+    /// Nothing compiled yet.
+    pub(super) fn new(infos: &'i ClassInfos, purpose: Purpose<R, M>) -> Self {
+        Self { infos, purpose, classes: Vec::new(), by_name: BTreeMap::new(), counters: HashMap::new() }
+    }
+
+    /// The number of a class.
+    pub(super) fn class(&mut self, name: &str) -> ClassId {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let name: Rc<str> = name.into();
+        let class = ClassId(self.classes.len());
+        let streamer = Streamer::of_class(&name);
+        self.classes.push(Class { name: Rc::clone(&name), streamer, programs: Vec::new() });
+        self.by_name.insert(name, class);
+        class
+    }
+
+    /// The name of a class.
+    pub(super) fn name(&self, class: ClassId) -> &Rc<str> {
+        &self.classes[class.0].name
+    }
+
+    /// How objects of a class are stored.
+    pub(super) fn streamer(&self, class: ClassId) -> Streamer {
+        self.classes[class.0].streamer
+    }
+
+    /// The program of an object of a class whose header was read; none if neither the file nor Branchline describes
+    /// it.
+    pub(super) fn get(
+        &mut self,
+        class: ClassId,
+        role: R,
+        header: VersionHeader,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<Option<Rc<Program<'i, M>>>> {
+        let infos = self.infos;
+        let Class { name, programs, .. } = &self.classes[class.0];
+        let checksum = description::checksum(infos, name, header, cursor)?;
+        let key = ProgramKey { role, version: header.version, checksum, has_end: header.end.is_some() };
+        if let Some((_, program)) = programs.iter().find(|(of, _)| *of == key) {
+            return Ok(Some(Rc::clone(program)));
+        }
+        let Some(found) = description::find(infos, name, header, checksum)? else { return Ok(None) };
+        let program = Rc::new(self.compile(found.info, found.is_beginning, role));
+        self.classes[class.0].programs.push((key, Rc::clone(&program)));
+        Ok(Some(program))
+    }
+
+    fn compile(&mut self, info: &'i ClassInfo, is_beginning: bool, role: R) -> Program<'i, M> {
+        let mut steps: Vec<Step<'i, M>> = Vec::with_capacity(info.elements.len());
+        // An array may come from a base class, whose program is compiled later, as may the number that counts it.
+        for element in info.elements.iter().filter(|element| !element.count_name.is_empty()) {
+            self.counter(&element.count_name);
+        }
+        for element in &info.elements {
+            let kind = element.kind();
+            let wanted = (self.purpose.wanted)(role, element, kind);
+            let action = self.action(element, kind, wanted.is_some());
+            match (steps.last_mut(), action) {
+                (Some(Step { wanted: None, action: Action::Skip(before), .. }), Action::Skip(more))
+                    if wanted.is_none() =>
+                {
+                    *before = before.saturating_add(more);
+                }
+                _ => steps.push(Step { element, wanted, action }),
+            }
+        }
+        let is_needed = |step: &Step<'i, M>| step.wanted.is_some() || matches!(step.action, Action::Base(_));
+        let needed_count = match self.purpose.walks_all {
+            true => steps.len(),
+            false => steps.iter().rposition(is_needed).map_or(0, |last| last + 1),
+        };
+        Program { info, is_beginning, steps, needed_count }
+    }
+
+    /// The number of a counter. Programs that were compiled before it was known skip it: they are compiled again.
+    fn counter(&mut self, name: &'i str) -> CounterId {
+        if let Some(known) = self.counters.get(name) {
+            return *known;
+        }
+        self.classes.iter_mut().for_each(|class| class.programs.clear());
+        let counter = CounterId(self.counters.len());
+        self.counters.insert(name, counter);
+        counter
+    }
+
+    fn action(&mut self, element: &'i Element, kind: MemberKind, is_wanted: bool) -> Action {
+        let walks_all = self.purpose.walks_all;
+        match kind {
+            MemberKind::Base => Action::Base(self.class(&element.name)),
+            MemberKind::TObject(Times::One) => Action::Base(self.class("TObject")),
+            MemberKind::TNamed(Times::One) => Action::Base(self.class("TNamed")),
+            MemberKind::Number(Scalar::Plain(number)) => match self.counters.get(element.name.as_str()) {
+                None if !is_wanted => Action::Skip(number.size()),
+                counter => Action::Number(number, counter.copied()),
+            },
+            MemberKind::Bits if is_wanted => Action::Number(Number::U32, None),
+            MemberKind::Bits => Action::Skip(Number::U32.size()),
+            MemberKind::Number(scalar) => Action::Skip(scalar.stored_size()),
+            MemberKind::FixedArray(scalar) => Action::Skip(scalar.stored_size().saturating_mul(element.array_length)),
+            MemberKind::CountedArray(scalar) => Action::CountedArray(scalar, self.counter(&element.count_name)),
+            MemberKind::OldSeeks => Action::OldSeeks(self.counter(&element.count_name)),
+            MemberKind::Text(Times::One) => Action::Text,
+            MemberKind::CharStar => Action::LongText,
+            MemberKind::Object(times) => {
+                let class = self.class(element.type_name.trim_end_matches('*'));
+                let is_stepped_over = !walks_all && !is_wanted && self.streamer(class).has_header();
+                match times {
+                    Times::One if is_stepped_over => Action::SkipObject,
+                    Times::One => Action::Objects(class, 1),
+                    Times::Array => Action::Objects(class, element.array_length),
+                }
+            }
+            MemberKind::Pointer(Times::One) => Action::Pointers(1),
+            MemberKind::Pointer(Times::Array) => Action::Pointers(element.array_length),
+            MemberKind::Container if walks_all => Action::Container,
+            MemberKind::Container => Action::SkipObject,
+            MemberKind::Text(Times::Array) | MemberKind::TObject(Times::Array) => Action::Unknown,
+            MemberKind::TNamed(Times::Array) | MemberKind::ObjectArray => Action::Unknown,
+            MemberKind::NotStored | MemberKind::Unknown => Action::Unknown,
+        }
+    }
+}

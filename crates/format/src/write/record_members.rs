@@ -1,0 +1,81 @@
+//! How the members are stored that may be replaced, and which containers hold nothing but numbers.
+
+use crate::class_info::Element;
+use crate::member_kind::{MemberKind, Times};
+use crate::number::Number;
+use crate::scalar::Scalar;
+use crate::type_code::{ARRAY_STEP, STL_STRING};
+
+use super::token::KeptKind;
+
+/// Whether a container holds only numbers, strings and containers of these, and so no pointers.
+pub(super) fn has_only_numbers(element: &Element) -> bool {
+    (1..ARRAY_STEP).contains(&element.content_type)
+        || element.content_type == STL_STRING
+        || is_of_numbers(&element.type_name)
+}
+
+/// Whether a type is a string, or made of containers, numbers and strings only.
+fn is_of_numbers(type_name: &str) -> bool {
+    const KNOWN: [&str; 29] = [
+        "vector",
+        "list",
+        "deque",
+        "set",
+        "multiset",
+        "map",
+        "multimap",
+        "unordered_map",
+        "unordered_set",
+        "pair",
+        "array",
+        "bitset",
+        "less",
+        "allocator",
+        "string",
+        "bool",
+        "char",
+        "short",
+        "int",
+        "long",
+        "unsigned",
+        "signed",
+        "float",
+        "double",
+        "Int_t",
+        "Double_t",
+        "Float_t",
+        "Long64_t",
+        "",
+    ];
+    let words = type_name.split(|letter: char| "<>, ".contains(letter)).map(|word| word.trim_start_matches("std::"));
+    let mut words = words.filter(|word| !word.bytes().all(|letter| letter.is_ascii_digit()));
+    words.all(|word| KNOWN.contains(&word))
+}
+
+/// How a member that may be replaced is stored; none for kinds that are never replaced.
+pub(super) fn kept_kind(element: &Element, kind: MemberKind) -> Option<KeptKind> {
+    let counted = |class_name: &str| Number::of_array_class(class_name).map(KeptKind::Counted);
+    Some(match kind {
+        MemberKind::Base if element.name == "TObject" => KeptKind::Other,
+        MemberKind::TObject(Times::One) => KeptKind::Other,
+        MemberKind::Base => return counted(&element.name),
+        MemberKind::Number(Scalar::Plain(number)) => KeptKind::Number(number),
+        MemberKind::Bits => KeptKind::Number(Number::U32),
+        MemberKind::CountedArray(Scalar::Plain(number)) => KeptKind::Array(number),
+        // Each array says whether its numbers are larger.
+        MemberKind::OldSeeks => KeptKind::Seeks(Number::I32),
+        MemberKind::Object(Times::One) if element.type_name == "TObjArray" => KeptKind::Pointers,
+        MemberKind::Object(Times::One) if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
+        MemberKind::Object(Times::One) => return counted(&element.type_name),
+        MemberKind::Pointer(Times::One) if element.type_name == "THashList*" => KeptKind::Other,
+        MemberKind::Pointer(Times::One) => KeptKind::Link,
+        MemberKind::Container if element.type_name.starts_with("vector<") => {
+            match MemberKind::of(element.content_type, None) {
+                MemberKind::Number(Scalar::Plain(number)) => KeptKind::Vector(number),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
