@@ -127,8 +127,7 @@ def _train(out: Path) -> SubmittedTrain:
 
 def print_submitted(train: SubmittedTrain, out: Path) -> None:
     """What was submitted, and how it can be followed."""
-    found = train.status()
-    print_out(f"submitted: {found.subjobs} sub-jobs in {found.tasks} tasks")
+    print_out(f"submitted: {train.subjobs_count} sub-jobs in {train.tasks_count} tasks")
     print_out(f"see how it stands: branchline status {out}")
 
 

@@ -73,7 +73,9 @@ class BatchFolder:
     def make(self) -> None:
         """Makes the folders. Raises StorageError."""
         try:
-            for folder in (self.path, self.jobs, self.accounts, self.logs, self.units):
+            # What is pickled is code: nobody else may write here, and names of files may have secrets.
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            for folder in (self.jobs, self.accounts, self.logs, self.units):
                 folder.mkdir(exist_ok=True)
         except OSError as error:
             what = f"the folder of the jobs cannot be made: {error.strerror}"

@@ -59,7 +59,18 @@ class SubmittedTrain:
         self._submission = Submission.read(self._folder)
 
     def __repr__(self) -> str:
-        return f"<SubmittedTrain {self.out}: {len(self._submission.plan.shares)} sub-jobs>"
+        return f"<SubmittedTrain {self.out}: {self.subjobs_count} sub-jobs>"
+
+    @property
+    def tasks_count(self) -> int:
+        """How many tasks were submitted last, those that fold and write results among them."""
+        records = JobsRecord.read_all(self._folder)
+        return sum(len(step.tasks) for step in records[-1].steps) if records else 0
+
+    @property
+    def subjobs_count(self) -> int:
+        """How many sub-jobs the train has."""
+        return len(self._submission.plan.shares)
 
     def status(self) -> TrainStatus:
         """How it stands, from the files in the directory and, where it answers, the batch system."""
@@ -77,7 +88,7 @@ class SubmittedTrain:
         for unit, cause in causes.items():
             by_cause[cause] += self._count([unit])
         return TrainStatus(
-            subjobs=len(self._submission.plan.shares),
+            subjobs=self.subjobs_count,
             done=self._count(done),
             running=self._count([one for one in missing if one in at_work]),
             queued=self._count([one for one in missing if one in waiting - at_work]),
