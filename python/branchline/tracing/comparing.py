@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from branchline.quantities import count, duration, significant, size
 from branchline.report.whole_files import write_whole
-from branchline.tracing.page import ROWS_MAX, Cell, data_text, environment
+from branchline.tracing.page import Cell, PageTable, data_text, environment
 from branchline.tracing.summary import summarise
 from branchline.tracing.summary_rows import BranchRow, FileRow, KindRow
 from branchline.tracing.trace import Trace
@@ -206,7 +206,7 @@ def write_comparison(first: Trace, second: Trace, path: Path) -> None:
     write_whole(path, environment().get_template("diff.html").render(content).encode("utf-8"))
 
 
-def _tables(found: Comparison) -> list[dict[str, Any]]:
+def _tables(found: Comparison) -> list[PageTable]:
     shown = {name: show for name, _, show in TOTALS}
     totals = [
         [
@@ -217,7 +217,7 @@ def _tables(found: Comparison) -> list[dict[str, Any]]:
         ]
         for row in found.totals
     ]
-    tables = [_table("totals", "The whole", ("", "first", "second", "second / first"), totals)]
+    tables = [PageTable.of("totals", "The whole", ("", "first", "second", "second / first"), totals)]
     for name, title, keys, rows in (
         ("files", "Files", ("name",), found.files),
         ("kinds", "What was hit", ("what",), found.kinds),
@@ -225,18 +225,8 @@ def _tables(found: Comparison) -> list[dict[str, Any]]:
     ):
         heads = (*keys, "calls, first", "second", "bytes, first", "second", "second / first")
         cells = [[*(Cell(text) for text in (row.name, row.tree)[: len(keys)]), *_pair(row)] for row in rows]
-        tables.append(_table(name, title, heads, cells))
+        tables.append(PageTable.of(name, title, heads, cells))
     return tables
-
-
-def _table(name: str, title: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "title": title,
-        "heads": heads,
-        "rows": rows[:ROWS_MAX],
-        "left_out": max(len(rows) - ROWS_MAX, 0),
-    }
 
 
 def _pair(row: RowChange) -> list[Cell]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -31,6 +29,24 @@ class Cell:
 
     text: str
     value: float | None = None
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table of a page: its ``name`` for styles, the heads of its columns, the rows that are shown, and how many more
+    there are.
+    """
+
+    name: str
+    title: str
+    heads: tuple[str, ...]
+    rows: list[list[Cell]]
+    left_out: int
+
+    @classmethod
+    def of(cls, name: str, title: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> PageTable:
+        """A table of at most ``ROWS_MAX`` of these rows."""
+        return cls(name, title, heads, rows[:ROWS_MAX], max(len(rows) - ROWS_MAX, 0))
 
 
 def write_page(trace: Trace, path: Path) -> None:
@@ -63,7 +79,7 @@ def facts(totals: Totals) -> list[tuple[str, str]]:
     ]
 
 
-def tables(found: Summary) -> list[dict[str, Any]]:
+def tables(found: Summary) -> list[PageTable]:
     """The tables of files, of kinds of pieces, and of branches."""
     read = ("calls", "bytes", "read again", "not used")
     files = [
@@ -81,16 +97,11 @@ def tables(found: Summary) -> list[dict[str, Any]]:
         for row in found.branches
     ]
     return [
-        _table("files", "Files",
+        PageTable.of("files", "Files",
                ("file", "size", *read, "of the file", "for baskets", "their bytes", "seeks", "reading"), files),
-        _table("kinds", "What was hit", ("what", "calls", "bytes", "read again"), kinds),
-        _table("branches", "Branches", ("branch", "tree", *read, "baskets", "reading"), branches),
+        PageTable.of("kinds", "What was hit", ("what", "calls", "bytes", "read again"), kinds),
+        PageTable.of("branches", "Branches", ("branch", "tree", *read, "baskets", "reading"), branches),
     ]  # fmt: skip
-
-
-def _table(name: str, title: str, heads: Sequence[str], rows: list[list[Cell]]) -> dict[str, Any]:
-    left_out = max(len(rows) - ROWS_MAX, 0)
-    return {"name": name, "title": title, "heads": heads, "rows": rows[:ROWS_MAX], "left_out": left_out}
 
 
 def _read(row: FileRow | BranchRow) -> list[Cell]:
