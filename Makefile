@@ -63,7 +63,7 @@ test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDF
 
 test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HTCondor; installs what it can, skips the rest
 	tests/clusters/install.sh
-	$(BIN)/python -m pytest --durations=8 tests/clusters
+	BRANCHLINE_TEST_CLUSTERS=all $(BIN)/python -m pytest --durations=8 tests/clusters
 
 wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
 	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)

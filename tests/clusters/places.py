@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.clusters.slurm import Slurm
 from tests.stores.servers import Process, free_port
 
 
@@ -47,7 +49,11 @@ def processes(_folder: Path) -> Iterator[PlaceHere]:
 def dask_cluster(folder: Path) -> Iterator[PlaceHere]:
     from distributed import LocalCluster
 
-    settings: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": str(folder)}
+    settings: dict[str, Any] = {
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+        "local_directory": str(folder),
+    }
     with LocalCluster(n_workers=2, **settings) as cluster:
         yield PlaceHere({"on": cluster}, revives=True)
 
@@ -73,12 +79,38 @@ def dask_servers(folder: Path, workers: int) -> Iterator[PlaceHere]:
             server.start()
             servers[name] = server
 
-        start("scheduler", int(port), "--host", host, "--port", port, "--no-dashboard", "--no-jupyter")
+        start(
+            "scheduler", int(port), "--host", host, "--port", port, "--dashboard-address", "127.0.0.1:0", "--no-jupyter"
+        )
         for number in range(workers):
             arguments = [f"tcp://{address}", "--host", host, "--nthreads", "1", "--no-dashboard"]
             arguments += ["--local-directory", str(folder), "--name", f"w{number}"]
             start(f"worker-{number}", lambda: True, *arguments)
         yield PlaceHere({"on": f"dask=tcp://{address}"}, revives=True, servers=servers)
+
+
+def slurm_jobqueue(folder: Path, slurm: Slurm) -> Iterator[PlaceHere]:
+    """Workers that dask-jobqueue starts as jobs of a Slurm."""
+    from dask_jobqueue import SLURMCluster
+
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for name, value in slurm.environment.items():
+            patch.setenv(name, value)
+        cluster = SLURMCluster(
+            cores=1,
+            processes=1,
+            memory="1GB",
+            interface="lo",
+            queue="short",
+            walltime="00:30:00",
+            local_directory=str(folder),
+            log_directory=str(folder),
+            python=sys.executable,
+            scheduler_options={"dashboard_address": "127.0.0.1:0"},
+        )
+        stack.enter_context(cluster)
+        cluster.scale(jobs=2)
+        yield PlaceHere({"on": cluster}, revives=True)
 
 
 PLACES: dict[str, Callable[[Path], Iterator[PlaceHere]]] = {

@@ -73,6 +73,7 @@ class PooledWorkers:
         self._silent: set[int] = set()
         self._numbers: dict[str, int] = {}
         self._groups_count = 0
+        self._slots = 0
         self._run_id = uuid.uuid4().hex
         self._is_open = False
         self._subjob_s: float | None = None
@@ -81,7 +82,7 @@ class PooledWorkers:
     @property
     def workers(self) -> int:
         """How many there are, or were at work so far."""
-        return max(1, len(self._numbers), self._pool.slots())
+        return max(1, len(self._numbers), self._slots)
 
     @property
     def workers_seen(self) -> int:
@@ -115,6 +116,7 @@ class PooledWorkers:
             )
             try:
                 self.prepare()
+                self._slots = self._pool.slots()
                 yield from self._serve(draw, program, settings, stop_file)
             finally:
                 stop_file.touch()
@@ -134,7 +136,7 @@ class PooledWorkers:
                 self._is_stopping = True
                 stop_file.touch()
                 self._pool.stop()
-            slots = self._pool.slots()
+            slots = self._slots = self._pool.slots()
             now_s = time.monotonic()
             if slots:
                 had_workers_s = now_s
@@ -148,7 +150,7 @@ class PooledWorkers:
 
     def _fill(self, draw: Draw, program: Program, settings: RunSettings) -> None:
         """Submits groups until as many are at work as the window holds, or none can be made now."""
-        window = max(GROUPS_MIN, math.ceil(GROUPS_PER_SLOT * self._pool.slots()))
+        window = max(GROUPS_MIN, math.ceil(GROUPS_PER_SLOT * self._slots))
         while len(self._live) < window:
             subjobs = self._next_group(draw)
             if not subjobs:

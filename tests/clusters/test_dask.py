@@ -1,0 +1,135 @@
+"""What is Dask's alone: workers that come and go, clusters that start with none, a scheduler that ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import LocalCluster
+from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
+from tests.clusters.places import PlaceHere, dask_servers
+from tests.clusters.wagons import PLAIN, SLOW, write_wagons
+from tests.stores.servers import free_port
+
+import branchline
+from branchline.errors import BranchlineError, OptionError
+from branchline.jobs import PoolError
+
+
+@pytest.fixture
+def empty_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """A cluster without a worker."""
+    settings: dict[str, Any] = {
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+        "local_directory": str(tmp_path),
+    }
+    with LocalCluster(n_workers=0, **settings) as cluster:
+        yield cluster
+
+
+def slow_case(cluster: LocalCluster, data: Path, folder: Path, pause_s: float) -> tuple[Case, str, Path]:
+    marks = folder / "marks"
+    marks.mkdir()
+    wagons = write_wagons(folder / "wagons", SLOW, FOLDER=marks, PAUSE_S=pause_s)
+    return Case(PlaceHere({"on": cluster}), data, folder), wagons, marks
+
+
+def test_an_adaptive_cluster_starts_workers_for_a_train(
+    empty_cluster: LocalCluster, data: Path, tmp_path: Path
+) -> None:
+    """It has none at first, and takes them back when the train has ended."""
+    case, wagons, _ = slow_case(empty_cluster, data, tmp_path, 0.05)
+    empty_cluster.adapt(minimum=0, maximum=2, interval="200ms", target_duration="1s", wait_count=3)
+    result = case.run(wagons)
+    assert result.errors == []
+    assert digest(result) == case.expected
+    end_s = time.monotonic() + 30
+    while empty_cluster.scheduler.workers and time.monotonic() < end_s:
+        time.sleep(0.1)
+    assert not empty_cluster.scheduler.workers
+
+
+def test_workers_come_and_go_while_a_train_runs(empty_cluster: LocalCluster, data: Path, tmp_path: Path) -> None:
+    case, wagons, marks = slow_case(empty_cluster, data, tmp_path, 0.3)
+    empty_cluster.scale(1)
+
+    def go() -> None:
+        empty_cluster.scale(3)
+        empty_cluster.wait_for_workers(3, timeout=60)
+        empty_cluster.scale(1)
+
+    with when(lambda: len(list(marks.iterdir())) >= 3, go):
+        result = case.run(wagons)
+    assert result.errors == []
+    assert digest(result) == case.expected
+    assert result.record.subjobs_done == FILES
+
+
+def test_a_scheduler_that_ends_is_named_and_what_is_done_is_kept(data: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    wagons = write_wagons(tmp_path / "wagons", SLOW, FOLDER=marks, PAUSE_S=0.3)
+    with (
+        dask_servers(tmp_path, workers=1) as place,
+        when(lambda: len(list(marks.iterdir())) >= 6, place.servers["scheduler"].kill),
+    ):
+        result = Case(place, data, tmp_path).run(wagons)
+    [message] = result.errors
+    assert "scheduler" in message
+    assert "is gone" in message
+    assert 0 < result.record.events < EVENTS
+    assert result.outputs["slow"] == result.record.events
+    assert result.exit_code == 1
+
+
+def test_a_scheduler_that_is_not_there_is_an_error_before_the_run(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.jobs.dask_pool.SCHEDULER_CONNECT_S", 1)
+    wagons = write_wagons(tmp_path / "wagons", PLAIN)
+    out = tmp_path / "out"
+    with pytest.raises(PoolError, match="there is no Dask scheduler at tcp://"):
+        branchline.run(wagons, str(data), out, on=f"dask=tcp://127.0.0.1:{free_port()}")
+    assert not out.exists()
+
+
+def test_another_version_on_the_workers_is_an_error_before_the_run(
+    empty_cluster: LocalCluster, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty_cluster.scale(1)
+    empty_cluster.wait_for_workers(1, timeout=60)
+    monkeypatch.setattr("branchline.jobs.program.importlib.metadata.version", lambda _name: "0.0.1")
+    with pytest.raises(PoolError, match=r"has Branchline \d.*, the job 0\.0\.1"):
+        branchline.run(write_wagons(tmp_path, PLAIN), str(data), on=empty_cluster)
+
+
+def test_a_train_can_run_beside_another_on_one_client(empty_cluster: LocalCluster, data: Path, tmp_path: Path) -> None:
+    """Two threads of one notebook."""
+    empty_cluster.scale(2)
+    wagons = write_wagons(tmp_path / "wagons", PLAIN)
+    results: list[branchline.TrainResult] = []
+    with empty_cluster.get_client() as client:
+        case = Case(PlaceHere({"on": client}), data, tmp_path)
+        threads = [threading.Thread(target=lambda: results.append(case.run(wagons))) for _ in range(2)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert client.submit(sum, [1, 2]).result(timeout=20) == 3
+    assert {digest(one) for one in results} == {case.expected}
+
+
+@pytest.mark.parametrize("on", ["slrm", "dask", "dask=", "dask=host:8786", "", 7])
+def test_what_is_no_place_is_refused(on: Any, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="dask=tcp://host:8786"):
+        branchline.run(write_wagons(tmp_path, PLAIN), str(data), on=on)
+
+
+def test_a_place_elsewhere_has_its_own_workers(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(BranchlineError, match="its own workers"):
+        branchline.run(write_wagons(tmp_path, PLAIN), str(data), on="dask=tcp://host:8786", workers=2)
