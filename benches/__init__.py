@@ -1,1 +1,1 @@
-"""Benchmarks: Branchline beside uproot and ROOT in one run, interleaved. `python -m benches --help` says how."""
+"""Benchmarks: Branchline, uproot and ROOT in one run, interleaved. `python -m benches --help` says how."""

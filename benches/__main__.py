@@ -89,7 +89,7 @@ def say(text: str) -> None:
 
 
 def write_results(folder: Path, name: str, page: str, cases: list[Case], samples: list[Sample]) -> None:
-    """The page for people and every raw sample beside it."""
+    """The page for people and the file of all raw samples."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(page)
     raw = {"cases": [{**asdict(c), "files": len(c.files)} for c in cases], "samples": as_json(samples)}

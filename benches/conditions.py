@@ -1,4 +1,4 @@
-"""What the numbers of a page hold for: the machine, the versions, and what each reader was told to do."""
+"""What the numbers of a page hold for: the machine, the versions, and the settings of each reader."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ TREE = "events"
 CODECS = {"zlib": 101, "zstd": 505, "LZ4": 404, "LZMA": 207}
 SOME_BRANCHES = ["px", "py", "pz"]
 SPLIT_TREE = "esdTree"
-# Lets a change of how files are rewritten make them anew.
+# Raised when the way of rewriting files changes, so that they are made again.
 LAYOUT_VERSION = 1
 
 Progress = Callable[[str], None]
 
 
 def shared_folder() -> Path | None:
-    """The folder of test data beside the repository, or None where it is missing."""
+    """The folder of test data next to the repository, or None where it is missing."""
     folder = Path(os.environ.get("BRANCHLINE_SHARED", REPOSITORY.parent / "shared"))
     return folder if folder.is_dir() else None
 

@@ -1,5 +1,5 @@
 """One pass over ESD-like files in a process of its own, as ALICE's analysis reads them: every event of `esdTree`
-with the branches of two detectors switched off, and if that is asked for its truth from the three files beside it.
+with the branches of two detectors switched off, and, if wanted, its truth from the three files next to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def root(files: list[str], truth: bool, cache_bytes: int) -> None:
     import ROOT
 
     ROOT.gErrorIgnoreLevel = ROOT.kFatal
-    # Else a TTree makes itself a cache before it can be told not to.
+    # Without this a TTree makes a cache before it can be switched off.
     ROOT.gEnv.SetValue("TTreeCache.Size", 0)
     for path in files:
         file = ROOT.TFile.Open(path)
@@ -31,8 +31,8 @@ def root(files: list[str], truth: bool, cache_bytes: int) -> None:
         for name in OFF:
             tree.SetBranchStatus(f"{name}*", False)
         _cached(ROOT, tree, cache_bytes)
-        beside = {name: ROOT.TFile.Open(str(Path(path).parent / name)) for name in _names()} if truth else {}
-        headers = beside["galice.root"].Get("TE") if truth else None
+        companions = {name: ROOT.TFile.Open(str(Path(path).parent / name)) for name in _names()} if truth else {}
+        headers = companions["galice.root"].Get("TE") if truth else None
         if truth:
             _cached(ROOT, headers, cache_bytes)
         for entry in range(tree.GetEntries()):
@@ -40,11 +40,11 @@ def root(files: list[str], truth: bool, cache_bytes: int) -> None:
             if truth:
                 headers.GetEntry(entry)
                 for name, kind in (("Kinematics.root", "TreeK"), ("TrackRefs.root", "TreeTR")):
-                    own = beside[name].Get(f"Event{entry}/{kind}")
+                    own = companions[name].Get(f"Event{entry}/{kind}")
                     _cached(ROOT, own, cache_bytes)
                     for number in range(own.GetEntries()):
                         own.GetEntry(number)
-        for one in (file, *beside.values()):
+        for one in (file, *companions.values()):
             one.Close()
 
 
@@ -70,8 +70,8 @@ class Analysis:
         """The number of columns that were read of the companions."""
         import awkward as ak
 
-        beside = [events.companion[name.partition(".")[0]] for name in COMPANIONS] if self.truth else []
-        columns = [ak.materialize(one[field]) for one in beside for field in one.fields]
+        companions = [events.companion[name.partition(".")[0]] for name in COMPANIONS] if self.truth else []
+        columns = [ak.materialize(one[field]) for one in companions for field in one.fields]
         return len(columns)
 
 

@@ -1,4 +1,4 @@
-"""Merging many files into one: whole processes, from their start to the file under its name, beside ROOT's and `cat`.
+"""Merging many files into one: whole processes, until the file has its name, compared with ROOT's and `cat`.
 
 Warm, the inputs are in the page cache; cold, they were thrown out of it. Outputs are removed before each pass. ROOT's
 sort orders have no command: a process of Python calls its TFileMerger. `cat` makes no ROOT file, it is what the disk
@@ -134,7 +134,7 @@ def run(merger: Merger, output: Path, files: list[str]) -> tuple[float, int]:
 
 
 def codec_alone(case: Case) -> float:
-    """Seconds in which the same baskets are decompressed and compressed anew on all cores, and nothing else is done."""
+    """Seconds in which all cores decompress and compress the same baskets, and do nothing else."""
     from branchline import _core
 
     return float(_core.decompress_all(case.files, case.tree, None, os.cpu_count() or 1, CODEC).seconds)
@@ -194,8 +194,8 @@ def rows_of(case: Case, arms: list[Merger], samples: list[Sample]) -> list[list[
         seconds = Spread.of(list(seconds_of(samples, case.name, arm.key).values()))
         peak = max(sample.extra["peak_bytes"] for sample in mine) / MEGA
         size = mine[0].extra["size_bytes"] / MEGA
-        beside = [spread(ratio(samples, case.name, arm.key, other), digits=2) for other in (OURS, LEFT, CAT)]
-        rows.append([arm.key, spread(seconds), f"{peak:.0f}", f"{size:.1f}", *beside])
+        ratios = [spread(ratio(samples, case.name, arm.key, other), digits=2) for other in (OURS, LEFT, CAT)]
+        rows.append([arm.key, spread(seconds), f"{peak:.0f}", f"{size:.1f}", *ratios])
     return rows
 
 
@@ -249,24 +249,24 @@ def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], measured
             table(head, rows_of(case, arms, samples)),
         ]
         if case.name.endswith("warm"):
-            lines += ["", *_beside_codec(case, samples)]
+            lines += ["", *_compared_with_codec(case, samples)]
     lines += [
         "",
         "## Many small inputs, warm: 20 branches of 100 entries each, one pass",
         "",
-        "Beside what is open there is nothing in memory but the tables of the output, a row for each basket.",
+        "In memory are only the open inputs and the tables of the output, a row for each basket.",
         "",
         table(["inputs", f"{OURS}: seconds", "peak MB"], many),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _beside_codec(case: Case, samples: list[Sample]) -> list[str]:
-    """What recompressing takes beside the codec."""
+def _compared_with_codec(case: Case, samples: list[Sample]) -> list[str]:
+    """What recompressing takes, compared with the codec alone."""
     seconds = Spread.of(list(seconds_of(samples, case.name, CODEC_ALONE).values()))
-    beside = spread(ratio(samples, case.name, RECOMPRESSED, CODEC_ALONE), digits=2)
+    ratios = spread(ratio(samples, case.name, RECOMPRESSED, CODEC_ALONE), digits=2)
     return [
         f"Decompressing the same baskets and compressing them with {CODEC} on all cores, all of them in memory and",
-        f"nothing else to do, takes {spread(seconds)} s: `--codec {CODEC}` takes {beside} times as long (at most",
+        f"nothing else to do, takes {spread(seconds)} s: `--codec {CODEC}` takes {ratios} times as long (at most",
         f"{OF_CODEC_MAX} is to be reached).",
     ]

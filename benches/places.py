@@ -27,7 +27,7 @@ EVENT_FILES = 100
 
 def large_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) -> Path:
     """A file of about so many bytes, with 40 branches of arrays of 64 floats, made once. They compress by a third, with
-    the fastest level of zstd: decoding them takes little beside their way.
+    the fastest level of zstd: decoding them takes little time compared with the transfer.
     """
     path = cache / "links" / f"large-{size_bytes // 1_000_000}.root"
     if not path.exists():
@@ -72,7 +72,7 @@ def large_event_file(cache: Path, size_bytes: int, progress: Callable[[str], Non
 @dataclass(frozen=True)
 class Workload:
     """Files with a tree, by their names below the server's folder, and some of its branches or all; and the round trips
-    that a reader that knows nothing yet cannot spare: TCP, login and open, what tells where the rest is, the rest.
+    that a reader that knows nothing yet cannot spare: TCP, login and open, the list of what else to read, the rest.
     """
 
     name: str

@@ -38,7 +38,7 @@ class Request:
 
 @dataclass
 class Pass:
-    """What a pass did. `seconds` is wall time; `values` counts numbers, or is None where a reader can't tell."""
+    """What a pass did. `seconds` is wall time; `values` counts numbers, or is None where a reader does not know."""
 
     seconds: float
     entries: int | None
@@ -253,7 +253,7 @@ def make_get_split_entry(options: Options, cores: int, setup: Setup) -> Reader:
 
     def read(request: Request) -> Pass:
         done = read_counted(request)
-        done.values = None  # ROOT's objects do not tell how many numbers they hold
+        done.values = None  # ROOT's objects do not know how many numbers they hold
         return done
 
     return read

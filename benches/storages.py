@@ -1,4 +1,4 @@
-"""One file at several storages beside each other: how fast Branchline gets its bytes, how fast they become arrays, what
+"""One file at several storages: how fast Branchline gets its bytes, how fast they become arrays, what
 CPU that takes, and how fast the bare client of each storage copies it.
 """
 
@@ -40,7 +40,7 @@ clients, not disks. Server and client share this machine's cores, so a server th
 - **arrays**: `branchline.iterate` over all branches, awkward arrays.
 - **arrays, staged**: the same with `access="stage"`: copied to the local disk first, then read from there.
 - **arrays, cached**: the same from a `cache_dir` that has all of it; only whether the file is still the same is asked.
-  Where a place does not tell, nothing is cached, and the line is missing.
+  Where a place gives no versions, nothing is cached, and the line is missing.
 - **MB/s**: bytes of the file (10^6) over the median of the seconds, with the slowest and the fastest round.
 - **CPU s/GB**: user and system time of the client's process, median, for 10^9 bytes of the file; not the server's."""
 
@@ -98,8 +98,8 @@ def branchline_pass(way: str, url: str, environment: dict[str, str], folder: str
     return time.perf_counter() - start, time.process_time() - cpu, count
 
 
-def tells_versions(url: str, environment: dict[str, str]) -> bool:
-    """Whether the place tells one version of a file from another: else nothing of it is cached."""
+def gives_versions(url: str, environment: dict[str, str]) -> bool:
+    """Whether the place gives each version of a file an identity; without one nothing is cached."""
     from branchline._core import Store
 
     os.environ.update(environment)
@@ -117,7 +117,7 @@ def run(file: Path, made: list[Place], repeats: int, say: Callable[[str], None])
         for place in made:
             if place.name == "local":
                 ways[place.name] = [BARE, BYTES, ARRAYS]
-            elif not process.submit(tells_versions, place.url, place.environment).result(timeout=60):
+            elif not process.submit(gives_versions, place.url, place.environment).result(timeout=60):
                 ways[place.name].remove(AGAIN)
         for number in range(-1, repeats):
             say(f"storages: round {number + 1} of {repeats}")
@@ -205,7 +205,7 @@ def draw(target: Path, made: list[Place], samples: list[Sample], size_bytes: int
 def storages(
     cache: Path, results: Path, megabytes: int, chosen: list[str], repeats: int, say: Callable[[str], None]
 ) -> tuple[str, list[Case], list[Sample]]:
-    """The page, its cases and samples; the picture is written beside."""
+    """The page, its cases and samples; the picture is written to ``results``."""
     file = make_file(cache, megabytes, say)
     with places(file, chosen, say) as (made, missing):
         samples = run(file, made, repeats, say)

@@ -42,7 +42,7 @@ def arms_of(arms: list[Arm], family: str, cores: int) -> list[Arm]:
 
 
 def setting_letters(arms: list[Arm]) -> dict[str, str]:
-    """A letter for each setting of a peer, by which the table of ratios tells which one was the fastest."""
+    """A letter for each setting of a peer, by which the table of ratios names the fastest one."""
     names = dict.fromkeys(arm.name for family in PEERS for arm in arms if arm.family == family)
     return dict(zip(names, ascii_lowercase, strict=False))
 
@@ -147,7 +147,7 @@ them).
 - **Branchline s**: seconds of a pass, median (lowest-highest) of the rounds. **plain** and **compressed MB/s** are the
   baskets of the branches read, after and before decompression, over that median; MB are 10^6 bytes.
 - **x uproot, x GetEntry, x RDataFrame**: how many times Branchline's seconds the peer took, in the setting that was the
-  peer's fastest by its median; the letter tells which (below). Above 1 Branchline is faster. Formed pair by pair
+  peer's fastest by its median; the letter says which (below). Above 1 Branchline is faster. Formed pair by pair
   within a round, so that what disturbs a round disturbs both; median (lowest-highest) of these.
 - **% of the limit**: the seconds of decompression alone in per cent of Branchline's.
 - **x one core**: how many times as fast as on one core.

@@ -80,16 +80,16 @@ def measured(read: Read, repeats: int, folder: Path) -> dict[str, Any]:
     pass_of(read, 1, None)
     once = pass_of(read, 1, None)[0]
     times = max(1, round(PASS_S / once)) if repeats > 1 else 1
-    pairs, told_bytes = [], 0
+    pairs, trace_bytes = [], 0
     for number in range(repeats):
         own = folder / str(number)
         own.mkdir(parents=True)
         order = (own, None) if number % 2 else (None, own)
         found = {place is not None: pass_of(read, times, place) for place in order}
-        told_bytes = sum(path.stat().st_size for path in own.iterdir())
+        trace_bytes = sum(path.stat().st_size for path in own.iterdir())
         shutil.rmtree(own)
         pairs.append({"with": found[True], "without": found[False]})
-    return {"read": read.name, "times": times, "told_bytes": told_bytes, "pairs": pairs}
+    return {"read": read.name, "times": times, "trace_bytes": trace_bytes, "pairs": pairs}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Cost:
 
     @classmethod
     def of(cls, ratios: list[float]) -> Cost:
-        """Draws pairs anew from those measured, as often as there are, and looks how the median varies."""
+        """Draws pairs again from those measured, as often as there are, and looks how the median varies."""
         drawn = np.random.default_rng(0).choice(np.array(ratios), (DRAWS, len(ratios)))
         low, high = np.quantile(np.median(drawn, axis=1), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
         return cls(median(ratios), float(low), float(high))
@@ -120,9 +120,9 @@ def row_of(found: dict[str, Any]) -> list[str]:
     pairs, times = found["pairs"], found["times"]
     sides = [Spread.of([pair[side][0] / times for pair in pairs]) for side in ("with", "without")]
     best = min(pair["with"][0] for pair in pairs) / min(pair["without"][0] for pair in pairs) - 1
-    told = f"{found['told_bytes'] / times / 1000:.0f}"
+    trace_kb = f"{found['trace_bytes'] / times / 1000:.0f}"
     shown = (spread(side, scale=1000, digits=1) for side in sides)
-    return [found["read"], *shown, *map(str, costs_of(found)), f"{100 * best:.2f} %", told]
+    return [found["read"], *shown, *map(str, costs_of(found)), f"{100 * best:.2f} %", trace_kb]
 
 
 def tracing_page(
@@ -140,14 +140,14 @@ def tracing_page(
     finally:
         shutil.rmtree(folder)
     lines = opening("What --trace costs", repeats)
-    head = ["read", "with a trace ms", "without ms", "cost", "of processor time", "fastest passes", "kB told"]
+    head = ["read", "with a trace ms", "without ms", "cost", "of processor time", "fastest passes", "trace kB"]
     lines += [table(head, [row_of(row) for row in rows]), ""]
     lines += [
         "Each pass reads its files as often as takes 120 ms, all from the page cache, and a pair is one pass with a",
         "trace and one without, which begins being in turn; times and bytes are those of reading the files once. A",
-        "cost is the median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn anew",
-        "(bootstrap). With a trace every request and every basket is told and written before the pass ends. What",
+        "cost is the median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn again",
+        "(bootstrap). With a trace every request and every basket is recorded and written before the pass ends. What",
         "happens once in a process, making its journal, and what comes after the job, making the trace out of what was",
-        "told, are not in it.",
+        "recorded, are not in it.",
     ]
     return "\n".join(lines) + "\n", rows

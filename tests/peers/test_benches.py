@@ -94,7 +94,7 @@ def test_what_a_trace_costs_is_measured(shared: Path, tmp_path: Path) -> None:
     results = run_benches(tmp_path, "tracing")
     rows = json.loads((results / "tracing.json").read_text())["rows"]
     assert len(rows) == 6
-    assert all(row["told_bytes"] > 1000 and len(row["pairs"]) == 2 for row in rows)
+    assert all(row["trace_bytes"] > 1000 and len(row["pairs"]) == 2 for row in rows)
     assert "of processor time" in (results / "tracing.md").read_text()
 
 
