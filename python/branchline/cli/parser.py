@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import shutil
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -88,19 +85,45 @@ def overview(group: str = "") -> str:
 
 
 def _near(word: str, known: Sequence[str]) -> str:
+    # Imported here since only mistakes need it.
+    import difflib
+
     near = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def _width() -> int:
+    # Imported here since only help needs it.
+    import shutil
+
     return min(WIDTH_MAX, shutil.get_terminal_size().columns - 2)
 
 
 def _wrapped(text: str, first: str = "", later: str = "") -> list[str]:
+    # Imported here since only help needs it.
+    import textwrap
+
     return textwrap.wrap(text, _width(), initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
 
 
 class _Parser(argparse.ArgumentParser):
+    """The parser of a command, whose texts are laid out when help is printed."""
+
+    def __init__(self, wanted: Command) -> None:
+        super().__init__(
+            prog=f"branchline {wanted.name}",
+            usage=wanted.usage.replace("%", "%%"),
+            formatter_class=_formatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        self._wanted = wanted
+
+    def format_help(self) -> str:
+        texts = ["\n".join(_wrapped(text)) for text in (self._wanted.summary, *self._wanted.details)]
+        self.description, self.epilog = "\n\n".join(texts), _examples(self._wanted)
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, self.prog.removeprefix("branchline "))
 
@@ -110,16 +133,7 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def _parser(wanted: Command) -> argparse.ArgumentParser:
-    texts = ["\n".join(_wrapped(text)) for text in (wanted.summary, *wanted.details)]
-    parser = _Parser(
-        prog=f"branchline {wanted.name}",
-        usage=wanted.usage.replace("%", "%%"),
-        description="\n\n".join(texts),
-        epilog=_examples(wanted),
-        formatter_class=_formatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
+    parser = _Parser(wanted)
     groups: dict[str, Any] = {}
     # Options without a heading come first, those of every command last.
     order = sorted(wanted.parameters, key=lambda one: (bool(one.flags), one.group != OPTIONS, one.group == GENERAL))
