@@ -65,7 +65,7 @@ def traced(way: Way, files: list[Path], *, truth: bool, folder: Path) -> Trace:
     command = [sys.executable, "-m", "benches.esd_readers"]
     if asked["reader"] == "root":
         found = follow([*command, json.dumps(asked)])
-        if found.about["exit_code"]:
+        if found.job.exit_code:
             raise RuntimeError(f"{way.name} failed")
         return found
     path = folder / f"{way.slug}.parquet"

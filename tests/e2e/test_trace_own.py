@@ -98,7 +98,7 @@ def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tm
     ended = under_strace(tmp_path, *command, "-j", "2", "--trace", tmp_path / "t.parquet")
     trace = read_trace(tmp_path / "t.parquet")
     # When all is read the trace is laid over the files, and these are looked at once more.
-    until_s = (trace.about["started_unix_ns"] + trace.about["wall_ns"]) / 1e9
+    until_s = (trace.job.started_unix_ns + trace.job.wall_ns) / 1e9
     assert reads_recorded(trace) == reads_in(tmp_path, files, until_s)
     assert len(reads_recorded(trace)) > len(files) + 2
     assert "branchline trace show" in ended.stderr
@@ -208,7 +208,7 @@ with recording(Path(sys.argv[1]), "a test"):
 def test_forked_processes_tell_what_they_read_and_nothing_of_the_parent(files: list[Path], tmp_path: Path) -> None:
     under_strace(tmp_path, sys.executable, "-c", FORKED, tmp_path / "t.parquet", files[1], files[2])
     trace = read_trace(tmp_path / "t.parquet")
-    until_s = (trace.about["started_unix_ns"] + trace.about["wall_ns"]) / 1e9
+    until_s = (trace.job.started_unix_ns + trace.job.wall_ns) / 1e9
     assert reads_recorded(trace) == reads_in(tmp_path, files, until_s)
     rows = trace.rows_of(REQUEST).to_pylist()
     processes = {path: {row["process"] for row in rows if row["file"] == str(path)} for path in files[1:]}
@@ -268,8 +268,8 @@ def test_all_ways_of_reading_tell_what_the_kernel_sees(files: list[Path], tmp_pa
     counts = {}
     for mode in ("plain", "cache", "planned", "prefetch"):
         trace = read_trace(tmp_path / f"{mode}.parquet")
-        since_s = trace.about["started_unix_ns"] / 1e9
-        seen = reads_in(tmp_path, files, since_s + trace.about["wall_ns"] / 1e9, since_s)
+        since_s = trace.job.started_unix_ns / 1e9
+        seen = reads_in(tmp_path, files, since_s + trace.job.wall_ns / 1e9, since_s)
         assert reads_recorded(trace) == seen, mode
         # Also where a buffer is used again that had more.
         rows = trace.rows_of(REQUEST).to_pylist()
@@ -308,8 +308,8 @@ def test_reads_of_a_copy_are_told_as_the_kernel_sees_them(files: list[Path], tmp
     copies.mkdir()
     under_strace(tmp_path, sys.executable, "-c", READ_A_COPY, files[0], copies)
     trace = read_trace(copies / "t.parquet")
-    since_s = trace.about["started_unix_ns"] / 1e9
-    seen = reads_in(tmp_path, InFolder(files[0], copies), since_s + trace.about["wall_ns"] / 1e9, since_s)
+    since_s = trace.job.started_unix_ns / 1e9
+    seen = reads_in(tmp_path, InFolder(files[0], copies), since_s + trace.job.wall_ns / 1e9, since_s)
     # A trace has the name of the file that the copy is of.
     assert reads_recorded(trace) == sorted((str(files[0]), offset, got) for _, offset, got in seen)
     assert {path == str(files[0]) for path, _, _ in seen} == {True, False}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_table_sorts_by_the_column_that_is_chosen(trace: Trace, tmp_path: Path
 def test_names_from_files_stay_text(trace: Trace, tmp_path: Path) -> None:
     evil = '</script><img src="http://127.0.0.1:1/x" onerror="window.hurt = 1"><b>&amp;'
     table = trace.rows_of(PART)
-    changed = Trace(trace.rows, {**trace.about, "command": evil, "notes": [evil]})
+    changed = Trace(trace.rows, replace(trace.job, command=evil, notes=(evil,)))
     columns = {
         "kind": PART,
         "request": [0] * 3,

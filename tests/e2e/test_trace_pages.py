@@ -89,7 +89,7 @@ def test_reads_of_others_hit_the_pages_of_their_field(path: Path, program: str, 
     if is_root and import_root() is None:
         missing("ROOT")
     trace = follow([sys.executable, "-c", program, str(path)])
-    assert trace.about["exit_code"] == 0
+    assert trace.job.exit_code == 0
     found, wanted = summarise(trace).as_json(), map_file(str(path))
     (row,) = [row for row in found["branches"] if row["branch"] == "field_2"]
     whole = int(wanted.size[np.isin(wanted.offset, list(pages_of(path, "field_2")))].sum())

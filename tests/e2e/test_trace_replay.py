@@ -18,6 +18,7 @@ from branchline.tracing.recording import recording
 from branchline.tracing.replaying import moved, replay_baskets, replay_requests
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import REQUEST
+from branchline.tracing.traced_job import TracedJob
 from branchline.tree import File
 
 BRANCHES = [f"branch_{number}" for number in range(30)]
@@ -85,7 +86,7 @@ def test_files_are_found_where_they_are_now(trace: Trace, tmp_path: Path) -> Non
     with pytest.raises(MissingFileError):
         replay_requests(trace, str(tmp_path), Access())
     with pytest.raises(OptionError, match="no requests"):
-        replay_requests(Trace.of([], {}), None, Access())
+        replay_requests(Trace.of([], TracedJob()), None, Access())
 
 
 def test_the_command_compares_with_the_original(file: Path, trace: Trace) -> None:

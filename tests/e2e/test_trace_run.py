@@ -104,7 +104,7 @@ def followed(trace: Path, *command: str, code: int = 0) -> Trace:
     """The same in this process, which spares the start of another one."""
     shutil.which("strace") or missing("strace")
     found = follow(command)
-    assert found.about["exit_code"] == code
+    assert found.job.exit_code == code
     found.write(trace)
     return found
 

@@ -57,14 +57,14 @@ def print_summary(found: Summary, console: Console) -> None:
     _print(console, "time of threads", ("doing", "times", "time"), [
         (row.what, count(row.count), duration(row.seconds)) for row in found.spans
     ])  # fmt: skip
-    for line in (*headline(found), *remarks(found), *found.about.get("notes", ())):
+    for line in (*headline(found), *remarks(found), *found.job.notes):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """The tables of two traces, and what changed."""
-    for name, about in zip(("first", "second"), found.about, strict=True):
-        console.print(f"{name}: {about.get('command', 'a job')}", markup=False, highlight=False, soft_wrap=True)
+    for name, job in zip(("first", "second"), found.jobs, strict=True):
+        console.print(f"{name}: {job.command}", markup=False, highlight=False, soft_wrap=True)
     shown = {name: show for name, _, show in TOTALS}
     _print(console, "the whole", ("", "first", "second", "second / first"), [
         (row.label, shown[row.name](row.change.first), shown[row.name](row.change.second), _factor(row.change))

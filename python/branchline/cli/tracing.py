@@ -48,7 +48,7 @@ def run_command(
     for note in found.notes:
         log(note)
     log(f"look at it with: branchline trace show {output}")
-    return int(found.about["exit_code"])
+    return found.job.exit_code or 0
 
 
 def show(

@@ -13,6 +13,7 @@ from branchline.tracing.page import Cell, PageTable, data_text, environment
 from branchline.tracing.summary import summarise
 from branchline.tracing.summary_rows import BranchRow, FileRow, KindRow
 from branchline.tracing.trace import Trace
+from branchline.tracing.traced_job import TracedJob
 
 Shown = Callable[[float], str]
 
@@ -82,9 +83,9 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two traces compared. ``about`` are the descriptions of their jobs."""
+    """Two traces compared, with their jobs."""
 
-    about: tuple[dict[str, Any], dict[str, Any]]
+    jobs: tuple[TracedJob, TracedJob]
     totals: list[TotalChange]
     kinds: list[RowChange]
     files: list[RowChange]
@@ -103,7 +104,7 @@ def compare(first: Trace, second: Trace) -> Comparison:
     one, two = summarise(first), summarise(second)
     totals = ((name, label, getattr(one.totals, name), getattr(two.totals, name)) for name, label, _ in TOTALS)
     return Comparison(
-        about=(one.about, two.about),
+        jobs=(one.job, two.job),
         totals=[TotalChange(name, label, Change.of(*values)) for name, label, *values in totals],
         kinds=_changes(one.kinds, two.kinds, lambda row: (row.what, "")),
         files=_changes(one.files, two.files, lambda row: (row.file.rpartition("/")[2], "")),
@@ -194,7 +195,7 @@ def _about_branches(rows: list[RowChange]) -> list[str]:
 def write_comparison(first: Trace, second: Trace, path: Path) -> None:
     """Writes a page with both, their pictures linked: what is zoomed in one is zoomed in the other."""
     found = compare(first, second)
-    commands = [about.get("command", "a job") for about in found.about]
+    commands = [job.command for job in found.jobs]
     content = {
         "title": f"{commands[0]} and {commands[1]}",
         "commands": commands,

@@ -15,8 +15,9 @@ from branchline.errors import BadFileError, MissingFileError
 from branchline.tracing.file_map import BASKET, PAGE, FileMap, Named, is_root_file, map_file, map_of
 from branchline.tracing.parts import files_read, with_parts
 from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
+from branchline.tracing.traced_job import TracedJob
 
-ABOUT = "about.json"
+JOB_FILE = "about.json"
 #: The head of a journal: these bytes, the process, the time; and the head of a block: a letter, the thread, its bytes.
 _MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3xII")
 #: Numbers of four bytes in a record of each letter, and of eight after these; see crates/trace/src/journal/records.rs.
@@ -64,18 +65,17 @@ class _Read:
 def read_journals(folder: Path) -> Trace:
     """The trace from the journals in a folder, also of a job that was killed. Raises MissingFileError, BadFileError."""
     journals = sorted(folder.glob("*.journal"))
-    about_path = folder / ABOUT
-    if not about_path.is_file():
+    job_path = folder / JOB_FILE
+    if not job_path.is_file():
         raise MissingFileError(f"there is no trace in {folder}", path=str(folder))
-    about = json.loads(about_path.read_text(encoding="utf-8"))
+    job = TracedJob.from_json(json.loads(job_path.read_text(encoding="utf-8")))
     read = _Read()
     for path in journals:
         _read_one(path, read)
-    start = int(about["started_unix_ns"])
-    about.setdefault("wall_ns", max(read.last - start, 0))
-    about["processes"] = len(journals)
+    start = job.started_unix_ns
+    job = replace(job, wall_ns=job.wall_ns or max(read.last - start, 0), processes=len(journals))
     trace = Trace.of(
-        [*_requests(read, start, about), *_uses(read, start), *_pages(read, start), *_waits(read, start)], about
+        [*_requests(read, start, job), *_uses(read, start), *_pages(read, start), *_waits(read, start)], job
     )
     return with_parts(trace, _maps(trace, read), read.table("P")[:, :3])
 
@@ -160,7 +160,7 @@ def _number(tables: dict[str, Numbers], base: int) -> None:
         tables.pop("P", None)
 
 
-def _requests(read: _Read, start: int, about: dict[str, Any]) -> list[dict[str, Any]]:
+def _requests(read: _Read, start: int, job: TracedJob) -> list[dict[str, Any]]:
     table = read.table("R")
     if not len(table):
         return []
@@ -170,7 +170,7 @@ def _requests(read: _Read, start: int, about: dict[str, Any]) -> list[dict[str, 
         {
             "kind": REQUEST,
             "request": number,
-            "job": Codes(np.zeros(len(number), "i8"), [str(about.get("command", ""))]),
+            "job": Codes(np.zeros(len(number), "i8"), [job.command]),
             "wagon": read.names.codes(wagon),
             "process": process,
             "thread": thread,

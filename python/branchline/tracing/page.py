@@ -53,8 +53,8 @@ def write_page(trace: Trace, path: Path) -> None:
     """Writes the page. Raises StorageError."""
     found = summarise(trace)
     content = {
-        "title": f"Trace of {trace.about.get('command', 'a job')}",
-        "command": trace.about.get("command", "a job"),
+        "title": f"Trace of {trace.job.command}",
+        "command": trace.job.command,
         "headline": headline(found),
         "remarks": remarks(found),
         "notes": trace.notes,

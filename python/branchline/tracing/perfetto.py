@@ -41,7 +41,7 @@ def write_perfetto(trace: Trace, path: Path) -> None:
     """Writes the file, which gets its name when it is complete. Raises StorageError."""
     with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","otherData":')
-        json.dump({key: str(value) for key, value in trace.about.items()}, file)
+        json.dump({key: str(value) for key, value in trace.job.to_json().items()}, file)
         file.write(',"traceEvents":[\n')
         for number, text in enumerate(_events(trace)):
             file.write((",\n" if number else "") + text)
@@ -121,7 +121,7 @@ def _names(trace: Trace, process: Numbers, thread: Numbers, lane: Numbers) -> It
     for own_process, own_thread, own_lane in np.unique(np.stack([process, thread, lane], axis=1), axis=0).tolist():
         if own_process not in named:
             named.add(own_process)
-            yield _name("process_name", own_process, own_thread, jobs.get(own_process) or trace.about.get("command"))
+            yield _name("process_name", own_process, own_thread, jobs.get(own_process) or trace.job.command)
         behind = f", {own_lane + 1} at a time" if own_lane else ""
         yield _name("thread_name", own_process, own_thread + own_lane * _LANE, f"thread {own_thread}{behind}")
 

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from typing import Any
 from branchline import _core
 from branchline.errors import MissingFileError, OptionError
 from branchline.report.whole_files import failed_writing
-from branchline.tracing.journals import ABOUT, read_journals
+from branchline.tracing.journals import JOB_FILE, read_journals
 from branchline.tracing.trace import UNFINISHED, Trace, check_replaceable
+from branchline.tracing.traced_job import TracedJob
 
 #: The environment variable with the folder in which processes record their requests.
 VARIABLE = "BRANCHLINE_TRACE"
@@ -37,14 +39,9 @@ def recording(path: Path, command: str) -> Iterator[None]:
     if _core.trace_is_on() or os.environ.get(VARIABLE):
         raise OptionError("a trace is being recorded already", hint="end it before you begin another one")
     started = time.time_ns()
-    about = {
-        "command": command,
-        "program": "branchline",
-        "host": socket.gethostname(),
-        "started_unix_ns": started,
-    }
+    job = TracedJob(command, "branchline", socket.gethostname(), started)
     check_replaceable(path)
-    with _held(path, json.dumps(about)) as folder:
+    with _held(path, job) as folder:
         with failed_writing(path):
             _core.trace_begin(str(folder))
         os.environ[VARIABLE] = str(folder.resolve())
@@ -54,11 +51,11 @@ def recording(path: Path, command: str) -> Iterator[None]:
             del os.environ[VARIABLE]
             with failed_writing(path):
                 _core.trace_end()
-            _finish(folder, path, {"wall_ns": time.time_ns() - started})
+            _finish(folder, path, wall_ns=time.time_ns() - started)
 
 
 @contextmanager
-def _held(path: Path, about: str) -> Iterator[Path]:
+def _held(path: Path, job: TracedJob) -> Iterator[Path]:
     """A folder without journals that no other job may use until the end. What a killed job left in it is removed.
 
     Raises OptionError if another job records there, or the folder is no such folder, StorageError if there is no room.
@@ -74,7 +71,7 @@ def _held(path: Path, about: str) -> Iterator[Path]:
                 for left in folder.glob("*.journal"):
                     left.unlink()
                 file.truncate(0)
-                file.write(about.encode())
+                file.write(json.dumps(job.to_json()).encode())
             yield folder
         finally:
             # Journals that could not be written as a trace stay, so that they can be recovered.
@@ -98,10 +95,10 @@ def _claimed(folder: Path, *, makes: bool) -> FileIO:
             if makes:
                 folder.mkdir(parents=True, exist_ok=True)
             inside = {path.name for path in folder.iterdir()}
-            if ABOUT not in inside and (inside or not makes):
+            if JOB_FILE not in inside and (inside or not makes):
                 why = _foreign(folder)
                 continue
-            file = FileIO(folder / ABOUT, "a" if makes else "r")
+            file = FileIO(folder / JOB_FILE, "a" if makes else "r")
         except (FileNotFoundError, FileExistsError):
             continue
         is_free, why = _is_free(file), in_use
@@ -132,7 +129,7 @@ def _is_free(file: FileIO) -> bool:
 def _is_at(file: FileIO, folder: Path) -> bool:
     """Whether a file is still the one that describes the job of the folder."""
     try:
-        return os.path.samestat(os.fstat(file.fileno()), (folder / ABOUT).stat())
+        return os.path.samestat(os.fstat(file.fileno()), (folder / JOB_FILE).stat())
     except OSError:
         return False
 
@@ -151,12 +148,12 @@ def recover(path: Path) -> Trace:
         raise MissingFileError(f"nothing was left of a trace {path}", path=str(path))
     check_replaceable(path)
     with _claimed(folder, makes=False):
-        return _finish(folder, path, {"notes": ["The job did not end: its last moments may be missing."]})
+        return _finish(folder, path, notes=("The job did not end: its last moments may be missing.",))
 
 
-def _finish(folder: Path, path: Path, more: dict[str, Any]) -> Trace:
+def _finish(folder: Path, path: Path, **known: Any) -> Trace:
     found = read_journals(folder)
-    trace = Trace(found.rows, {**found.about, **more})
+    trace = replace(found, job=replace(found.job, **known))
     trace.write(path)
     _remove(folder)
     return trace

@@ -24,6 +24,7 @@ from branchline.tracing.parts import with_parts
 from branchline.tracing.reads import Reads
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
 from branchline.tracing.trace import REQUEST, Codes, Numbers, Trace
+from branchline.tracing.traced_job import TracedJob
 
 _PREFIX = "calls"
 #: Most servers that a note names.
@@ -101,21 +102,19 @@ def _as_trace(
 ) -> Trace:
     reads = followed.reads
     kept = reads.paths()
-    about: dict[str, Any] = {
-        "command": _readable(shown_command(command)),
-        "program": "strace",
-        "host": socket.gethostname(),
-        "started_unix_ns": started,
-        "wall_ns": ended - started,
-        "exit_code": code,
-        "notes": [
-            _readable(note)
-            for note in [*notes, *_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)]
-        ],
-    }
+    more = [*_notes(followed, reads), *_changed(sorted(kept), started), *_elsewhere(followed)]
+    job = TracedJob(
+        command=_readable(shown_command(command)),
+        program="strace",
+        host=socket.gethostname(),
+        started_unix_ns=started,
+        wall_ns=ended - started,
+        exit_code=code,
+        notes=tuple(_readable(note) for note in [*notes, *more]),
+    )
     store = f"local:{socket.gethostname()}"
     groups = [_requests(reads, followed, started, store)] if len(reads) else []
-    trace = Trace.of(groups, about)
+    trace = Trace.of(groups, job)
     # Branchline opens no files whose names are not UTF-8.
     maps = [map_file(path) for path in sorted(kept) if _readable(path) == path and os.path.exists(path)]
     return with_parts(trace, maps)

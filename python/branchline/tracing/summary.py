@@ -171,7 +171,7 @@ def summarise(trace: Trace) -> Summary:
     wasted = unwanted(trace, parts)
     jumps = requests.jumps()
     return Summary(
-        about=trace.about,
+        job=trace.job,
         totals=_totals(trace, requests, parts, wasted, jumps),
         kinds=by_kind(requests, parts),
         files=by_file(trace, requests, parts, wasted, jumps),
@@ -201,7 +201,7 @@ def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[
         seeks=int(np.count_nonzero(jumps)),
         seeks_back=int(np.count_nonzero(jumps < 0)),
         seek_bytes=int(np.abs(jumps).sum()),
-        wall_s=trace.about.get("wall_ns", 0) / 1e9,
+        wall_s=trace.job.wall_ns / 1e9,
         reading_s=busy / 1e9,
         in_flight_mean=took / busy if busy else 0.0,
         mapped_calls=ended.get("mapped", 0),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from branchline.tracing.traced_job import TracedJob
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -105,9 +107,9 @@ class SpanRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """A trace in numbers. ``about`` is what the trace says of its job."""
+    """A trace in numbers, and its job."""
 
-    about: dict[str, Any]
+    job: TracedJob
     totals: Totals
     kinds: list[KindRow]
     files: list[FileRow]
@@ -118,4 +120,6 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain numbers, texts and lists."""
-        return asdict(self)
+        plain = asdict(self)
+        del plain["job"]
+        return {"about": self.job.to_json(), **plain}

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from branchline.errors import BadFileError, MissingFileError, OptionError
 from branchline.report.whole_files import whole_file
+from branchline.tracing.traced_job import TracedJob
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
 #: The version of the format; a reader refuses a newer one.
@@ -29,7 +30,7 @@ VERSION = 1
 UNFINISHED = ".unfinished"
 #: Rows of a kind that lie in more pieces than this are gathered one by one.
 RUNS_MAX = 1000
-_ABOUT = b"branchline.trace"
+_JOB_KEY = b"branchline.trace"
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 #: Every column, with what it means; times are nanoseconds since the trace began.
@@ -69,22 +70,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace: its rows, and facts about all of it.
-
-    ``about`` holds plain data: ``command``, ``program``, ``started_unix_ns``, ``wall_ns``, ``host``, ``exit_code``, and
-    ``notes``, sentences on what this trace does not hold.
-    """
+    """A trace: its rows, and the job that was traced."""
 
     rows: pa.Table
-    about: dict[str, Any]
+    job: TracedJob = field(default_factory=TracedJob)
     #: Results that are computed from the rows once, by name: tables and pages need the same ones.
     kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, columns: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Trace:
+    def of(cls, columns: Sequence[Mapping[str, Any]], job: TracedJob) -> Trace:
         """A trace of several groups of rows, each given as columns: ``kind`` is one text for all of its rows."""
         tables = [_table(group) for group in columns]
-        return cls(pa.concat_tables(tables).unify_dictionaries() if tables else SCHEMA.empty_table(), dict(about))
+        return cls(pa.concat_tables(tables).unify_dictionaries() if tables else SCHEMA.empty_table(), job)
 
     def rows_of(self, kind: str) -> pa.Table:
         """The rows of one kind, in their order."""
@@ -112,17 +109,17 @@ class Trace:
     def with_rows(self, *columns: Mapping[str, Any]) -> Trace:
         """The same trace with more rows."""
         tables = [self.rows, *(_table(group) for group in columns)]
-        return Trace(pa.concat_tables(tables).unify_dictionaries(), self.about)
+        return Trace(pa.concat_tables(tables).unify_dictionaries(), self.job)
 
     @property
     def notes(self) -> list[str]:
         """What this trace does not hold, in sentences."""
-        return list(self.about.get("notes", ()))
+        return list(self.job.notes)
 
     def write(self, path: Path) -> None:
         """Writes it as Parquet; the file appears when it is whole. Raises StorageError."""
-        about = json.dumps({"version": VERSION, **self.about}).encode()
-        table = self.rows.replace_schema_metadata({_ABOUT: about})
+        job = json.dumps({"version": VERSION, **self.job.to_json()}).encode()
+        table = self.rows.replace_schema_metadata({_JOB_KEY: job})
         with whole_file(path) as unfinished, pq.ParquetWriter(unfinished, table.schema, compression="zstd") as writer:
             # Row groups of one kind let readers skip the columns that this kind does not have.
             for run in self._runs(table):
@@ -145,7 +142,7 @@ def check_replaceable(path: Path) -> None:
     if not path.is_file():
         raise OptionError(f"{path} is no regular file, so no trace can replace it", hint="name a file for the trace")
     try:
-        is_trace = path.stat().st_size == 0 or _ABOUT in (pq.read_schema(path).metadata or {})
+        is_trace = path.stat().st_size == 0 or _JOB_KEY in (pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError):
         is_trace = False
     if not is_trace:
@@ -165,18 +162,18 @@ def read_trace(path: Path) -> Trace:
             table = _rows_in(file)
     except (pa.ArrowException, OSError) as error:
         raise BadFileError(f"{path} is no trace: {error}", path=str(path)) from error
-    about = (table.schema.metadata or {}).get(_ABOUT)
-    if about is None:
+    written = (table.schema.metadata or {}).get(_JOB_KEY)
+    if written is None:
         hint = "traces are written by `branchline trace run` and by --trace"
         raise BadFileError(f"{path} is Parquet, but no trace", path=str(path), hint=hint)
     try:
-        described = dict(json.loads(about))
-        version = int(described.pop("version", 0))
+        plain = dict(json.loads(written))
+        version, job = int(plain.get("version", 0)), TracedJob.from_json(plain)
     except (ValueError, TypeError) as error:
         raise BadFileError(f"{path} is no trace: its description is damaged", path=str(path)) from error
     if version > VERSION:
         raise BadFileError(f"{path} is a trace of a newer Branchline", path=str(path), hint="update Branchline")
-    return Trace(table, described)
+    return Trace(table, job)
 
 
 def _rows_in(file: pq.ParquetFile) -> pa.Table:
@@ -188,16 +185,18 @@ def _rows_in(file: pq.ParquetFile) -> pa.Table:
             raise pa.ArrowInvalid(f"its column {one.name} is {one.type}")
     tables = [SCHEMA.empty_table()]
     for number in range(file.num_row_groups):
-        about = file.metadata.row_group(number)
-        columns = [about.column(place) for place in range(about.num_columns)]
+        stored = file.metadata.row_group(number)
+        columns = [stored.column(place) for place in range(stored.num_columns)]
         some = {
             one.path_in_schema
             for one in columns
-            if one.statistics is None or not one.statistics.has_null_count or one.statistics.null_count < about.num_rows
+            if one.statistics is None
+            or not one.statistics.has_null_count
+            or one.statistics.null_count < stored.num_rows
         }
         group = file.read_row_group(number, columns=[name for name in SCHEMA.names if name in some])
         filled = [
-            group[name] if name in group.schema.names else pa.chunked_array([pa.nulls(about.num_rows, kind)])
+            group[name] if name in group.schema.names else pa.chunked_array([pa.nulls(stored.num_rows, kind)])
             for name, kind, _ in COLUMNS
         ]
         tables.append(pa.table(filled, names=SCHEMA.names).cast(SCHEMA))

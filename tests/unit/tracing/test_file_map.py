@@ -24,6 +24,7 @@ from branchline.tracing.file_map import (
 from branchline.tracing.parts import overlaps, with_parts
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import PART, REQUEST
+from branchline.tracing.traced_job import TracedJob
 
 
 def shared(name: str) -> str:
@@ -118,7 +119,7 @@ def test_each_byte_of_a_request_is_a_part_once(collisions: Path) -> None:
         "sent_ns": np.arange(500),
         "last_byte_ns": np.arange(500),
     }
-    trace = with_parts(Trace.of([request], {}), [found])
+    trace = with_parts(Trace.of([request], TracedJob()), [found])
     parts = trace.rows_of(PART).to_pandas()
     assert np.array_equal(parts.groupby("request").size_bytes.sum().to_numpy(), size)
     totals = summarise(trace).as_json()["totals"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from branchline.report.whole_files import whole_file
 from branchline.tracing import recording as recordings
 from branchline.tracing.recording import recording, recover
 from branchline.tracing.trace import read_trace
+from branchline.tracing.traced_job import TracedJob
 
 
 def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
@@ -32,7 +34,7 @@ def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
     for _ in range(2):
         with recording(trace, "a test"):
             pass
-    assert read_trace(trace).about["command"] == "a test"
+    assert read_trace(trace).job.command == "a test"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.root", "t.parquet"]
 
 
@@ -49,7 +51,7 @@ def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
         assert (done.exit_code, "a job that still runs" in done.output) == (1, True), done.output
         with pytest.raises(OptionError, match="a job that still runs"):
             recover(trace)
-    assert read_trace(trace).about["command"] == "the first"
+    assert read_trace(trace).job.command == "the first"
 
 
 def test_of_jobs_that_begin_one_trace_together_one_records_and_the_others_are_told(tmp_path: Path) -> None:
@@ -61,9 +63,10 @@ def test_of_jobs_that_begin_one_trace_together_one_records_and_the_others_are_to
         for _ in range(rounds):
             together.wait()
             try:
-                with recordings._held(tmp_path / "t.parquet", str(number)) as folder:
+                with recordings._held(tmp_path / "t.parquet", TracedJob(str(number))) as folder:
                     (folder / "1.journal").touch()
-                    outcomes.append("recorded" if (folder / recordings.ABOUT).read_text() == str(number) else "shared")
+                    held_by = json.loads((folder / recordings.JOB_FILE).read_text())["command"]
+                    outcomes.append("recorded" if held_by == str(number) else "shared")
                     recordings._remove(folder)
             except (BranchlineError, OSError) as error:
                 outcomes.append(str(error))
@@ -98,7 +101,7 @@ def test_a_disk_without_room_is_left_without_a_rest(tmp_path: Path, monkeypatch:
 def test_an_error_of_the_job_stays_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="not of the trace"), recording(tmp_path / "t.parquet", "a test"):
         raise FileNotFoundError(errno.ENOENT, "not of the trace")
-    assert read_trace(tmp_path / "t.parquet").about["program"] == "branchline"
+    assert read_trace(tmp_path / "t.parquet").job.program == "branchline"
 
 
 def test_no_file_takes_the_place_of_a_device(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from branchline.tracing.parts import with_parts
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import REQUEST, SCHEMA
+from branchline.tracing.traced_job import TracedJob
 
 # Offset, size, kind, tree, branch, basket, first entry, entry behind.
 PIECES = [
@@ -46,7 +47,7 @@ def made(*reads: tuple[int, int]) -> Trace:
         "thread": np.full(count, 1),
         "outcome": ["ok"] * count,
     }
-    return with_parts(Trace.of([request], {"wall_ns": 10**6, "command": "made up"}), [FILE])
+    return with_parts(Trace.of([request], TracedJob("made up", wall_ns=10**6)), [FILE])
 
 
 def test_seeks_repeats_and_bytes_in_vain_are_counted() -> None:
@@ -78,7 +79,7 @@ def test_a_request_belongs_to_the_first_entry_that_it_holds() -> None:
 
 
 def test_a_trace_without_reads_has_a_summary() -> None:
-    found = summarise(Trace.of([], {})).as_json()
+    found = summarise(Trace.of([], TracedJob())).as_json()
     assert found["totals"]["read_calls"] == 0
     assert found["files"] == found["branches"] == found["events"] == []
 
@@ -97,7 +98,7 @@ def test_the_commands_show_and_export_what_is_there(tmp_path: Path) -> None:
     assert [one["name"] for one in slices] == ["header", "x basket 0, y basket 0"]
     assert [(one["ts"], one["dur"]) for one in slices] == [(0, 1), (2, 1)]
     check_events(events)
-    write_perfetto(Trace.of([], {}), tmp_path / "empty.json")
+    write_perfetto(Trace.of([], TracedJob()), tmp_path / "empty.json")
     assert json.loads((tmp_path / "empty.json").read_text())["traceEvents"] == []
 
 
@@ -132,7 +133,7 @@ def test_requests_that_are_on_their_way_together_have_lanes_of_their_own(tmp_pat
     trace = made((0, 10), (10, 10), (20, 10), (30, 10))
     rows = trace.rows.to_pydict()
     rows["sent_ns"][:4], rows["last_byte_ns"][:4] = [0, 500, 800, 3000], [1000, 2000, 900, 4000]
-    write_perfetto(Trace(pa.table(rows, schema=SCHEMA), {}), tmp_path / "t.json")
+    write_perfetto(Trace(pa.table(rows, schema=SCHEMA)), tmp_path / "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     check_events(events)
     slices = [one for one in events if one["ph"] == "X"]
@@ -155,7 +156,7 @@ def test_any_names_and_many_pieces_are_exported(tmp_path: Path, monkeypatch: pyt
     span = {"kind": "span", "what": ["wait", None, "wagon"], "wagon": [None, None, NAMES[1]], **times}
     rows = [row for row in trace.rows.to_pylist() if row["kind"] == "request"]
     requests = pa.Table.from_pylist(rows, schema=SCHEMA)
-    write_perfetto(Trace(requests, {}).with_rows(parts, extent, span), tmp_path / "t.json")
+    write_perfetto(Trace(requests).with_rows(parts, extent, span), tmp_path / "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     check_events(events)
     found = {category: [one for one in events if one.get("cat") == category] for category in ("extent", "span")}

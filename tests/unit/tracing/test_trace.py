@@ -13,6 +13,7 @@ import pytest
 from branchline.errors import BadFileError, MissingFileError
 from branchline.tracing import Trace, read_trace
 from branchline.tracing.trace import FILE, REQUEST, SCHEMA
+from branchline.tracing.traced_job import TracedJob
 
 
 def small() -> Trace:
@@ -25,7 +26,7 @@ def small() -> Trace:
         "outcome": ["ok", None, "EIO"],
     }
     files = {"kind": FILE, "file": ["a.root"], "size_bytes": [100]}
-    return Trace.of([requests, files], {"command": "cat", "notes": ["nothing"]})
+    return Trace.of([requests, files], TracedJob("cat", notes=("nothing",)))
 
 
 def test_a_trace_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_a_trace_comes_back_as_it_was(tmp_path: Path) -> None:
     trace.write(tmp_path / "t.parquet")
     again = read_trace(tmp_path / "t.parquet")
     assert again.rows.to_pylist() == trace.rows.to_pylist()
-    assert again.about == trace.about
+    assert again.job == trace.job
     assert again.rows.schema == SCHEMA
     assert again.rows_of(REQUEST)["offset"].to_pylist() == [0, 10, None]
 
