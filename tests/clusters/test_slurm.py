@@ -131,6 +131,19 @@ def test_a_cancelled_task_costs_its_own_sub_jobs_only(submit: Any, train: Train,
     assert "CANCELLED" in next(iter(status.causes))
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.slow
+def test_a_task_out_of_time_is_named(submit: Any, train: Train) -> None:
+    # Slurm counts in minutes, and looks every half of one.
+    train.pause(3)
+    submitted = submit("--tasks", 1, "--batch-option=--time=1")
+    process_of(submitted, "0.0 0")
+    train.pause(200)
+    status = submitted.wait(240)
+    assert status.failed > 0
+    assert "DUE TO TIME LIMIT" in next(iter(status.causes))
+
+
 def test_what_may_be_missing_is_named_and_no_failure(submit: Any, train: Train) -> None:
     train.pause(1)
     submitted = submit("--tasks", FILES, "--allow-missing", "20%")
