@@ -278,7 +278,7 @@ fn where_nothing_can_be_cached_it_is_read_all_the_same_and_said() {
     let memory = Arc::new(Memory::new("f.bin", bytes.clone()));
     let store = Cached::around(memory, &scratch.0.join("other"), MEGABYTE).unwrap();
     assert_eq!(read(&store, &[(0, 5000)], &bytes).read_bytes, 5000);
-    assert!(store.remarks()[0].contains("says nothing that tells one version"), "{:?}", store.remarks());
+    assert!(store.remarks()[0].contains("sends nothing that differs"), "{:?}", store.remarks());
 }
 
 #[test]

@@ -328,7 +328,7 @@ impl Answer {
     }
 }
 
-const DOING: &str = "asked for a part of the file";
+const DOING: &str = "while a part of the file was requested";
 
 fn from_ureq(server: &str, error: ureq::Error) -> Fault {
     use ureq::Error;
