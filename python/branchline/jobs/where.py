@@ -15,7 +15,7 @@ from branchline.jobs.pooled import PooledWorkers
 from branchline.jobs.program import Source
 from branchline.jobs.subjob import AfterDeath
 
-WAYS = "write dask=tcp://host:8786; in Python also a Dask client or cluster, or an executor"
+WAYS = "write dask=tcp://host:8786, slurm or htcondor; in Python also a Dask client or cluster, or an executor"
 
 
 @dataclass(frozen=True)
