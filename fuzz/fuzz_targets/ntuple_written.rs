@@ -208,8 +208,8 @@ fn page(input: &mut Input<'_>) {
     }
     let Ok(other) = other else { return };
     if other.natural() == encoding.natural() && element_size(&other) == size {
-        if let Ok(anew) = encoded_anew(&encoding, &plain, count, &other) {
-            assert_eq!(anew.len() as u64, other.page_size(count as u64));
+        if let Ok(encoded) = encoded_anew(&encoding, &plain, count, &other) {
+            assert_eq!(encoded.len() as u64, other.page_size(count as u64));
         }
     }
 }

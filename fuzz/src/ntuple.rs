@@ -61,7 +61,7 @@ pub fn no_classes() -> Arc<Classes> {
     Arc::new(Classes::new(Arc::default()))
 }
 
-/// Whether a decoder asks for bytes that the file has.
+/// Whether the bytes that a decoder needs lie within the file.
 pub fn is_within(need: &Need, file_size: u64) -> bool {
     match need {
         Need::Bytes { offset, size } => offset.checked_add(*size).is_some_and(|end| end <= file_size),

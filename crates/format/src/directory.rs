@@ -97,7 +97,7 @@ impl DirectoryReader {
             // A directory that was never written has no list.
             State::Record { .. } | State::List { offset: 0, .. } => Ok(Directory::default()),
             State::List { offset, size } => {
-                // Asked for at once, so that no second request is needed where the size is right.
+                // Requests all of the list at once: where the recorded size is right, no second request is needed.
                 if size > 0 && offset < held.file_size() {
                     held.get_up_to(offset, size.min(LIST_GUESS_MAX))?;
                 }
@@ -146,7 +146,7 @@ pub struct Entry {
     pub key: TKey,
 }
 
-/// The directories of a file, read when they are asked for.
+/// The directories of a file, each read when it is first needed.
 #[derive(Debug)]
 pub struct Directories {
     /// By where their keys lie; the top directory has none and is at 0.

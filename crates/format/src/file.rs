@@ -8,7 +8,7 @@ use crate::marks::{BIG_FILE_VERSION, BIG_VERSION};
 
 /// Bytes that hold any file header: the 64-bit form ends at 63.
 const HEADER_SIZE_MAX: u64 = 100;
-/// Bytes asked for when a key is looked at whose length is not known: fixed fields and three names.
+/// Bytes requested for a key whose length is not known yet: its fixed fields and three names.
 const KEY_GUESS_SIZE: u64 = 512;
 /// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
 const OBJECT_SIZE_MAX: u64 = 1 << 30;

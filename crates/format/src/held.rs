@@ -1,7 +1,7 @@
-//! Parts of a file that were read already, and the ranges that a decoder still needs.
+//! The parts of a file that are in memory, and the range that a decoder needs next.
 //!
-//! A decoder never reads. It asks here for bytes; where they are missing it returns [`Need::Bytes`], the caller
-//! fetches that range, adds it and asks again.
+//! A decoder never reads a file. It gets bytes from [`Held`]. Where they are missing it returns [`Need::Bytes`]: the
+//! caller reads that range, adds it, and calls the decoder again.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use bytes::Bytes;
 
 use crate::error::{ErrorKind, FormatError};
 
-/// Why a decoder could not answer.
+/// Why a decoder returned no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
-    /// These bytes have to be fetched first.
+    /// The caller has to add these bytes first.
     Bytes {
         /// Offset in the file.
         offset: u64,
         /// Bytes from there on.
         size: u64,
     },
-    /// The bytes that are there are wrong, or of a kind that is not read.
+    /// Nothing helps: the bytes are wrong, or of a kind that is not read.
     Nothing(FormatError),
 }
 
@@ -29,7 +29,7 @@ impl From<FormatError> for Need {
     }
 }
 
-/// The bytes of a file that were fetched so far.
+/// The bytes of a file that are in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     file_size: u64,
@@ -38,7 +38,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nothing yet of a file of `file_size` bytes.
+    /// No bytes yet of a file of `file_size` bytes.
     pub fn new(file_size: u64) -> Self {
         Self { file_size, pieces: BTreeMap::new() }
     }
@@ -48,7 +48,7 @@ impl Held {
         Self { file_size: bytes.len() as u64, pieces: BTreeMap::from([(0, bytes)]) }
     }
 
-    /// Size of the file, whether held or not.
+    /// Size of the whole file, of which parts may be missing here.
     pub fn file_size(&self) -> u64 {
         self.file_size
     }
@@ -67,7 +67,7 @@ impl Held {
         self.pieces.insert(offset, bytes);
     }
 
-    /// This range, if it is held: a share of the piece that it lies in.
+    /// This range, if it is in memory: it shares the memory of the piece that it lies in.
     pub fn share(&self, offset: u64, size: u64) -> Option<Bytes> {
         let (piece, start) = self.piece(offset, size)?;
         Some(piece.slice(start..start + size as usize))
@@ -86,7 +86,7 @@ impl Held {
             return Err(Need::Nothing(FormatError::new(
                 ErrorKind::Truncated,
                 offset,
-                format!("{size} bytes are said to lie here, but the file has only {} bytes", self.file_size),
+                format!("{size} bytes here do not fit into the file, which has {} bytes", self.file_size),
             )));
         }
         match self.piece(offset, size) {

@@ -14,14 +14,14 @@ use records::{files, trees_in, TreeRecord};
 /// Larger files have more of the same.
 const FILE_BYTES_MAX: u64 = 1_000_000;
 
-/// What is read of a tree but by which numbers its record calls the branches, as text.
-fn told(tree: &TTree) -> String {
+/// What is read of a tree as text, without the numbers by which its record refers to branches.
+fn as_text(tree: &TTree) -> String {
     let mut tree = tree.clone();
     tree.branches.iter_mut().for_each(|branch| branch.object_id = 0);
     format!("{tree:?}")
 }
 
-/// Of each tree that others can be compared with its record, what tells it from others, and its classes.
+/// Each tree with whose record others can be compared: its name, record and template, and the classes of its file.
 fn forms() -> Vec<(String, TreeRecord, TreeTemplate, ClassInfos)> {
     let mut forms = Vec::new();
     let is_small = |path: &PathBuf| path.metadata().is_ok_and(|about| about.len() < FILE_BYTES_MAX);
@@ -38,7 +38,7 @@ fn forms() -> Vec<(String, TreeRecord, TreeTemplate, ClassInfos)> {
             }
             if let Some(form) = TreeTemplate::new(&recording, &read, &infos) {
                 let read_again = form.read(&tree.plain, tree.key_size).unwrap().unwrap();
-                assert_eq!(told(&read_again.tree), told(&read), "{name}");
+                assert_eq!(as_text(&read_again.tree), as_text(&read), "{name}");
                 forms.push((name, tree, form, infos.clone()));
             }
         }
@@ -97,7 +97,7 @@ fn a_tree_that_is_like_another_is_read_as_if_it_were_alone() {
             let bytes = filled_anew(&tree, &infos, &mut random);
             let Ok(alone) = read_tree(&bytes, tree.key_size, &tree.class_name, &infos) else { continue };
             let alike = form.read(&bytes, tree.key_size).expect(&name).unwrap();
-            assert_eq!(told(&alike.tree), told(&alone), "{name}");
+            assert_eq!(as_text(&alike.tree), as_text(&alone), "{name}");
             let recording = Recording::of_tree(&bytes, tree.key_size, &tree.class_name, &infos).unwrap();
             for owner in 0..recording.owners.len() {
                 for member in ["fMaximum", "fAutoFlush", "fEntries", "fMaxBaskets"] {
@@ -125,7 +125,7 @@ fn a_tree_that_is_hardly_like_another_is_not_taken_for_it() {
             }
             let alone = read_tree(&bytes, tree.key_size, &tree.class_name, &infos);
             if let Some(Ok(alike)) = form.read(&bytes, tree.key_size) {
-                assert_eq!(told(&alike.tree), told(&alone.unwrap()), "{name}");
+                assert_eq!(as_text(&alike.tree), as_text(&alone.unwrap()), "{name}");
             }
         }
     }

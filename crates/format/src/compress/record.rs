@@ -6,7 +6,7 @@ use super::{Codec, CompressError, CompressFault};
 
 pub(super) const HEADER_BYTES: usize = 9;
 
-/// Bytes that decompressing a sequence of `records` to `plain_bytes` needs beside these, by the headers of the records.
+/// Bytes of memory that decompressing `records` needs in addition to the `plain_bytes` of the result, by their headers.
 pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
     let mut most = 0;
     let visit = |record: &Record<'_>, _: Range<usize>| {
@@ -21,7 +21,8 @@ pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
     most
 }
 
-/// The dictionary that an xz stream asks for, in the header of its first block (sections 3.1 and 5.3.1 of its format).
+/// The dictionary size that an xz stream needs, from the header of its first block (sections 3.1 and 5.3.1 of its
+/// format).
 fn xz_dictionary_bytes(payload: &[u8]) -> Option<u64> {
     const STREAM_HEADER_BYTES: usize = 12;
     const LZMA2: u8 = 0x21;

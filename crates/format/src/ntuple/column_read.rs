@@ -66,7 +66,7 @@ impl Stored {
 
     fn get(&self, offset: u64, size: u64) -> std::result::Result<&[u8], Need> {
         if offset.checked_add(size).is_none_or(|end| end > self.file_size) {
-            let message = format!("{size} bytes are said to lie here, but the file has only {}", self.file_size);
+            let message = format!("a page of {size} bytes does not fit into the file, which has {}", self.file_size);
             return Err(FormatError::damaged(offset, message).into());
         }
         let found = self.parts.get(&offset).and_then(|bytes| bytes.get(..usize::try_from(size).ok()?));
@@ -188,7 +188,7 @@ impl ColumnReader<'_> {
         let zeros = self.zeros.saturating_sub(elements.start).min(elements.end - elements.start);
         let room = self.stored.file_size.saturating_mul(ZEROS_FACTOR_MAX);
         if zeros.saturating_mul(element_size as u64) > room {
-            let message = format!("{zeros} elements are said to be from before the column was added");
+            let message = format!("{zeros} elements before the column was added are more than the file can have");
             return Err(self.named(FormatError::damaged(0, message)));
         }
         Ok(())

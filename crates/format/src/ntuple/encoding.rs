@@ -116,7 +116,7 @@ impl Encoding {
         matches!(self.kind, Kind::Index(_) | Kind::SplitIndex(_))
     }
 
-    /// Whether decoding needs a second buffer beside the page.
+    /// Whether decoding needs a second buffer in addition to the page.
     pub(super) fn is_staged(&self) -> bool {
         matches!(self.kind, Kind::SplitIndex(_))
     }

@@ -190,7 +190,7 @@ pub fn blob<'a>(
 fn keys_count(size: u64, max_key_size: u64) -> u64 {
     let count = size.div_ceil(max_key_size);
     let room_left = (max_key_size - size % max_key_size) % max_key_size;
-    // One key more where the places of the others do not fit beside the bytes.
+    // The first key also lists the places of the others; where it has no room for them, there is one key more.
     count + u64::from(KEY_OFFSET_SIZE.saturating_mul(count - 1) > room_left)
 }
 

@@ -13,7 +13,7 @@ const PATHS_FACTOR_MAX: usize = 64;
 /// With more members of one name than this, their base classes are not searched for what makes names different.
 const SAME_NAMES_MAX: usize = 100;
 
-/// A field that can be asked for.
+/// A field that can be read by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     /// Names of the fields that lead here and its own, joined with dots.
@@ -155,8 +155,8 @@ fn collect<'a>(schema: &'a Schema, record: usize, bases: &Rc<Vec<&'a str>>, memb
 fn qualified(one: &Inherited<'_>, same: &[&Inherited<'_>]) -> String {
     let others = || same.iter().filter(|other| other.field != one.field);
     let depth = one.bases.len();
-    let tells = |count: &usize| others().all(|other| other.bases.get(..*count) != Some(&one.bases[..*count]));
-    let needed = (0..=depth).find(tells).unwrap_or(depth);
+    let is_unique = |count: &usize| others().all(|other| other.bases.get(..*count) != Some(&one.bases[..*count]));
+    let needed = (0..=depth).find(is_unique).unwrap_or(depth);
     let mut name = one.bases[..needed].join("::");
     if needed > 0 {
         name.push_str("::");

@@ -61,8 +61,8 @@ pub struct ColumnPages {
 }
 
 impl ColumnPages {
-    /// Bytes that decoding a page takes for a while: before compression, the dictionary of LZMA, and elements that are
-    /// put together beside it.
+    /// Bytes of memory that decoding a page needs for a while: the decompressed page, the dictionary of LZMA, and a
+    /// second buffer where elements are assembled in one.
     pub fn scratch_size(&self, encoding: &Encoding, page: &Page) -> u64 {
         let size = encoding.page_size(page.elements_count);
         let has_dictionary = self.compression.is_some_and(|setting| setting / 100 == LZMA);

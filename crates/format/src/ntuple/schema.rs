@@ -94,7 +94,7 @@ impl ColumnType {
     }
 }
 
-/// What the schema records of a type beside its fields.
+/// What the schema records of a type in addition to its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeInfo {
     /// What it is: 0 for a list of streamer infos.
@@ -133,7 +133,7 @@ pub struct Schema {
     pub columns: Vec<Column>,
     /// Fields at the top, in order.
     pub top: Vec<usize>,
-    /// What is said about types, such as the streamer infos of the classes of streamed objects.
+    /// More about types, such as the streamer infos of the classes of streamed objects.
     pub type_infos: Vec<TypeInfo>,
     /// Physical column and field of each alias.
     pub aliases: Vec<(usize, usize)>,

@@ -194,14 +194,14 @@ impl Axis {
         if let Ok(joined) = self.by_number(other) {
             return Ok(joined);
         }
-        let told = || format!("it has {}, not {}", other.words(), self.words());
+        let differs = || format!("it has {}, not {}", other.words(), self.words());
         if !self.edges.is_empty() || !other.edges.is_empty() {
             return Err("its bins have other edges".to_string());
         }
         let (one, two) = (self.width(), other.width());
         let width = one.max(two);
         if !(one > 0.0 && two > 0.0 && is_whole(width / one) && is_whole(width / two)) {
-            return Err(told());
+            return Err(differs());
         }
         let (low, high) = (self.low.min(other.low), self.high.max(other.high));
         // Where the wide bins begin; all others have to fit into them.
@@ -210,10 +210,10 @@ impl Axis {
         let bins = ((high - low) / width - WHOLE).ceil();
         let fits = |axis: &Self| is_whole((axis.low - low) / axis.width());
         if !(fits(self) && fits(other)) {
-            return Err(told());
+            return Err(differs());
         }
         if !(bins >= 1.0 && bins <= bins_max as f64) {
-            return Err(format!("{}: one axis for both would have {bins} bins", told()));
+            return Err(format!("{}: one axis for both would have {bins} bins", differs()));
         }
         let axis = Self { bins: bins as usize, low, high: low + bins * width, ..self.clone() };
         let maps = (axis.bins_of(self, self.can_extend()), axis.bins_of(other, self.can_extend()));

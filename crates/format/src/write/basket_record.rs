@@ -103,7 +103,7 @@ pub struct BasketContents<'c> {
     pub data: &'c mut Vec<u8>,
     /// Where each entry begins, counted from the start of the key, where baskets say it.
     pub starts: &'c [u32],
-    /// Where each lay when it was written (TBasket::fDisplacement), if that is said.
+    /// Where each entry began when it was filled (TBasket::fDisplacement), if the basket stores that.
     pub displacements: Option<&'c [u32]>,
     /// How many there are.
     pub entries_count: u64,

@@ -11,7 +11,7 @@ pub const BEGIN: u64 = 100;
 const DIRECTORY_SIZE: u64 = 60;
 /// TDirectoryFile's class version; the large form has 1000 added.
 const DIRECTORY_VERSION: i16 = 5;
-/// Free space behind the end is said to reach up to a multiple of this.
+/// The free space behind the end reaches up to a multiple of this, as in files of ROOT.
 const FREE_STEP: u64 = 1_000_000_000;
 
 /// What is the same for all parts of a file.

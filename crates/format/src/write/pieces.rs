@@ -37,7 +37,7 @@ const WORD: usize = 4;
 const ARRAY_HEAD: usize = 25;
 const ARRAY_COUNT: Range<usize> = 17..21;
 
-/// A member: whose it is, and its name.
+/// A member: the number of its object among the owners, and its name.
 type Member = (usize, &'static str);
 
 /// A record in pieces.
@@ -46,16 +46,16 @@ pub(super) struct Pieces {
     bytes: Vec<u8>,
     key_size: u64,
     pieces: Vec<Piece>,
-    /// Whose the numbers are, and their names: sorted, with their own number.
+    /// Which members are numbers that may differ, sorted, with their places in [`Found::numbers`].
     numbers: Vec<(Member, usize)>,
-    /// The same of arrays.
+    /// The same of arrays, in [`Found::arrays`].
     arrays: Vec<(Member, (usize, Number))>,
     numbers_count: usize,
 }
 
 #[derive(Debug)]
 enum Piece {
-    /// Bytes that all have.
+    /// Bytes that are the same in all records.
     Same(Range<usize>),
     /// A byte count.
     Open,
@@ -65,7 +65,7 @@ enum Piece {
     OpenUncounted,
     /// A reference to what stands there, and what is added to it.
     Reference { to: usize, mask: u32 },
-    /// A number of one's own.
+    /// A number that may differ between records.
     Number(Range<usize>, Number),
     /// As many numbers as another number says.
     Array { at: Range<usize>, number: Number, counter: usize },

@@ -72,7 +72,7 @@ pub enum KeptKind {
 /// A member that may be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Whose it is: a number among [`super::Recording::owners`].
+    /// Its object: a number among [`super::Recording::owners`].
     pub owner: usize,
     /// Its name.
     pub name: &'static str,

@@ -146,7 +146,7 @@ impl<'a> Machine<'a> {
             let start = self.cursor.position();
             work(self)?;
             if self.cursor.position() == start {
-                return Err(self.damaged("objects without any bytes are not told apart"));
+                return Err(self.damaged("objects that have no bytes cannot be counted"));
             }
             done += 1;
         }
@@ -496,7 +496,7 @@ impl<'a> Machine<'a> {
                     let start = self.cursor.position();
                     self.run(&repeated.steps, base, 1)?;
                     if self.cursor.position() == start {
-                        return Err(self.damaged("objects without any bytes are not told apart"));
+                        return Err(self.damaged("objects that have no bytes cannot be counted"));
                     }
                     elements += 1;
                 }
