@@ -47,9 +47,11 @@ class TrainStatus:
 class SubmittedTrain:
     """A train that was submitted into a directory.
 
-    train = branchline.run("wagons.py", "data/*.root", "out", on="slurm")
-    print(train.status())
-    train.wait(timeout_s=3600)
+    ::
+
+        train = branchline.run("wagons.py", "data/*.root", "out", on="slurm")
+        print(train.status())
+        train.wait(timeout_s=3600)
     """
 
     def __init__(self, out: Path) -> None:
