@@ -20,6 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "status": "submitted:status",
         "resume": "submitted:resume",
         "cancel": "submitted:cancel",
+        "ledger": "kept:ledger",
     },
     "Look at files": {
         "show": "showing:show",

@@ -25,6 +25,7 @@ from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
+from branchline.report.reused import reuse_sentences
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 from branchline.report.troubles import lost_sentences, trouble_sentences
 from branchline.sensors.record import JobRecord, LinkRecord, SkippedFile
@@ -420,6 +421,7 @@ def _conditions(job: JobRecord) -> list[tuple[str, str]]:
         ("Host", " ".join(filter(None, (str(job.host or ""), f"({cores})")))),
         ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
         ("Sub-jobs", _subjobs(job)),
+        ("Earlier runs", "; ".join(reuse_sentences(job))),
         ("Memory", _memory(job)),
         ("Access", _access(job)),
         ("Local copies", local_copies(job)),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from branchline.quantities import count, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, remarks
+from branchline.report.reused import reuse_sentences
 from branchline.report.troubles import lost_sentences, trouble_sentences
 from branchline.sensors.record import JobRecord, MissingCompanion
 
 
 def summary(job: JobRecord) -> list[str]:
-    """Return how the job ended with its events, time and rates, what limits it, what went wrong at
-    storage elements, which workers were ended, and which events companions lack.
+    """Return how the job ended with its events, time and rates, what limits it, what was reused, what went
+    wrong at storage elements, which workers were ended, and which events companions lack.
     """
     events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
     of_all = f" of {count(expected)}" if expected > events else ""
@@ -22,6 +23,7 @@ def summary(job: JobRecord) -> list[str]:
     lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
     return [
         *lines,
+        *(f"{one}." for one in reuse_sentences(job)),
         *lost_sentences(job),
         *trouble_sentences(job),
         *(f"{one}." for one in job.left_out),
