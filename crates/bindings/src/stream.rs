@@ -45,7 +45,7 @@ impl From<SourceFields> for Source {
         let SourceFields { path, tree, entry_start, entry_stop, open_tree } = given;
         let tree = match open_tree {
             Some(open) => SourceTree::Open(Arc::clone(&open.core.get().0)),
-            None => SourceTree::Path(path, tree),
+            None => SourceTree::Path { file: path, tree },
         };
         Self { tree, entry_start, entry_stop }
     }

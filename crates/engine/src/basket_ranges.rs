@@ -108,7 +108,7 @@ impl Tree {
         (sum + largest) * BUFFER_FACTOR
     }
 
-    /// What the largest basket of a branch takes, as far as averages tell.
+    /// What the largest basket of a branch takes, as estimated from averages.
     pub(crate) fn largest_basket(&self, index: usize) -> BasketBytes {
         self.content().largest_basket(self.file(), index)
     }

@@ -1,5 +1,5 @@
-//! What the access `cache` reads of a file while nobody knows which branches will be wanted: kept until the entries behind
-//! it are read, as TTreeCache keeps it.
+//! What the access mode `cache` reads of a file before it knows which branches are wanted. It is kept until later entries
+//! are read, as by TTreeCache.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,9 +17,9 @@ enum State {
     /// Nothing was read yet.
     #[default]
     Before,
-    /// Read, and of use.
+    /// Read, and still needed.
     Kept(HashMap<u64, Bytes>),
-    /// Entries behind them were read.
+    /// Later entries were read.
     Over,
 }
 
@@ -45,7 +45,7 @@ impl Learned {
         *self.lock() = State::Kept(by_offset.collect());
     }
 
-    /// Gives up what is kept, for good.
+    /// Drops what is kept, for good.
     pub(crate) fn end(&self) {
         *self.lock() = State::Over;
     }

@@ -1,4 +1,4 @@
-//! Errors of reading, for the person who asked.
+//! Errors of reading.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum ReadErrorKind {
     BadFile,
     /// The storage failed.
     Storage,
-    /// What is made cannot be written.
+    /// The output cannot be written.
     Output,
     /// No such tree or branch.
     NoSuchKey,
@@ -41,13 +41,13 @@ pub enum ReadErrorKind {
     Unsupported,
     /// It does not fit into the memory limit.
     MemoryLimit,
-    /// Something has not come back.
+    /// A thread is stuck.
     Stuck,
-    /// An option has a value that means nothing.
+    /// An option has an invalid value.
     Option,
-    /// A fault of Branchline: neither the file nor its storage has to do with it, and no such file is ever skipped.
+    /// A fault of Branchline, not of the file or its storage. Such a file is never skipped.
     Internal,
-    /// What this machine or the caller does not give: no more threads, or the work was stopped.
+    /// This machine gives no more threads, or the caller stopped the work.
     Refused,
 }
 
@@ -66,7 +66,7 @@ pub fn guarded<T>(path: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 impl ReadError {
     /// An error about a file.
     pub fn new(kind: ReadErrorKind, path: &str, message: impl Into<String>) -> Self {
-        // It may be as the user gave it.
+        // A path as the user gave it may hold secrets.
         let path = branchline_storage::without_secrets(path);
         Self { kind, path, message: message.into(), hint: None, retry_may_help: false }
     }
@@ -89,7 +89,7 @@ impl ReadError {
         Self::internal(path, panic)
     }
 
-    /// The same of an object in the file.
+    /// Names the object in the file.
     #[must_use]
     pub(crate) fn in_object(mut self, object: impl fmt::Display) -> Self {
         self.message = format!("{object}: {}", self.message);

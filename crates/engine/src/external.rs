@@ -1,5 +1,5 @@
-//! Baskets in other files: a branch may have been told to write its own to a file of its own (TBranch::SetFile). A file
-//! may not name any place, only files in its own folder.
+//! Baskets in other files: a branch may write its baskets to a file of its own (TBranch::SetFile). Only files in the same
+//! folder are opened, whatever path the tree names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Externals {
                 continue;
             }
             let name = branch.file_name.as_str();
-            if let Err(reason) = tried.entry(name).or_insert_with(|| open_beside(file.path(), name, file.access())) {
+            if let Err(reason) = tried.entry(name).or_insert_with(|| open_in_folder(file.path(), name, file.access())) {
                 let class_name = branch.element.as_ref().map_or_else(String::new, |element| element.class_name.clone());
                 let reason = format!("its baskets are in another file, {name}: {reason}");
                 *kind = Kind::Unsupported { class_name, reason };
@@ -44,14 +44,13 @@ impl Externals {
     }
 }
 
-fn open_beside(path: &str, name: &str, access: &Access) -> Result<Arc<File>, String> {
-    let beside = beside(path, name).ok_or("it names no file")?;
-    File::open(&beside, access).map_err(|error| format!("{beside}: {}", error.message))
+fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>, String> {
+    let found = path_in_folder(path, name).ok_or("it names no file")?;
+    File::open(&found, access).map_err(|error| format!("{found}: {}", error.message))
 }
 
-/// Where a file is that another one names: in the same folder, whatever folder the name says beside it. Only below that
-/// folder a name may say more.
-fn beside(path: &str, name: &str) -> Option<String> {
+/// The path of a file that another one names: always in the same folder or below it.
+fn path_in_folder(path: &str, name: &str) -> Option<String> {
     let is_below = !name.starts_with('/') && !name.contains("://") && name.split('/').all(|part| part != "..");
     let name = if is_below { name } else { name.rsplit('/').next()? };
     if name.is_empty() || name == ".." || name.contains(['?', '#', '\0']) {
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_name_stands_for_a_file_in_the_same_folder() {
-        let found = |path, name| beside(path, name).unwrap();
+        let found = |path, name| path_in_folder(path, name).unwrap();
         assert_eq!(found("/data/run/a.root", "b.root"), "/data/run/b.root");
         assert_eq!(found("/data/run/a.root", "more/b.root"), "/data/run/more/b.root");
         assert_eq!(found("root://host//run/a.root?token=x/y", "b.root"), "root://host//run/b.root");
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn no_name_leads_elsewhere() {
-        let found = |name| beside("/data/a.root", name);
+        let found = |name| path_in_folder("/data/a.root", name);
         for name in ["/other/b.root", "../b.root", "more/../../b.root", "https://host/b.root", "root://host//x/b.root"]
         {
             assert_eq!(found(name).unwrap(), "/data/b.root", "{name}");

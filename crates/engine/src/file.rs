@@ -1,17 +1,14 @@
-//! An open file: its store, the bytes that are at hand, its keys, streamer infos and trees.
+//! An open file: its store, the bytes that are in memory, its keys and streamer infos.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use branchline_format::compress::Decompressor;
 use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::FormatError;
-use branchline_format::file::{read_header, read_key_at, read_object, FileHeader, TKey};
-use branchline_format::held::{Held, Need};
-use branchline_format::ntuple::envelope::Locator;
+use branchline_format::file::{read_header, FileHeader, TKey};
+use branchline_format::held::Held;
 use branchline_format::objects::Classes;
-use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
@@ -22,11 +19,11 @@ use branchline_trace::{Counter, Counters, Stopwatch};
 use crate::cache_learning::Learned;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
+use crate::metadata_reader::{FirstRead, MetadataReader};
 use crate::read::budget::Lease;
 use crate::read::strategy::Strategy;
 use crate::read::watch::{watched, Doing, Watched};
-use crate::read_buffers;
-use crate::reread::Anew;
+use crate::reread::Reread;
 
 /// A file whose header and keys were read.
 pub struct File {
@@ -43,10 +40,10 @@ pub struct File {
     classes: Arc<Classes>,
     whole_classes: OnceLock<Arc<Classes>>,
     learned: Learned,
-    /// Keys that were found again; 0 for a file that was closed.
+    /// Keys that were recovered; 0 for a file that was closed.
     recovered_count: usize,
-    /// If its bytes were in doubt.
-    anew: Option<Arc<Anew>>,
+    /// Set if its bytes were wrong at first and were read again.
+    reread: Option<Arc<Reread>>,
 }
 
 impl std::fmt::Debug for File {
@@ -55,8 +52,8 @@ impl std::fmt::Debug for File {
     }
 }
 
-/// What is known of a file before its first byte.
-struct About<'a> {
+/// What opening a file needs beside its store.
+struct OpenContext<'a> {
     remarks: Remarks,
     access: &'a Access,
     counters: &'a Arc<Counters>,
@@ -67,15 +64,14 @@ impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
-        Self::open_as(path, access, &mut |_, size| Ok(usual_extent(strategy, size))).map(|(file, _)| file)
+        Self::open_as(path, access, &mut |_, size| Ok(usual_first_read(strategy, size))).map(|(file, _)| file)
     }
 
-    /// Opens a file, of which `extent` says how much is read at once, asked with the name of the storage element and the
-    /// size. What was leased for it comes with it.
+    /// Opens a file, of which `choose` says how much is read at first. Returns it with the memory that was leased for it.
     pub(crate) fn open_as(
         path: &str,
         access: &Access,
-        extent: &mut ExtentOf<'_>,
+        choose: &mut ChooseFirstRead<'_>,
     ) -> Result<(Arc<Self>, Option<Lease>)> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
@@ -84,13 +80,13 @@ impl File {
         let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, &opening));
         let store = store.map_err(|error| ReadError::from_storage(&error))?;
         let counted = Counted::new(store, Arc::clone(&counters));
-        let about = About { remarks: counted.remarked(), access, counters: &counters, watch: &watch };
+        let context = OpenContext { remarks: counted.remarked(), access, counters: &counters, watch: &watch };
         let store: Arc<dyn Store> = Arc::new(Watched(Arc::new(counted)));
-        match Self::over(Arc::clone(&store), &about, extent) {
+        match Self::over(Arc::clone(&store), &context, choose) {
             Err(error) if error.kind == ReadErrorKind::BadFile => {
-                let anew = Anew::new(&store);
-                let opened = Self::over(anew.clone(), &about, extent).map_err(|_| error)?;
-                anew.settle();
+                let reread = Reread::new(&store);
+                let opened = Self::over(reread.clone(), &context, choose).map_err(|_| error)?;
+                reread.trust();
                 note_wrong_bytes(store.name());
                 Ok(opened)
             }
@@ -98,22 +94,26 @@ impl File {
         }
     }
 
-    /// Opens a file that is to be copied, all of it or a part: where reads cost next to nothing its baskets are read when
-    /// they are written, by the thread that writes them, in whose processor's cache they are then.
+    /// Opens a file that is copied, all of it or a part. Of a file on this machine the baskets are read by the thread that
+    /// writes them: then they are in the cache of its processor.
     pub(crate) fn open_to_copy(path: &str, access: &Access, is_all: bool) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
-        let mut extent = |store: &dyn Store, size: u64| {
+        let mut choose = |store: &dyn Store, size: u64| {
             let is_near = store.is_near() && strategy.reads_when_writing();
-            let tail = match usual_extent(strategy, size) {
-                Extent::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near => {
+            let tail = match usual_first_read(strategy, size) {
+                FirstRead::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near => {
                     (size / limits::COPIED_TAIL_SHARE).clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES)
                 }
-                Extent::Ends { tail, .. } => tail,
+                FirstRead::Ends { tail, .. } => tail,
                 usual => return Ok(usual),
             };
-            Ok(if is_near && is_all { Extent::EndsFirst { tail } } else { Extent::Ends { tail, reads: 0 } })
+            Ok(if is_near && is_all {
+                FirstRead::EndsFirst { tail }
+            } else {
+                FirstRead::Ends { tail, reads_expected: 0 }
+            })
         };
-        Self::open_as(path, access, &mut extent).map(|(file, _)| file)
+        Self::open_as(path, access, &mut choose).map(|(file, _)| file)
     }
 
     /// Whether a merge reads its baskets only when it writes them.
@@ -121,56 +121,61 @@ impl File {
         self.store.is_near() && self.strategy.reads_when_writing()
     }
 
-    /// The same file with all its bytes read anew.
-    pub(crate) fn anew(&self) -> Result<Arc<Self>> {
-        let (anew, watch) = (Anew::new(&self.store), Stopwatch::start());
+    /// The same file, of which all bytes are read again.
+    pub(crate) fn reread(&self) -> Result<Arc<Self>> {
+        let (reread, watch) = (Reread::new(&self.store), Stopwatch::start());
         let remarks = self.remarks.clone();
-        let about = About { remarks, access: &self.access, counters: &self.counters, watch: &watch };
-        let (mut file, _) = Self::over(anew.clone(), &about, &mut |_, size| Ok(usual_extent(self.strategy, size)))?;
+        let context = OpenContext { remarks, access: &self.access, counters: &self.counters, watch: &watch };
+        let (mut file, _) =
+            Self::over(reread.clone(), &context, &mut |_, size| Ok(usual_first_read(self.strategy, size)))?;
         if let Some(file) = Arc::get_mut(&mut file) {
-            file.anew = Some(anew);
+            file.reread = Some(reread);
         }
         Ok(file)
     }
 
-    /// Whether nothing that was read before is used.
-    pub(crate) fn is_anew(&self) -> bool {
-        self.anew.as_ref().is_some_and(|anew| !anew.is_settled())
+    /// Whether all bytes are read again, and nothing that a cache keeps is used.
+    pub(crate) fn is_reread(&self) -> bool {
+        self.reread.as_ref().is_some_and(|reread| !reread.is_trusted())
     }
 
-    /// Its bytes are right: what is read from now on is read as usual.
-    pub(crate) fn settle(&self) {
-        if let Some(anew) = &self.anew {
-            anew.settle();
+    /// Its metadata are right: from now on it is read as usual.
+    pub(crate) fn trust(&self) {
+        if let Some(reread) = &self.reread {
+            reread.trust();
         }
     }
 
     /// The file in a store whose reads are counted.
-    fn over(store: Arc<dyn Store>, about: &About<'_>, extent: &mut ExtentOf<'_>) -> Result<(Arc<Self>, Option<Lease>)> {
-        let About { remarks, access, counters, watch } = about;
-        // A URL may hold secrets; the store says what may be shown of it.
+    fn over(
+        store: Arc<dyn Store>,
+        context: &OpenContext<'_>,
+        choose: &mut ChooseFirstRead<'_>,
+    ) -> Result<(Arc<Self>, Option<Lease>)> {
+        let OpenContext { remarks, access, counters, watch } = context;
+        // A URL may hold secrets. The store gives it without them.
         let path = store.path().to_owned();
         let path = path.as_str();
         let fetch_before = counters.snapshot().get(Counter::FetchNs);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
-        let mut reader = MetadataReader { path, store: &*store, held: Held::new(size), pieces_count: 0 };
+        let mut reader = MetadataReader::new(path, &*store, Held::new(size));
         let strategy = Strategy::of(access);
-        let extent = extent(&*store, size)?;
-        match extent {
-            Extent::Ends { reads, .. } => store.expect_reads(reads),
-            Extent::EndsFirst { .. } => store.expect_all(),
-            Extent::Whole(_) => {}
+        let first_read = choose(&*store, size)?;
+        match first_read {
+            FirstRead::Ends { reads_expected, .. } => store.expect_reads(reads_expected),
+            FirstRead::EndsFirst { .. } => store.expect_all(),
+            FirstRead::Whole(_) => {}
         }
-        reader.read_first(size, &extent, strategy.reads_records_alone())?;
-        let lease = match extent {
-            Extent::Whole(lease) => lease,
-            Extent::Ends { .. } | Extent::EndsFirst { .. } => None,
+        reader.read_first(size, &first_read, strategy.reads_records_alone())?;
+        let lease = match first_read {
+            FirstRead::Whole(lease) => lease,
+            FirstRead::Ends { .. } | FirstRead::EndsFirst { .. } => None,
         };
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
         let keys = reader.until_known(|held| directories.keys_in("", held))?;
         if !strategy.reads_records_alone() {
-            reader.read_beside(&header, &keys)?;
+            reader.read_trees_and_infos(&header, &keys)?;
         }
         let mut recovered_count = 0;
         let mut infos_at = if header.info_size == 0 { 0 } else { header.seek_info };
@@ -203,7 +208,7 @@ impl File {
             whole_classes,
             learned,
             recovered_count,
-            anew: None,
+            reread: None,
         });
         Ok((file, lease))
     }
@@ -223,7 +228,7 @@ impl File {
         self.strategy
     }
 
-    /// What its place says to tell it from other versions of it.
+    /// What its place says to distinguish it from other versions.
     pub(crate) fn identity(&self) -> Option<String> {
         self.store.identity()
     }
@@ -238,7 +243,7 @@ impl File {
         self.choice().gap_bytes
     }
 
-    /// How much of it to ask for at a time.
+    /// How many requests and bytes of it may be in flight.
     pub(crate) fn choice(&self) -> Choice {
         Choice::of(&self.access, link_to(self.store.name()), self.store.gap_bytes())
     }
@@ -248,18 +253,18 @@ impl File {
         self.lock_held().file_size()
     }
 
-    /// Its bytes that are in memory, if it was read whole.
+    /// Its size if all of it is in memory, or 0.
     pub(crate) fn whole_bytes(&self) -> u64 {
         let size = self.size_bytes();
         self.held(0, size).map_or(0, |_| size)
     }
 
-    /// What its storage had to remark.
+    /// The remarks of its storage.
     pub fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
-    /// How many of its keys had to be found again, as it was never closed; 0 for a file that was.
+    /// How many of its keys had to be recovered because it was never closed; 0 for a file that was closed.
     pub fn recovered_count(&self) -> usize {
         self.recovered_count
     }
@@ -269,7 +274,7 @@ impl File {
         &self.counters
     }
 
-    /// All keys below a directory (the top one is `""`), those in subdirectories too, which are all read for it.
+    /// All keys below a directory (the top one is `""`), also those in subdirectories, which are all read.
     pub fn entries_below(&self, path: &str) -> Result<Vec<Entry>> {
         let mut directories = self.lock_directories();
         let mut reader = self.metadata_reader();
@@ -333,12 +338,12 @@ impl File {
         self.class_infos.lineage(class_name).into_iter().map(str::to_string).collect()
     }
 
-    /// A decoder's way to the bytes of its metadata.
+    /// Reads metadata for their decoders.
     pub(crate) fn metadata_reader(&self) -> MetadataReader<'_> {
-        MetadataReader { path: &self.path, store: &*self.store, held: self.lock_held().clone(), pieces_count: 0 }
+        MetadataReader::new(&self.path, &*self.store, self.lock_held().clone())
     }
 
-    /// A range that is at hand already, as all of a small file is.
+    /// The bytes of a range if they are in memory, as all of a small file are.
     pub(crate) fn held(&self, offset: u64, size: u64) -> Option<Bytes> {
         if self.strategy.reads_records_alone() {
             return None;
@@ -355,7 +360,7 @@ impl File {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What its access `cache` keeps of the first entries.
+    /// What a learning cache keeps of the first entries.
     pub(crate) fn learned(&self) -> &Learned {
         &self.learned
     }
@@ -365,37 +370,19 @@ impl File {
     }
 }
 
-/// How much of a file is read when it is opened.
-pub(crate) enum Extent {
-    /// All of it, into memory that may be leased for it.
-    Whole(Option<Lease>),
-    /// Where its metadata are in general: its head, and so much of its end.
-    Ends {
-        /// Bytes at its end.
-        tail: u64,
-        /// Reads of the rest that will come at a time.
-        reads: usize,
-    },
-    /// The same, and soon after all the rest of it.
-    EndsFirst {
-        /// Bytes at its end.
-        tail: u64,
-    },
-}
-
 /// Decides how much of a file is read at first, from its store and its size.
-pub(crate) type ExtentOf<'a> = dyn FnMut(&dyn Store, u64) -> Result<Extent> + 'a;
+pub(crate) type ChooseFirstRead<'a> = dyn FnMut(&dyn Store, u64) -> Result<FirstRead> + 'a;
 
 /// What is read of a file that is opened by itself.
-fn usual_extent(strategy: Strategy, size: u64) -> Extent {
+fn usual_first_read(strategy: Strategy, size: u64) -> FirstRead {
     if strategy.reads_whole(size) {
-        Extent::Whole(None)
+        FirstRead::Whole(None)
     } else {
-        Extent::Ends { tail: limits::TAIL_BYTES, reads: 0 }
+        FirstRead::Ends { tail: limits::TAIL_BYTES, reads_expected: 0 }
     }
 }
 
-/// The first of many names, and how many there are more.
+/// The first of many names, and the number of the others.
 pub(crate) fn some_of(names: &[String]) -> String {
     let shown = names.iter().take(limits::NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(limits::NAMES_SHOWN) {
@@ -408,170 +395,4 @@ pub(crate) fn some_of(names: &[String]) -> String {
 pub(crate) fn add_open_time(counters: &Counters, watch: &Stopwatch, fetch_before: u64) {
     let fetched = counters.snapshot().get(Counter::FetchNs) - fetch_before;
     counters.add(Counter::OpenNs, watch.elapsed_ns().saturating_sub(fetched));
-}
-
-/// Answers decoders of metadata with the bytes that they miss.
-pub(crate) struct MetadataReader<'a> {
-    pub(crate) path: &'a str,
-    store: &'a dyn Store,
-    held: Held,
-    pieces_count: usize,
-}
-
-impl MetadataReader<'_> {
-    /// The whole of a small file, head and tail of a large one, in one request; or the head `alone`.
-    fn read_first(&mut self, size: u64, extent: &Extent, alone: bool) -> Result<()> {
-        let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
-        self.read(match extent {
-            _ if alone => vec![head],
-            Extent::Ends { tail, .. } | Extent::EndsFirst { tail } if size > head.length + tail => {
-                vec![head, ByteRange::new(size - tail, *tail)]
-            }
-            _ => vec![ByteRange::new(0, size)],
-        })
-    }
-
-    /// The trees' records with the streamer infos in one request, where these are not held: both will be wanted, and each
-    /// request takes a round trip. What is wrong with them is told by who decodes them.
-    fn read_beside(&mut self, header: &FileHeader, keys: &[TKey]) -> Result<()> {
-        let infos = ByteRange::new(header.seek_info, header.info_size);
-        let trees = keys.iter().filter(|key| matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD"));
-        let mut wanted: Vec<ByteRange> = std::iter::once(infos)
-            .chain(trees.map(|key| ByteRange::new(key.seek, key.size)))
-            .filter(|range| range.length > 0 && range.end().is_some_and(|end| end <= self.held.file_size()))
-            .filter(|range| self.held.share(range.offset, range.length).is_none())
-            .collect();
-        if wanted.first() != Some(&infos) || wanted.len() < 2 {
-            return Ok(());
-        }
-        wanted.sort_unstable_by_key(|range| (range.offset, range.length));
-        wanted.dedup();
-        let is_apart = wanted.windows(2).all(|pair| pair[0].end() <= Some(pair[1].offset));
-        let bytes = wanted.iter().map(|range| range.length).fold(0, u64::saturating_add);
-        if is_apart && bytes <= limits::TAIL_BYTES {
-            self.read(wanted)?;
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, ranges: Vec<ByteRange>) -> Result<()> {
-        let mut reads: Vec<RangeRead> =
-            ranges.into_iter().filter(|range| range.length > 0).map(read_buffers::read_of).collect();
-        self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
-        for read in reads {
-            self.held.add(read.range.offset, read_buffers::share(read, None));
-        }
-        Ok(())
-    }
-
-    /// Fetches those of these ranges that are not held yet, in one request; what lies outside the file is left to the
-    /// decoder to complain about.
-    pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
-        let size = self.held.file_size();
-        let is_missing = |range: &Locator| {
-            let is_inside = range.offset.checked_add(range.size).is_some_and(|end| end <= size);
-            is_inside && self.held.share(range.offset, range.size).is_none()
-        };
-        let missing = ranges.into_iter().filter(is_missing).map(|range| ByteRange::new(range.offset, range.size));
-        let mut missing: Vec<ByteRange> = missing.collect();
-        missing.sort_by_key(|range| (range.offset, range.length));
-        missing.dedup();
-        if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
-            let first = missing.first().map_or(0, |range| range.offset);
-            let message = format!("parts of its metadata lie in each other (from offset {first} on)");
-            return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
-        }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        self.read(missing)
-    }
-
-    /// Asks a decoder again and again until it needs no more bytes.
-    pub(crate) fn until_known<T>(
-        &mut self,
-        mut decoder: impl FnMut(&Held) -> std::result::Result<T, Need>,
-    ) -> Result<T> {
-        loop {
-            match decoder(&self.held) {
-                Ok(known) => return Ok(known),
-                Err(Need::Nothing(error)) => return Err(ReadError::from_format(self.path, &error)),
-                Err(Need::Bytes { offset, size }) => {
-                    self.pieces_count += 1;
-                    if self.pieces_count > limits::METADATA_PIECES_MAX {
-                        let message = format!("its directories do not end (offset {offset})");
-                        return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
-                    }
-                    let rest = self.held.file_size().saturating_sub(offset);
-                    let size = size.max(limits::METADATA_PIECE_BYTES).min(rest);
-                    self.read(vec![ByteRange::new(offset, size)])?;
-                }
-            }
-        }
-    }
-
-    /// Walks through all records of a file without keys. Of what is read nothing is kept but the keys.
-    fn recover(&mut self, header: &FileHeader) -> Result<Recovery> {
-        let mut recovery = Recovery::new(header);
-        let size = self.held.file_size();
-        let mut window = self.held.clone();
-        loop {
-            match recovery.walk(&window) {
-                Ok(()) => return Ok(recovery),
-                Err(Need::Nothing(error)) => return Err(ReadError::from_format(self.path, &error)),
-                Err(Need::Bytes { offset, .. }) => {
-                    let length = limits::RECOVERY_PIECE_BYTES.min(size.saturating_sub(offset));
-                    let mut reads = [RangeRead::new(ByteRange::new(offset, length))];
-                    self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
-                    window = Held::new(size);
-                    for read in reads {
-                        window.add(offset, read_buffers::share(read, None));
-                    }
-                }
-            }
-        }
-    }
-
-    fn class_infos(&mut self, offset: u64) -> Result<Arc<ClassInfos>> {
-        if offset == 0 {
-            return Ok(Arc::new(ClassInfos::default()));
-        }
-        let path = self.path;
-        let key = self.until_known(|held| read_key_at(held, offset))?;
-        let record = self.until_known(|held| held.get(key.seek, key.size).map(<[u8]>::to_vec))?;
-        let stored = record.get(key.key_size as usize..).unwrap_or_default();
-        if let Some(known) = KnownClassInfos::find(stored) {
-            return Ok(known);
-        }
-        let mut decompressor = Decompressor::new();
-        let plain = self.until_known(|held| read_object(held, &key, &mut decompressor))?;
-        let infos = ClassInfos::read(&plain, key.key_size)
-            .map_err(|error| ReadError::from_format(path, &error.in_object("streamer infos")))?;
-        Ok(KnownClassInfos::keep(stored, infos))
-    }
-}
-
-/// Streamer infos by the stored bytes that they were read from: the files of a data set carry the same ones.
-struct KnownClassInfos {
-    stored: Vec<u8>,
-    infos: Arc<ClassInfos>,
-}
-
-static KNOWN_CLASS_INFOS: Mutex<Vec<KnownClassInfos>> = Mutex::new(Vec::new());
-
-impl KnownClassInfos {
-    fn find(stored: &[u8]) -> Option<Arc<ClassInfos>> {
-        let known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|one| one.stored == stored).map(|one| Arc::clone(&one.infos))
-    }
-
-    fn keep(stored: &[u8], infos: ClassInfos) -> Arc<ClassInfos> {
-        let infos = Arc::new(infos);
-        let mut known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= limits::CLASS_INFOS_KEPT {
-            known.remove(0);
-        }
-        known.push(Self { stored: stored.to_vec(), infos: Arc::clone(&infos) });
-        infos
-    }
 }

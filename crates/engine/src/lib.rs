@@ -11,6 +11,7 @@ pub mod extents;
 mod external;
 pub mod file;
 pub mod limits;
+mod metadata_reader;
 mod names;
 mod ntuple;
 pub mod object;

@@ -7,17 +7,17 @@ pub const WHOLE_FILE_BYTES: u64 = 8 << 20;
 pub const HEAD_BYTES: u64 = 16 << 10;
 /// Read from its end: ROOT writes trees, streamer infos and keys last.
 pub const TAIL_BYTES: u64 = 1 << 20;
-/// Of a small file not less is read from its end: a request with two such ranges is one of the smallest.
+/// The least that is read from the end of a small file: a shorter range would not make the request faster.
 pub const TAIL_MIN_BYTES: u64 = 64 << 10;
 /// From this round trip on connections are made for reads that are still to come: it takes two.
 pub(crate) const FAR_ROUND_TRIP_MIN: std::time::Duration = std::time::Duration::from_millis(20);
-/// Metadata that is asked for piece by piece comes in pieces of at least this size.
+/// Metadata that decoders miss is read in pieces of at least this size.
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
 /// Records of a file that was never closed are looked at in pieces of this size, which hold several small ones.
 pub const RECOVERY_PIECE_BYTES: u64 = 16 << 10;
-/// A file whose metadata takes more pieces than this lies about itself.
+/// A file whose metadata takes more pieces than this is damaged.
 pub const METADATA_PIECES_MAX: usize = 4096;
-/// Directories that are read in one request: of 20 000 they would else be a request of any size.
+/// Directories that are read in one request: a file with 20 000 of them would need one of any size.
 pub const METADATA_RANGES_MAX: usize = 4096;
 /// Bytes of entries that are made up for branches that lack them, at most: a file may claim any number of entries.
 pub const MISSING_ENTRIES_BYTES: u64 = 64 << 20;
@@ -27,7 +27,7 @@ pub const FILLED_BASKET_BYTES: usize = 64 << 10;
 pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.
 pub const CLASS_INFOS_KEPT: usize = 16;
-/// Work is handed to the decoders in bundles of about so many stored bytes: enough to make the hand-over free.
+/// Baskets are handed to the decoders in bundles of about so many stored bytes, so that handing over costs little.
 pub const BUNDLE_BYTES: usize = 128 << 10;
 /// Chunks that may be fetched and decoded ahead of the one in use, beyond one for each decoder.
 pub const CHUNKS_AHEAD: usize = 2;
@@ -50,10 +50,10 @@ pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
 pub const READ_BUFFERS_MEMORY_SHARE: u64 = 16;
 /// A file that is read whole takes at most this part of the memory limit.
 pub const WHOLE_FILE_MEMORY_SHARE: u64 = 16;
-/// What is read ahead of the fetcher takes at most this part of the memory limit.
-pub const AHEAD_MEMORY_SHARE: u64 = 8;
-/// Chunks of which ranges are asked for ahead: where each is a few baskets, this many fill any link.
-pub const CHUNKS_ASKED_MAX: usize = 64;
+/// What is prefetched takes at most this part of the memory limit.
+pub const PREFETCH_MEMORY_SHARE: u64 = 8;
+/// Chunks that are prefetched at a time: where each is a few baskets, this many fill any link.
+pub const CHUNKS_PREFETCHED_MAX: usize = 64;
 /// Entries on which the access `cache` learns which branches are read, as TTreeCache does.
 pub const LEARN_ENTRIES: u64 = 100;
 /// Output buffers that are kept for the next chunk take at most this part of the memory limit.
@@ -66,9 +66,9 @@ pub const READ_BUFFERS_BYTES: usize = 32 << 20;
 /// their number.
 pub const BUNDLES_WAITING: usize = 1 << 16;
 /// Output may be so many times larger than the stored bytes: codecs shrink constant data to less than a thousandth, and
-/// values grow when they are decoded. Beyond it memory is only taken for what decompression really gave.
+/// values grow when they are decoded. For larger claims memory is allocated only after decompression.
 pub const PLAUSIBLE_FACTOR: usize = 4096;
-/// Who waits for memory looks at least this often whether the stream was closed.
+/// A thread that waits for memory checks at least this often whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 /// After so long a merge brings what it has written to the disk, and records how far it is, if it did not after so many
 /// bytes as its request says.
@@ -81,7 +81,7 @@ pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::fro
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// The same where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
-/// Files on disks of this machine up to this size are read whole before they are copied, of larger ones the end,
+/// Files on disks of this machine up to this size are read whole before they are copied. Of larger ones the end is read,
 pub const COPIED_WHOLE_BYTES: u64 = 256 << 10;
 /// or at least this part of them: metadata grow with the file.
 pub const COPIED_TAIL_SHARE: u64 = 32;
@@ -110,8 +110,8 @@ pub const RECOMPRESSED_TOGETHER_BYTES: u64 = 16 << 20;
 /// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its
 /// bytes are there twice for a moment.
 pub const BUNDLE_MEMORY_SHARE: u64 = 8;
-/// Files that are opened ahead before the first one tells how much memory each of them takes.
-pub const UNKNOWN_FILES_AHEAD: usize = 64;
+/// Files that are prefetched before it is known from the first one how much memory each takes.
+pub const UNKNOWN_FILES_PREFETCHED: usize = 64;
 /// Inputs of a merge that are opened at a time: one is copied, one is decoded, and two wait for a disk.
 pub const NEAR_INPUTS_OPENED: usize = 4;
 /// Inputs that are open ahead. More would not be ready sooner, and their bytes would leave the processor's cache.
@@ -122,12 +122,12 @@ pub const FAR_INPUTS_AHEAD: usize = 16;
 const DECODER_STUCK_AFTER_S: f64 = 600.0;
 /// The same in seconds, for machines that are slower than any.
 const DECODER_STUCK_VARIABLE: &str = "BRANCHLINE_DECODER_STUCK";
-/// A stream that is closed waits so long for its threads, and then leaves them behind.
+/// The time for which a stream that is closed waits for its threads. Then it leaves them behind.
 pub(crate) const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
-/// Of one look for the next chunk so much counts as waiting at most: longer it takes where the process was stopped.
+/// The most that one look for the next chunk counts as waiting: it takes longer only if the process was stopped.
 pub(crate) const AWAKE_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// After how long a decoder is stuck.
+/// The time after which a decoder is stuck.
 pub(crate) fn decoder_stuck_after() -> std::time::Duration {
     let set = std::env::var(DECODER_STUCK_VARIABLE).ok().and_then(|value| value.trim().parse::<f64>().ok());
     let seconds = set.filter(|seconds| (0.001..1e6).contains(seconds)).unwrap_or(DECODER_STUCK_AFTER_S);

@@ -1,4 +1,4 @@
-//! Which branch is meant by a name as people type it.
+//! Which branch a name means that a person typed.
 
 /// Branches that a name may stand for, from the strictest reading of it that fits any.
 ///

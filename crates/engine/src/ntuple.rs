@@ -1,4 +1,4 @@
-//! What lies behind a tree that is an RNTuple: its schema, and its clusters once they are needed.
+//! An RNTuple of a file: its schema, and its clusters once they are needed.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,8 @@ use branchline_format::ntuple::schema::{read_header, Field, Schema};
 use branchline_format::objects::Classes;
 
 use crate::error::{ReadError, Result};
-use crate::file::{File, MetadataReader};
+use crate::file::File;
+use crate::metadata_reader::MetadataReader;
 
 /// An RNTuple whose header and footer were read.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ impl Ntuple {
         self.forms[branch].get_or_init(form).as_ref().map_err(String::as_str)
     }
 
-    /// Its clusters in the order of entries. The page lists are read when this is first asked for, in one request.
+    /// Its clusters in the order of entries. The first call reads the page lists, in one request.
     pub(crate) fn clusters(&self, file: &File) -> Result<&[Cluster]> {
         if let Some(clusters) = self.clusters.get() {
             return Ok(clusters);
@@ -168,7 +169,7 @@ impl Ntuple {
         Ok(if next < entries.end { Err(next) } else { Ok(first..last) })
     }
 
-    /// What every column takes in the file; nothing where the page lists cannot be read, of which reading will tell.
+    /// What every column takes in the file; nothing if the page lists cannot be read. Reading reports that error.
     fn sizes(&self, file: &File) -> &[ColumnSizes] {
         if let Some(sizes) = self.sizes.get() {
             return sizes;

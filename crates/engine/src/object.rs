@@ -1,4 +1,4 @@
-//! Objects that are no trees: histograms, graphs and whatever else the keys of a file lead to.
+//! Objects that are not trees: histograms, graphs and all others that keys point to.
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;

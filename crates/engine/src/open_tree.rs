@@ -1,5 +1,5 @@
-//! From the path of a tree to the tree, a TTree or an RNTuple. If bytes of its metadata cannot be right, all is read once
-//! more; if they are the same again, the file is damaged.
+//! From the path of a tree to the tree, a TTree or an RNTuple. If bytes of its metadata are wrong, all is read once more;
+//! if they are wrong again, the file is damaged.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -68,10 +68,10 @@ impl File {
 
     /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
     pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
-        doubted(self, |file| file.tree_once(path))
+        with_second_read(self, |file| file.tree_once(path))
     }
 
-    /// The same, whatever the bytes are like.
+    /// The same, without a second read if the bytes are wrong.
     pub(crate) fn tree_once(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
         let watch = Stopwatch::start();
         let before = self.counters().snapshot().get(Counter::FetchNs);
@@ -133,17 +133,17 @@ impl File {
     }
 }
 
-/// What `work` makes of a file, or if its bytes seem wrong of the same file read anew.
-fn doubted<T>(file: &Arc<File>, work: impl Fn(&Arc<File>) -> Result<T>) -> Result<T> {
+/// What `work` makes of a file, or, if its bytes are wrong, of the same file read again.
+fn with_second_read<T>(file: &Arc<File>, work: impl Fn(&Arc<File>) -> Result<T>) -> Result<T> {
     let error = match work(file) {
-        Err(error) if error.kind == ReadErrorKind::BadFile && !file.is_anew() => error,
+        Err(error) if error.kind == ReadErrorKind::BadFile && !file.is_reread() => error,
         done => return done,
     };
-    // What is told is what was met first: a replica that cannot be reached says nothing about the bytes.
+    // The first error is reported: that a replica cannot be reached says nothing about the bytes.
     let again = || {
-        let anew = file.anew()?;
-        let done = work(&anew)?;
-        anew.settle();
+        let reread = file.reread()?;
+        let done = work(&reread)?;
+        reread.trust();
         Ok(done)
     };
     let done = again().map_err(|_: crate::error::ReadError| error)?;

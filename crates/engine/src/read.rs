@@ -1,4 +1,4 @@
-//! The reading wing: branches x entry range -> arrays, in bounded memory, by threads that fetch and decode ahead.
+//! The reading wing: branches x entry range -> arrays, in bounded memory, by threads that prefetch, fetch and decode.
 
 mod assemble;
 mod basket_decode;

@@ -36,7 +36,7 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     }
 }
 
-/// What a read of so many bytes may take: a little room beyond lets the next one, a little larger, use it too.
+/// What the buffer of a read of so many bytes takes: a little more, so that a slightly larger read can use it next.
 pub(crate) fn buffer_bytes(length: u64) -> u64 {
     match length {
         ..=MAX_JOINED_BYTES => length + length / 4 + POOLED_BYTES_MIN as u64,
@@ -44,7 +44,7 @@ pub(crate) fn buffer_bytes(length: u64) -> u64 {
     }
 }
 
-/// The bytes of a read, given back with their last share, and what was leased for them with them.
+/// The bytes of a read. The last share gives back the buffer and the lease.
 pub(crate) fn share(read: RangeRead, lease: Option<Lease>) -> Bytes {
     let (buffer, start) = read.into_buffer();
     Bytes::from_owner(Shared(buffer, lease)).slice(start..)

@@ -1,4 +1,4 @@
-//! Gives every basket of a chunk its place in the output, before anything is decompressed where that is possible.
+//! Gives every basket of a chunk its place in the output, if possible before anything is decompressed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,8 +74,9 @@ pub(crate) fn assemble(
         });
     }
     let mut tasks = Vec::with_capacity(needed.len());
-    for (column, fetched) in columns.zip(by_column) {
-        match assemble_column(chunk, column, fetched, countings, &mut tasks) {
+    for (column, baskets) in columns.zip(by_column) {
+        let assembly = Assembly { chunk, column, countings, tasks: &mut tasks };
+        match assembly.assemble(baskets) {
             Ok(making) => chunk.set_making(column, making),
             Err(error) => {
                 tasks.into_iter().for_each(Task::cancel);
@@ -86,33 +87,82 @@ pub(crate) fn assemble(
     Ok(tasks)
 }
 
-fn assemble_column(
-    chunk: &Arc<Chunk>,
+/// A column of a chunk, and the tasks that its baskets become.
+struct Assembly<'a> {
+    chunk: &'a Arc<Chunk>,
     column: usize,
-    fetched: Vec<Fetched>,
-    countings: &Countings,
-    tasks: &mut Vec<Task>,
-) -> Result<Making> {
-    let shape = chunk.tree.shape(chunk.columns[column])?;
-    let element_size = shape.numbers().and_then(|numbers| {
-        numbers.dimensions.iter().try_fold(numbers.size, |product, extent| product.checked_mul(*extent))
-    });
-    let Some(element_size) = element_size else { return pieces(chunk, column, fetched, countings, tasks) };
-    if !shape.is_run() {
-        return if fetched.iter().all(|one| is_plausible(shape, one, element_size)) {
-            place_fixed(chunk, column, fetched, element_size, tasks)
-        } else {
-            pieces(chunk, column, fetched, countings, tasks)
-        };
+    countings: &'a Countings,
+    tasks: &'a mut Vec<Task>,
+}
+
+impl Assembly<'_> {
+    fn assemble(self, baskets: Vec<Fetched>) -> Result<Making> {
+        let shape = self.chunk.tree.shape(self.chunk.columns[self.column])?;
+        let element_size = shape.numbers().and_then(|numbers| {
+            numbers.dimensions.iter().try_fold(numbers.size, |product, extent| product.checked_mul(*extent))
+        });
+        let Some(element_size) = element_size else { return Ok(self.in_pieces(baskets)) };
+        if !shape.is_run() {
+            return if baskets.iter().all(|one| is_plausible(shape, one, element_size)) {
+                self.place_fixed(baskets, element_size)
+            } else {
+                Ok(self.in_pieces(baskets))
+            };
+        }
+        let counts = baskets.iter().map(|one| elements_count(shape, element_size, one));
+        match counts.collect::<Option<Vec<usize>>>() {
+            Some(counts) => self.place_runs(baskets, &counts, element_size),
+            None => Ok(self.in_pieces(baskets)),
+        }
     }
-    let counts: Option<Vec<usize>> = fetched.iter().map(|one| elements_count(shape, element_size, one)).collect();
-    match counts {
-        Some(counts) => place_runs(chunk, column, element_size, fetched, &counts, tasks),
-        None => pieces(chunk, column, fetched, countings, tasks),
+
+    fn no_room(&self) -> ReadError {
+        self.chunk.internal("a basket has no room in its column")
+    }
+
+    fn place_fixed(self, baskets: Vec<Fetched>, entry_size: usize) -> Result<Making> {
+        let entries: usize = baskets.iter().map(|one| one.entries.len()).sum();
+        let (slab, mut parts) = OpenSlab::new(entries * entry_size, &self.chunk.pool).share();
+        for one in baskets {
+            let values = parts.cut(one.entries.len() * entry_size).ok_or_else(|| self.no_room())?;
+            self.tasks.push(one.task(self.chunk, self.column, Target::Fixed { values }));
+        }
+        debug_assert!(parts.is_used_up());
+        Ok(Making::Direct { values: slab, offsets: None })
+    }
+
+    fn place_runs(self, baskets: Vec<Fetched>, counts: &[usize], element_size: usize) -> Result<Making> {
+        let entries: usize = baskets.iter().map(|one| one.entries.len()).sum();
+        let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &self.chunk.pool);
+        offsets_slab.bytes_mut()[..8].fill(0);
+        let (offsets_slab, mut offsets_parts) = offsets_slab.share();
+        let values_size = counts.iter().sum::<usize>() * element_size;
+        let (values_slab, mut values_parts) = OpenSlab::new(values_size, &self.chunk.pool).share();
+        let _first_offset = offsets_parts.cut(8);
+        let mut first_element = 0;
+        for (one, count) in baskets.into_iter().zip(counts) {
+            let offsets = offsets_parts.cut(8 * one.entries.len()).ok_or_else(|| self.no_room())?;
+            let values = values_parts.cut(count * element_size).ok_or_else(|| self.no_room())?;
+            let target = Target::Run { first_element, offsets, values };
+            self.tasks.push(one.task(self.chunk, self.column, target));
+            first_element += *count as i64;
+        }
+        debug_assert!(offsets_parts.is_used_up() && values_parts.is_used_up());
+        Ok(Making::Direct { values: values_slab, offsets: Some(offsets_slab) })
+    }
+
+    /// Each basket gives a piece; the pieces are joined when all are there.
+    fn in_pieces(self, baskets: Vec<Fetched>) -> Making {
+        let pieces = baskets.iter().map(|_| None).collect();
+        for (index, one) in baskets.into_iter().enumerate() {
+            let counting = self.countings.get(&(self.chunk.columns[self.column], one.basket)).cloned();
+            self.tasks.push(one.task(self.chunk, self.column, Target::Piece { index, counting }));
+        }
+        Making::Pieces(pieces)
     }
 }
 
-/// What a file says of its entries sizes no memory that its bytes could not fill.
+/// Whether the bytes of a basket can fill the entries that the file claims: only then memory is allocated for them.
 fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool {
     match (shape, &fetched.source) {
         (Shape::Baskets(Layout::Fixed { scalar, dimensions }), BasketSource::Record(_) | BasketSource::Shared(_)) => {
@@ -127,29 +177,7 @@ fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool 
     }
 }
 
-fn no_room(chunk: &Chunk) -> ReadError {
-    chunk.internal("a basket has no room in its column")
-}
-
-fn place_fixed(
-    chunk: &Arc<Chunk>,
-    column: usize,
-    fetched: Vec<Fetched>,
-    entry_size: usize,
-    tasks: &mut Vec<Task>,
-) -> Result<Making> {
-    let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
-    let (slab, mut parts) = OpenSlab::new(entries * entry_size, &chunk.pool).share();
-    let sizes: Vec<usize> = fetched.iter().map(|one| one.entries.len() * entry_size).collect();
-    for (one, size) in fetched.into_iter().zip(sizes) {
-        let values = parts.cut(size).ok_or_else(|| no_room(chunk))?;
-        tasks.push(one.task(chunk, column, Target::Fixed { values }));
-    }
-    debug_assert!(parts.is_used_up());
-    Ok(Making::Direct { values: slab, offsets: None })
-}
-
-/// Elements in a basket that is wanted whole, if its head tells; in a cluster, if the sizes of its pages do.
+/// The number of elements in a basket that is wanted whole, if its header or the sizes of its pages give it.
 fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> Option<usize> {
     if !fetched.is_whole() {
         return None;
@@ -167,46 +195,4 @@ fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> O
     let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
     record.check_declared_size().ok()?;
     record.run_elements_count(layout)
-}
-
-fn place_runs(
-    chunk: &Arc<Chunk>,
-    column: usize,
-    element_size: usize,
-    fetched: Vec<Fetched>,
-    counts: &[usize],
-    tasks: &mut Vec<Task>,
-) -> Result<Making> {
-    let entries: usize = fetched.iter().map(|one| one.entries.len()).sum();
-    let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &chunk.pool);
-    offsets_slab.bytes_mut()[..8].fill(0);
-    let (offsets_slab, mut offsets_parts) = offsets_slab.share();
-    let values_size = counts.iter().sum::<usize>() * element_size;
-    let (values_slab, mut values_parts) = OpenSlab::new(values_size, &chunk.pool).share();
-    let _first_offset = offsets_parts.cut(8);
-    let mut first_element = 0;
-    for (one, count) in fetched.into_iter().zip(counts) {
-        let offsets = offsets_parts.cut(8 * one.entries.len()).ok_or_else(|| no_room(chunk))?;
-        let values = values_parts.cut(count * element_size).ok_or_else(|| no_room(chunk))?;
-        tasks.push(one.task(chunk, column, Target::Run { first_element, offsets, values }));
-        first_element += *count as i64;
-    }
-    debug_assert!(offsets_parts.is_used_up() && values_parts.is_used_up());
-    Ok(Making::Direct { values: values_slab, offsets: Some(offsets_slab) })
-}
-
-fn pieces(
-    chunk: &Arc<Chunk>,
-    column: usize,
-    fetched: Vec<Fetched>,
-    countings: &Countings,
-    tasks: &mut Vec<Task>,
-) -> Result<Making> {
-    let mut pieces = Vec::with_capacity(fetched.len());
-    for (index, one) in fetched.into_iter().enumerate() {
-        let counting = countings.get(&(chunk.columns[column], one.basket)).cloned();
-        pieces.push(None);
-        tasks.push(one.task(chunk, column, Target::Piece { index, counting }));
-    }
-    Ok(Making::Pieces(pieces))
 }

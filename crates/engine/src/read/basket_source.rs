@@ -20,7 +20,7 @@ use crate::read::budget::{Budget, Lease};
 pub(crate) enum BasketSource {
     /// A record, as a share of bytes that were fetched.
     Record(Bytes),
-    /// A record that the next chunk needs too: whoever comes first decompresses it.
+    /// A record that the next chunk needs too. The first decoder that needs it decompresses it.
     Shared(Arc<SharedBasket>),
     /// It came with the tree.
     Embedded(Arc<EmbeddedBasket>),
@@ -47,12 +47,12 @@ impl BasketSource {
         }
     }
 
-    /// What decompressing it takes for a while. Nothing of a shared basket, whose plain bytes stay.
+    /// What decompressing it takes for a while. A shared basket takes nothing: its plain bytes stay.
     pub(crate) fn scratch(&self, entries_count: u64) -> ScratchBytes {
         let (kept, passing) = match self {
             Self::Record(bytes) => match BasketRecord::parse(bytes, entries_count) {
                 Ok(record) => record.scratch_bytes(),
-                // Of which decoding it will tell.
+                // Decoding reports the error.
                 Err(_) => (0, 0),
             },
             Self::Shared(_) | Self::Embedded(_) => (0, 0),
@@ -67,7 +67,7 @@ impl BasketSource {
     }
 }
 
-/// What decompressing a basket takes: a buffer, and what a codec takes beside it.
+/// What decompressing a basket takes: a buffer for its bytes, and what the codec itself takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ScratchBytes {
     pub(crate) kept: u64,
@@ -102,13 +102,13 @@ impl ClusterPages {
 #[derive(Debug)]
 pub(crate) struct SharedBasket {
     pub(crate) record: Bytes,
-    /// Its plain bytes, once somebody needed them.
+    /// Its decompressed bytes, filled by the first decoder.
     pub(crate) plain: OnceLock<FormatResult<Vec<u8>>>,
     _lease: Lease,
 }
 
-/// The baskets that reach beyond a chunk, by branch and index; the next chunk finds them here. What has no room is
-/// fetched again for it.
+/// The baskets that reach beyond a chunk, kept for the next one, by branch and index. Those without room are fetched
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
     by_basket: HashMap<(usize, usize), Kept>,
@@ -133,13 +133,13 @@ impl Carried {
         Self { budget: Some(Arc::clone(budget)), room: room_max, room_max, ..Self::default() }
     }
 
-    /// What was left by the chunk before; from now on this is for the next one.
+    /// Takes what the chunk before left, and begins with nothing for the next one.
     pub(crate) fn take(&mut self) -> Self {
         let (budget, room_max) = (self.budget.clone(), self.room_max);
         std::mem::replace(self, Self { budget, room: room_max, room_max, ..Self::default() })
     }
 
-    /// Lets go of everything; tells whether there was anything.
+    /// Drops everything; returns whether there was anything.
     pub(crate) fn clear(&mut self) -> bool {
         let before = self.take();
         !before.by_basket.is_empty() || !before.pages.is_empty()
@@ -163,7 +163,7 @@ impl Carried {
         Some(lease)
     }
 
-    /// A copy, so that what was read beside it can go.
+    /// A copy, so that the buffer of the whole read can be dropped.
     fn copy(&mut self, bytes: &[u8]) -> Option<Bytes> {
         let lease = self.lease(bytes.len() as u64)?;
         Some(Bytes::from_owner(Copied(bytes.to_vec(), lease)))
@@ -178,14 +178,14 @@ impl Carried {
         }
     }
 
-    /// Keeps a basket that was kept before for one chunk more.
+    /// Keeps a basket that was kept before for another chunk.
     pub(crate) fn keep_on(&mut self, branch: usize, basket: usize, kept: &Kept) {
         self.room = self.room.saturating_sub(kept.bytes);
         self.by_basket.insert((branch, basket), kept.clone());
     }
 
-    /// Keeps a basket for the next chunk; answers with the form in which both have it. The bytes of a file that is in
-    /// memory as a whole are there anyway.
+    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that are held with the file are not
+    /// copied.
     pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource, is_held: bool) -> BasketSource {
         let room = self.room;
         let source = match source {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::limits::LOOK_AGAIN;
 use crate::read::scratch::SharedScratch;
 
-/// What is leased of a number of bytes.
+/// A number of bytes, and what is leased of it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: u64,
@@ -19,8 +19,9 @@ pub(crate) struct Budget {
 #[derive(Debug, Default)]
 struct State {
     leased: u64,
-    /// Of all bytes, those that the decoders may take for what they decompress, and those that they need.
+    /// Bytes that the decoders may take for what they decompress.
     scratch: u64,
+    /// Bytes that they need for it at least.
     scratch_least: u64,
     chunks: usize,
     tasks: usize,
@@ -38,11 +39,11 @@ pub(crate) enum Refusal {
     TooLarge,
 }
 
-/// What becomes of somebody who wants bytes of those that are free.
+/// The answer to a request for bytes of those that are free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Take,
-    /// Until others give back, or whoever decides looks again.
+    /// Until others give bytes back, or [`Budget::wake`] is called.
     Wait,
     Refuse,
 }
@@ -58,7 +59,7 @@ impl Budget {
         &self.scratch
     }
 
-    /// Leases the memory of a chunk's values, of which only so many may be there.
+    /// Leases the memory of a chunk's values, once there are fewer than `chunks_max` chunks.
     pub(crate) fn lease_chunk(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
         let mut state = self.wait_for(bytes, 0, true)?;
         state.leased = state.leased.saturating_add(bytes);
@@ -91,8 +92,8 @@ impl Budget {
         Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Leases bytes when `decide` says so of how many are free, which is asked again whenever that changes or somebody has
-    /// it look again; None if it refuses, or there never will be so many.
+    /// Leases bytes when `decide`, given the number of free ones, takes them. It is called again whenever that number may
+    /// have changed. None if it refuses, or there never will be so many.
     pub(crate) fn lease_when(self: &Arc<Self>, bytes: u64, mut decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         let mut state = self.lock();
         while bytes <= self.bytes_max && !state.is_closed {
@@ -108,8 +109,8 @@ impl Budget {
         None
     }
 
-    /// Whoever waits looks again.
-    pub(crate) fn look_again(&self) {
+    /// Wakes all that wait, so that they decide again.
+    pub(crate) fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
@@ -132,8 +133,8 @@ impl Budget {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Waits until so many bytes are free beside what is leased. They never will be if nothing is left that could give
-    /// back: no task, and no chunk beyond those of the caller and the one that the consumer keeps until it gets the next.
+    /// Waits until so many bytes are free. They never will be if nothing is left that could give bytes back: no task, and no
+    /// chunk but those of the caller and the one that the consumer keeps until it gets the next.
     fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();
         loop {
@@ -158,19 +159,19 @@ impl Budget {
         }
     }
 
-    /// Counts a basket that is being decoded until the answer is dropped.
+    /// Counts a basket that is being decoded, until the result is dropped.
     pub(crate) fn task(self: &Arc<Self>) -> TaskAtWork {
         self.lock().tasks += 1;
         TaskAtWork(Arc::clone(self))
     }
 
-    /// Tells whether the consumer waits for a chunk while it still has the one before.
+    /// Sets whether the consumer waits for a chunk while it still has the one before.
     pub(crate) fn set_holds_one(&self, holds_one: bool) {
         self.lock().holds_one = holds_one;
         self.changed.notify_all();
     }
 
-    /// Nobody waits any longer.
+    /// Ends all waits.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -234,13 +235,13 @@ mod tests {
 
     use super::*;
 
-    /// Asks in another thread, which must not have got an answer after a while.
+    /// Leases in another thread, which must still wait after a while.
     fn waiting(
         budget: &Arc<Budget>,
-        ask: impl FnOnce(Arc<Budget>) -> Result<Lease, Refusal> + Send + 'static,
+        lease: impl FnOnce(Arc<Budget>) -> Result<Lease, Refusal> + Send + 'static,
     ) -> std::thread::JoinHandle<Result<Lease, Refusal>> {
-        let asked = Arc::clone(budget);
-        let waiter = std::thread::spawn(move || ask(asked));
+        let shared = Arc::clone(budget);
+        let waiter = std::thread::spawn(move || lease(shared));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waiter.is_finished());
         waiter

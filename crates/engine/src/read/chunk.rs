@@ -14,6 +14,13 @@ use crate::read::effort::ColumnCost;
 use crate::tree::content::{Numbers, Shape};
 use crate::tree::Tree;
 
+/// The place of a basket in a chunk: errors of earlier ones count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct BasketOrder {
+    pub(crate) column: usize,
+    pub(crate) basket: usize,
+}
+
 /// A finished column.
 pub type Values = Column<Buffer, Buffer>;
 
@@ -31,7 +38,7 @@ pub(crate) enum Making {
 pub struct Chunk {
     /// The tree that it is a part of.
     pub tree: Arc<Tree>,
-    /// Which of the sources of a stream it belongs to.
+    /// The number of its source in the stream.
     pub source_index: usize,
     /// Its entries.
     pub entries: Range<u64>,
@@ -40,7 +47,7 @@ pub struct Chunk {
     /// What each of them cost.
     pub costs: Vec<ColumnCost>,
     pub(crate) pool: Arc<Pool>,
-    /// Those who have to report before the columns are put together.
+    /// Reporters that are not dropped yet; without them the chunk is finished.
     reporters: AtomicUsize,
     state: Mutex<State>,
     finished: Condvar,
@@ -50,7 +57,7 @@ pub struct Chunk {
 struct State {
     makings: Vec<Option<Making>>,
     /// The error of the first basket in order, so that the same file gives the same message.
-    error: Option<((usize, usize), ReadError)>,
+    error: Option<(BasketOrder, ReadError)>,
     is_finished: bool,
     values: Vec<Option<Values>>,
 }
@@ -82,7 +89,7 @@ impl Chunk {
         }
     }
 
-    /// A fault of ours, in this chunk.
+    /// An error for a fault of Branchline in this chunk.
     pub(crate) fn internal(&self, message: &str) -> ReadError {
         let Range { start, end } = self.entries;
         let object = format!("tree {}, entries {start} to {end}", self.tree.path());
@@ -94,7 +101,7 @@ impl Chunk {
         (self.entries.end - self.entries.start) as usize
     }
 
-    /// Says how a column is made, before any of its baskets is decoded.
+    /// Sets how a column is made, before any of its baskets is decoded.
     pub(crate) fn set_making(&self, column: usize, making: Making) {
         if let Some(place) = lock(&self.state).makings.get_mut(column) {
             *place = Some(making);
@@ -109,7 +116,7 @@ impl Chunk {
         }
     }
 
-    pub(crate) fn put_error(&self, order: (usize, usize), error: ReadError) {
+    pub(crate) fn put_error(&self, order: BasketOrder, error: ReadError) {
         let mut state = lock(&self.state);
         if state.error.as_ref().is_none_or(|(before, _)| order < *before) {
             state.error = Some((order, error));
@@ -127,7 +134,7 @@ impl Chunk {
                 match guarded(self.tree.file().path(), || self.put_together(column, making)) {
                     Ok(one) => values.push(Some(one)),
                     Err(error) => {
-                        self.put_error((column, 0), error);
+                        self.put_error(BasketOrder { column, basket: 0 }, error);
                         break;
                     }
                 }
@@ -170,15 +177,15 @@ impl Chunk {
         counters.add(Counter::DecodeNs, sum(|cost| &cost.decode_ns));
     }
 
-    /// Waits until it is finished, at most so long; tells whether it is.
+    /// Waits until it is finished, at most so long; returns whether it is.
     pub fn wait(&self, timeout: Duration) -> bool {
         let state = lock(&self.state);
         let waited = self.finished.wait_timeout_while(state, timeout, |state| !state.is_finished);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_finished
     }
 
-    /// Whether an earlier basket of it could not be read, so that this one matters to nobody.
-    pub(crate) fn failed_before(&self, order: (usize, usize)) -> bool {
+    /// Whether an earlier basket of it could not be read, so that this one is not needed.
+    pub(crate) fn failed_before(&self, order: BasketOrder) -> bool {
         lock(&self.state).error.as_ref().is_some_and(|(first, _)| *first < order)
     }
 
@@ -202,8 +209,8 @@ impl Chunk {
     }
 }
 
-/// One of those without whom a chunk is not finished: whoever hands out its baskets, and each of them. What ends without
-/// being done has failed, whatever the reason, so that nobody waits for it for ever.
+/// A piece of work on a chunk: handing out its baskets, or decoding one. The chunk is finished when all reporters are
+/// dropped. One that is dropped without `done` has failed, so that the consumer does not wait for ever.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     chunk: Arc<Chunk>,
@@ -216,7 +223,7 @@ impl Reporter {
         Self { chunk: Arc::clone(chunk), is_done: false }
     }
 
-    /// It did what it had to do, or said why not.
+    /// The work is done, or its error is in the chunk.
     pub(crate) fn done(mut self) {
         self.is_done = true;
     }
@@ -225,7 +232,8 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         if !self.is_done {
-            let order = (usize::MAX, usize::MAX); // any other reason says more
+            // Any other error says more.
+            let order = BasketOrder { column: usize::MAX, basket: usize::MAX };
             self.chunk.put_error(order, self.chunk.internal("a piece of the work ended without a result"));
         }
         if self.chunk.reporters.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -236,7 +244,7 @@ impl Drop for Reporter {
 
 fn direct_values(shape: Shape<'_>, values: Slab, offsets: Option<Slab>) -> Values {
     let Some(Numbers { dtype, dimensions, .. }) = shape.numbers() else {
-        // Only numbers are made in place.
+        // Only numbers are decoded in place.
         return shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers);
     };
     let flat = Column::Flat { dtype, values: Buffer::Slab(values) };

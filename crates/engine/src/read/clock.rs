@@ -1,4 +1,4 @@
-//! The clock of the sensors, which can be switched off to measure what the sensors themselves cost.
+//! The clock of the sensors. It can be switched off, to measure what the sensors cost.
 
 use std::sync::OnceLock;
 

@@ -33,7 +33,7 @@ impl Effort {
         }
     }
 
-    /// Adds what was needed to understand the basket.
+    /// Adds what counting its elements took.
     pub(crate) fn include(&mut self, other: &Self) {
         self.baskets += other.baskets;
         self.compressed += other.compressed;

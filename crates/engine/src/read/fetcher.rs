@@ -1,4 +1,4 @@
-//! The thread that runs ahead of the decoders: opens files, cuts them into chunks, fetches and hands out baskets.
+//! The thread that feeds the decoders: opens files, cuts them into chunks, fetches baskets and hands them out.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,15 +16,15 @@ use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::read::basket_source::Carried;
 use crate::read::budget::{Budget, Lease, Refusal};
-use crate::read::chunk::{Chunk, Reporter};
+use crate::read::chunk::{BasketOrder, Chunk, Reporter};
 use crate::read::fetch::fetch_carrying;
-use crate::read::memory_plan::{too_large, too_many_entries, MemoryPlan};
+use crate::read::memory_plan::{basket_too_large, too_many_entries, MemoryPlan};
 use crate::read::needed::{groups, needed_baskets, Group};
-use crate::read::opening::{Claim, FileRoom, Opened, Opening, Prepared, Slot};
+use crate::read::opening::{Claim, FileRoom, Opened, Opening, Outcome, Prepared, Slot};
 use crate::read::prefetch::{Prefetcher, Turn};
 use crate::read::records::Records;
-use crate::read::room::Room;
-use crate::read::scheduler::{Asking, Upcoming};
+use crate::read::room::{LeasedRoom, Room};
+use crate::read::scheduler::{Schedule, Scheduler, Upcoming};
 use crate::read::source::{Options, Source, SourceTree};
 use crate::read::stages::tasks_of;
 use crate::read::task::Task;
@@ -33,7 +33,7 @@ use crate::read_buffers::buffer_bytes;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 
-/// What the fetcher tells the consumer, in the order of the sources.
+/// What the fetcher sends to the consumer, in the order of the sources.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A chunk that is being decoded, and what it takes.
@@ -44,12 +44,12 @@ pub(crate) enum Item {
 
 pub(crate) struct Fetcher {
     pub(crate) sources: Vec<Source>,
-    /// The source of which the consumer wants nothing more.
+    /// The source whose rest the consumer does not want.
     pub(crate) failed_source: Arc<AtomicUsize>,
     pub(crate) opening: Opening,
-    pub(crate) ahead: Arc<Prefetcher>,
-    /// Where the last file was, and the gap there.
-    pub(crate) last_store: RefCell<Option<(String, u64)>>,
+    pub(crate) prefetcher: Arc<Prefetcher>,
+    /// Where the last file was.
+    pub(crate) last_store: RefCell<Option<LastStore>>,
     /// The bytes of the last file that was opened, if it is in memory as a whole, or 0.
     pub(crate) last_whole_bytes: Cell<Option<u64>>,
     pub(crate) items: Sender<Item>,
@@ -60,17 +60,29 @@ pub(crate) struct Fetcher {
     pub(crate) pool: Arc<Pool>,
 }
 
-/// Nobody wants more chunks.
+/// The storage element of a file, and the gap up to which its ranges are read as one.
+pub(crate) struct LastStore {
+    name: String,
+    gap_bytes: u64,
+}
+
+/// The consumer wants no more chunks.
 struct Stopped;
 
-/// How the making of a chunk ended.
-enum Made {
-    /// All its baskets were handed out, or its bytes are in doubt.
+/// How the fetching of a chunk ended.
+enum Fetched {
+    /// All its baskets were handed out, or its bytes may be wrong.
     Whole,
     /// It could not be read; nothing more of its source is.
     Failed,
-    /// Nobody wants more.
+    /// The consumer wants no more chunks.
     Stopped,
+}
+
+/// An error of a chunk, and its place among the baskets.
+struct ChunkError {
+    order: BasketOrder,
+    error: ReadError,
 }
 
 /// What a chunk takes until the consumer has got the next one.
@@ -90,8 +102,8 @@ impl Fetcher {
                 break;
             }
             let done = guarded(source.path(), || {
-                let ahead = self.opened_ahead(source_index, source, &mut next, &mut slots);
-                self.run_source(source_index, source, ahead)
+                let prefetched = self.prefetched_source(source_index, source, &mut next, &mut slots);
+                self.run_source(source_index, source, prefetched)
             });
             match done {
                 Ok(Ok(())) => {}
@@ -103,86 +115,92 @@ impl Fetcher {
                 }
             }
         }
-        self.ahead.close();
+        self.prefetcher.close();
     }
 
-    /// The current source, if it was opened ahead, while more are opened behind it.
-    fn opened_ahead(
+    /// The current source, if a prefetch thread opened it. Meanwhile the next ones are opened.
+    fn prefetched_source(
         &self,
         current: usize,
         source: &Source,
         next: &mut usize,
         slots: &mut VecDeque<(usize, Arc<Slot>)>,
     ) -> Option<Opened> {
-        self.open_ahead(current, next, slots);
+        self.prefetch_sources(current, next, slots);
         let (_, slot) = slots.front().filter(|(index, _)| *index == current)?;
         let slot = Arc::clone(slot);
         slots.pop_front();
         watched(Doing::Opening { path: source.path().to_owned() }, || loop {
-            // What the way is like may be known before the first file is open.
+            // The link may be measured before the first file is open.
             match slot.take_within(limits::LOOK_AGAIN) {
-                Some(outcome) => return outcome,
+                Some(Outcome::Opened(opened)) => return Some(opened),
+                Some(Outcome::NotOpened) => return None,
                 None => {
-                    self.open_ahead(current, next, slots);
-                    // Files before it had time to give back what they took.
-                    self.ahead.want(current);
+                    self.prefetch_sources(current, next, slots);
+                    // Earlier files had time to give their memory back.
+                    self.prefetcher.want(current);
                 }
             }
         })
     }
 
-    /// Has the sources behind this one opened, as many as hide a round trip; and the very first with them.
-    fn open_ahead(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
+    /// Has the next sources opened, as many as hide a round trip, and with them the very first.
+    fn prefetch_sources(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
         let is_first = self.last_store.borrow().is_none() && self.opening.strategy.prefetches_chunks();
         *next = (*next).max(if is_first { current } else { current + 1 });
-        let Some(choice) = self.choice() else { return };
-        self.open_refused(choice, slots);
-        while *next < self.sources.len() && *next - current <= choice.requests_in_flight.min(self.files_ahead_max()) {
-            if matches!(self.sources[*next].tree, SourceTree::Path(..)) {
+        let Some(choice) = self.prefetch_choice() else { return };
+        self.retry_refused(choice, slots);
+        while *next < self.sources.len()
+            && *next - current <= choice.requests_in_flight.min(self.files_prefetched_max())
+        {
+            if matches!(self.sources[*next].tree, SourceTree::Path { .. }) {
                 slots.push_back((*next, self.start_opening(*next, choice, None)));
             }
             *next += 1;
         }
     }
 
-    /// Has those opened now for which there was no room when more were opened than it turned out to hold.
-    fn open_refused(&self, choice: Choice, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
+    /// Has those opened for which there was no memory at the first try, when their size was not known.
+    fn retry_refused(&self, choice: Choice, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
         let Some(bytes) = self.last_whole_bytes.get().filter(|bytes| *bytes > 0) else { return };
         for (index, slot) in slots.iter_mut().filter(|(_, slot)| slot.is_refused()) {
-            let Some(room) = self.ahead.try_lease(bytes) else { return };
+            let Some(room) = self.prefetcher.try_lease(bytes) else { return };
             *slot = self.start_opening(*index, choice, Some(room));
         }
     }
 
-    /// Has a source opened ahead; `room` is kept for it if there was none before.
-    fn start_opening(&self, index: usize, choice: Choice, room: Option<Lease>) -> Arc<Slot> {
-        let (slot, filler) = Slot::new(room.is_some());
-        let claim = room.map_or_else(|| Claim::Turn(Turn::begin(&self.ahead, index)), Claim::Kept);
-        let (source, opening, ahead) = (self.sources[index].clone(), self.opening.clone(), Arc::clone(&self.ahead));
+    /// Has a source opened by a prefetch thread; `lease` is its memory if there was none at the first try.
+    fn start_opening(&self, index: usize, choice: Choice, lease: Option<Lease>) -> Arc<Slot> {
+        let (slot, filler) = Slot::new(lease.is_some());
+        let claim = lease.map_or_else(|| Claim::Turn(Turn::begin(&self.prefetcher, index)), Claim::Leased);
+        let (source, opening) = (self.sources[index].clone(), self.opening.clone());
+        let prefetcher = Arc::clone(&self.prefetcher);
         let open = move || {
-            let mut opened = opening.open(&source, &FileRoom::Ahead(&ahead, index, Cell::new(claim))).ok();
+            let room = FileRoom::Prefetched { prefetcher: &prefetcher, index, claim: Cell::new(claim) };
+            let mut opened = opening.open(&source, &room).ok();
             if let Some(Opened { prepared: Ok(prepared), .. }) = &mut opened {
-                ask_first(prepared, &opening.options, &ahead);
+                prefetch_first_chunk(prepared, &opening.options, &prefetcher);
             }
-            filler.fill(opened);
+            opened
         };
-        self.ahead.run(choice, 0, Box::new(open));
+        let path = self.sources[index].path().to_owned();
+        self.prefetcher.run(choice, 0, Box::new(move || filler.fill(&path, open)));
         slot
     }
 
-    /// How many files there is room for ahead, if they are like the last one.
-    fn files_ahead_max(&self) -> usize {
+    /// How many files may be prefetched, if they are like the last one.
+    fn files_prefetched_max(&self) -> usize {
         match self.last_whole_bytes.get() {
-            None => limits::UNKNOWN_FILES_AHEAD,
+            None => limits::UNKNOWN_FILES_PREFETCHED,
             Some(0) => usize::MAX,
-            Some(bytes) => (self.opening.shares.ahead / bytes).max(1) as usize,
+            Some(bytes) => (self.opening.shares.prefetched / bytes).max(1) as usize,
         }
     }
 
-    /// What is asked for at a time where the last file was; None where nothing is gained by asking early.
-    fn choice(&self) -> Option<Choice> {
+    /// What is prefetched at a time from where the last file was; None if nothing is.
+    fn prefetch_choice(&self) -> Option<Choice> {
         let (link, gap_bytes) = match &*self.last_store.borrow() {
-            Some((name, gap_bytes)) => (link_to(name), *gap_bytes),
+            Some(LastStore { name, gap_bytes }) => (link_to(name), *gap_bytes),
             None => (self.sources.first().and_then(|source| link_expected(source.path())), 0),
         };
         self.opening.strategy.choice(&self.opening.options.access, link, gap_bytes)
@@ -192,53 +210,62 @@ impl Fetcher {
         &self,
         source_index: usize,
         source: &Source,
-        ahead: Option<Opened>,
+        prefetched: Option<Opened>,
     ) -> Result<std::result::Result<(), Stopped>> {
-        let opened = match ahead.map_or_else(|| self.opening.open(source, &FileRoom::Waiting(&self.budget)), Ok) {
+        let open = || self.opening.open(source, &FileRoom::Stream(&self.budget));
+        let opened = match prefetched.map_or_else(open, Ok) {
             Ok(opened) => opened,
             Err(_) => return Ok(Err(Stopped)),
         };
         if let Some(file) = &opened.file {
             self.records.add_file(source_index, file);
             self.last_whole_bytes.set(Some(file.whole_bytes()));
-            *self.last_store.borrow_mut() = Some((file.store_name().to_owned(), file.gap_bytes()));
+            *self.last_store.borrow_mut() =
+                Some(LastStore { name: file.store_name().to_owned(), gap_bytes: file.gap_bytes() });
         }
-        let Prepared { tree, file_lease, columns, mut plan, entries, asked } = opened.prepared?;
+        let Prepared { tree, file_lease, columns, mut plan, entries, prefetches } = opened.prepared?;
         tree.other_files().into_iter().for_each(|file| self.records.add_other_file(source_index, file));
         let mut carried = Carried::new(&self.budget, plan.carried_bytes);
         let chunks = cut(&tree, &columns, entries, &plan, &self.opening.options);
-        let asking = Asking::begin(&self.ahead, (&tree, &columns), chunks, asked, asks_ahead(&tree));
-        while let Some(Upcoming { entries, asked }) = asking.next() {
+        let schedule = Schedule {
+            tree: Arc::clone(&tree),
+            columns: columns.clone(),
+            chunks: Box::new(chunks),
+            first_prefetches: prefetches,
+            is_prefetching: is_prefetched(&tree),
+        };
+        let scheduler = Scheduler::start(&self.prefetcher, schedule);
+        while let Some(Upcoming { entries, prefetches }) = scheduler.next()? {
             if self.failed_source.load(Ordering::Acquire) == source_index {
-                self.ahead.forget(&asked);
+                self.prefetcher.forget(&prefetches);
                 break;
             }
             let chunk = Arc::new(Chunk::new(Arc::clone(&tree), source_index, entries, columns.clone(), &self.pool));
-            let made = self.run_chunk(&chunk, &mut plan, file_lease.as_ref(), &mut carried);
-            self.ahead.forget(&asked);
-            match made? {
-                Made::Whole => {}
-                Made::Failed => break,
-                Made::Stopped => return Ok(Err(Stopped)),
+            let fetched = self.run_chunk(&chunk, &mut plan, file_lease.as_ref(), &mut carried);
+            self.prefetcher.forget(&prefetches);
+            match fetched? {
+                Fetched::Whole => {}
+                Fetched::Failed => break,
+                Fetched::Stopped => return Ok(Err(Stopped)),
             }
         }
         Ok(Ok(()))
     }
 
-    /// Makes a chunk: its values get their room, it is announced, its baskets are fetched and handed out.
+    /// Makes a chunk: leases memory for its values, sends it to the consumer, fetches its baskets and hands them out.
     fn run_chunk(
         &self,
         chunk: &Arc<Chunk>,
         plan: &mut MemoryPlan,
         file_lease: Option<&Arc<Lease>>,
         carried: &mut Carried,
-    ) -> Result<Made> {
+    ) -> Result<Fetched> {
         let entries_count = chunk.entries_count() as u64;
         let values_bytes = self.values_bytes(plan, entries_count);
         let leased = self.set_scratch(plan.scratch_bytes, 0).and_then(|()| self.budget.lease_chunk(values_bytes));
         let values = match leased {
             Ok(lease) => lease,
-            Err(Refusal::Closed) => return Ok(Made::Stopped),
+            Err(Refusal::Closed) => return Ok(Fetched::Stopped),
             Err(Refusal::TooLarge) => {
                 return Err(too_many_entries(
                     &chunk.tree,
@@ -250,34 +277,33 @@ impl Fetcher {
                 ))
             }
         };
-        // From here on whatever goes wrong is told with the chunk, and with it how many entries are lost.
+        // From here on an error is put into the chunk, so that the consumer knows which entries are lost.
         let own = Reporter::new(chunk);
         let lease = ChunkLease { _values: values, _file: file_lease.cloned() };
         if self.items.send(Item::Chunk(Arc::clone(chunk), lease)).is_err() {
-            return Ok(Made::Stopped);
+            return Ok(Fetched::Stopped);
         }
         let before = carried.take();
-        let made = self.fill(chunk, plan, &before, carried);
-        let made = made.unwrap_or_else(|(order, error)| {
-            // Wrong bytes may be right when the consumer reads them anew; if not, it says so.
-            let made = if error.kind == ReadErrorKind::BadFile { Made::Whole } else { Made::Failed };
+        let fetched = self.fill(chunk, plan, &before, carried);
+        let fetched = fetched.unwrap_or_else(|ChunkError { order, error }| {
+            // The consumer reads wrong bytes once more. If they are wrong again, it reports the error.
+            let fetched = if error.kind == ReadErrorKind::BadFile { Fetched::Whole } else { Fetched::Failed };
             chunk.put_error(order, error);
-            made
+            fetched
         });
         own.done();
-        Ok(made)
+        Ok(fetched)
     }
 
-    /// Fetches the baskets of a chunk, no more at a time than there is room for, and hands them out. An error comes
-    /// with its place among those of the baskets.
+    /// Fetches the baskets of a chunk, no more at a time than there is room for, and hands them out.
     fn fill(
         &self,
         chunk: &Arc<Chunk>,
         plan: &mut MemoryPlan,
         before: &Carried,
         carried: &mut Carried,
-    ) -> std::result::Result<Made, ((usize, usize), ReadError)> {
-        let needed = needed_baskets(chunk).map_err(|error| ((0, 0), error))?;
+    ) -> std::result::Result<Fetched, ChunkError> {
+        let needed = needed_baskets(chunk).map_err(|error| ChunkError { order: BasketOrder::default(), error })?;
         let mut groups = groups(chunk, &needed, before, plan.group_bytes);
         groups.reverse();
         while let Some(group) = groups.pop() {
@@ -285,23 +311,26 @@ impl Fetcher {
                 prepared.as_ref().is_err_and(|error| error.kind == ReadErrorKind::MemoryLimit)
             };
             let mut prepared = self.prepare(chunk, &group, plan, before, carried);
-            // What is kept for the next chunk can be fetched again for it.
+            // Baskets that are kept for the next chunk give way: they can be fetched again.
             if no_room(&prepared) && carried.clear() {
                 prepared = self.prepare(chunk, &group, plan, before, carried);
             }
             if self.stop.load(Ordering::Acquire) {
-                return Ok(Made::Stopped);
+                return Ok(Fetched::Stopped);
             }
             if let (true, Some([first, second])) = (no_room(&prepared), group.halves()) {
                 groups.extend([second, first]);
                 continue;
             }
-            let tasks = prepared.map_err(|error| ((group.columns.start, 0), error))?;
+            let tasks = prepared.map_err(|error| {
+                let order = BasketOrder { column: group.columns.start, basket: 0 };
+                ChunkError { order, error }
+            })?;
             if !self.hand_out(tasks) {
-                return Ok(Made::Stopped);
+                return Ok(Fetched::Stopped);
             }
         }
-        Ok(Made::Whole)
+        Ok(Fetched::Whole)
     }
 
     fn prepare(
@@ -314,13 +343,14 @@ impl Fetcher {
     ) -> Result<Vec<Task>> {
         let (known, entries_count) = (*plan, chunk.entries_count() as u64);
         let values_bytes = self.values_bytes(&known, entries_count);
-        let no_room = |stored_bytes| {
+        let too_large = |stored_bytes| {
             too_many_entries(&chunk.tree, entries_count, values_bytes, stored_bytes, &known, self.opening.memory_limit)
         };
-        let room = Room::Leased(&self.budget, &no_room, &self.ahead);
+        let (budget, prefetcher) = (&self.budget, &self.prefetcher);
+        let room = Room::Leased(LeasedRoom { budget, too_large: &too_large, prefetcher });
         let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
         let mut tasks = tasks_of(chunk, group.columns.clone(), group.needed, sources, room)?;
-        // Until now only the average of its branch was known.
+        // The plan only knew the average basket of each branch.
         let most = plan.scratch_bytes.max(self.opening.shares.own_scratch);
         let largest = tasks.iter().filter(|task| task.scratch.sum() > most).max_by_key(|task| task.scratch.sum());
         if let Some(largest) = largest {
@@ -329,14 +359,14 @@ impl Fetcher {
             let fits = plan.set_scratch(basket.scratch, self.opening.memory_limit);
             if !fits || self.set_scratch(basket.scratch, 1).is_err() {
                 tasks.into_iter().for_each(Task::cancel);
-                return Err(too_large(&chunk.tree, branch, basket, plan.largest, self.opening.memory_limit));
+                return Err(basket_too_large(&chunk.tree, branch, basket, plan.largest, self.opening.memory_limit));
             }
         }
         tasks.iter_mut().for_each(|task| task.at_work = Some(self.budget.task()));
         Ok(tasks)
     }
 
-    /// What the values of so many entries take of the memory limit.
+    /// What the values of so many entries take of the memory limit: nothing if the caller keeps them.
     fn values_bytes(&self, plan: &MemoryPlan, entries_count: u64) -> u64 {
         if self.opening.options.keeps_values {
             0
@@ -345,8 +375,7 @@ impl Fetcher {
         }
     }
 
-    /// Sets aside what decompressing a basket takes that needs so many bytes, and if there is room what all decoders
-    /// would take with such ones.
+    /// Sets memory aside for decompressing a basket that takes so many bytes, and, if there is room, one for each decoder.
     fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
         let all = bytes.saturating_mul(self.opening.options.threads.max(1) as u64);
         let wish = all.min(self.opening.shares.leased / limits::SCRATCH_MEMORY_SHARE);
@@ -372,20 +401,20 @@ impl Fetcher {
     }
 }
 
-/// Whether anything is asked for ahead of a tree's chunks.
-fn asks_ahead(tree: &Tree) -> bool {
+/// Whether the chunks of a tree are prefetched.
+fn is_prefetched(tree: &Tree) -> bool {
     let file = tree.file();
     file.strategy().prefetches_chunks() && file.choice().requests_in_flight > 0 && file.whole_bytes() == 0
 }
 
-/// Asks for the first chunk of a tree that was opened ahead.
-fn ask_first(prepared: &mut Prepared, options: &Options, ahead: &Arc<Prefetcher>) {
-    let Prepared { tree, columns, plan, entries, asked, .. } = prepared;
-    if asks_ahead(tree) {
+/// Prefetches the first chunk of a tree that a prefetch thread opened.
+fn prefetch_first_chunk(prepared: &mut Prepared, options: &Options, prefetcher: &Arc<Prefetcher>) {
+    let Prepared { tree, columns, plan, entries, prefetches, .. } = prepared;
+    if is_prefetched(tree) {
         if let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next() {
-            // Whatever is wrong is told when the chunk is made.
+            // The fetcher looks the ranges up again, and reports the error then.
             let by_file = tree.ranges_to_fetch(columns, &entries).unwrap_or_default();
-            by_file.iter().for_each(|one| ahead.ask(&one.file, &one.ranges, asked));
+            prefetches.extend(by_file.iter().flat_map(|one| prefetcher.prefetch(&one.file, &one.ranges)));
         }
     }
 }
@@ -405,8 +434,7 @@ fn cut(
         plan.entries_of_chunk(stored)
     };
     let by_bytes = ((options.step_bytes as f64 / plain.max(1e-9)) as u64).min(by_memory);
-    // A step of so many entries is kept to, or refused: the borders of a job's chunks are not to depend on which columns
-    // one of its streams reads.
+    // A step in entries is never changed: the borders of a job's chunks may not depend on which columns a stream reads.
     let step = options.step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN);
     let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
     let ends = match plan.ends_at_baskets_above {
@@ -414,7 +442,7 @@ fn cut(
         _ => Vec::new(),
     };
     let mut start = entries.start;
-    // One by one: what a file says of its entries is not to size a list.
+    // One by one: a list would be as long as the file says it has entries.
     std::iter::from_fn(move || {
         if start >= entries.end {
             return None;

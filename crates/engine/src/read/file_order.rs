@@ -17,9 +17,9 @@ struct State {
 
 /// The files of a stream that are prefetched.
 #[derive(Debug, Default)]
-pub(crate) struct Order(Mutex<State>);
+pub(crate) struct FileOrder(Mutex<State>);
 
-impl Order {
+impl FileOrder {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,14 +47,14 @@ impl Order {
         Waiting(Arc::clone(self))
     }
 
-    /// Whether a file takes so many bytes of those that are free. The one that the fetcher waits for is not to wait for
-    /// what those behind it have, and of `lanes` so many may wait that others can do what is due.
-    pub(super) fn verdict(&self, index: usize, bytes: u64, free: u64, lanes: usize) -> Verdict {
+    /// Whether a file takes so many bytes of those that are free. The file that the fetcher waits for
+    /// does not wait for the memory of later files. At most half of the prefetch threads wait, so that others can read.
+    pub(super) fn verdict(&self, index: usize, bytes: u64, free: u64, threads_max: usize) -> Verdict {
         let state = self.lock();
         let earlier = state.opening.range(..index).count() as u64;
         if bytes.saturating_mul(earlier + 1) <= free {
             Verdict::Take
-        } else if index <= state.wanted || state.waiting_count > lanes / 2 {
+        } else if index <= state.wanted || state.waiting_count > threads_max / 2 {
             Verdict::Refuse
         } else {
             Verdict::Wait
@@ -63,7 +63,7 @@ impl Order {
 }
 
 /// Counted among those that wait.
-pub(super) struct Waiting(Arc<Order>);
+pub(super) struct Waiting(Arc<FileOrder>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_file_leaves_room_for_those_before_it() {
-        let order = Arc::new(Order::default());
+        let order = Arc::new(FileOrder::default());
         [3, 4, 5].into_iter().for_each(|index| order.begin(index));
         assert_eq!(order.verdict(5, 10, 29, 8), Verdict::Wait);
         assert_eq!(order.verdict(5, 10, 30, 8), Verdict::Take);
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_those_behind_and_not_all_lanes_wait() {
-        let order = Arc::new(Order::default());
+    fn no_file_waits_for_later_ones_and_not_all_threads_wait() {
+        let order = Arc::new(FileOrder::default());
         order.want(4);
         assert_eq!(order.verdict(4, 10, 9, 8), Verdict::Refuse);
         assert_eq!(order.verdict(5, 10, 9, 8), Verdict::Wait);

@@ -5,12 +5,12 @@ use crate::limits;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 
-/// What reading may take, and who shares it.
+/// The memory that reading may take, and how many streams share it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryLimit {
     /// Bytes that this stream may take.
     pub(crate) bytes: u64,
-    /// Streams that share what the user gave, each of which has such a part.
+    /// Streams that share the limit of the user in equal parts.
     pub(crate) parts: u64,
     /// Decoding threads.
     pub(crate) threads: usize,
@@ -21,7 +21,7 @@ impl MemoryLimit {
         Shares::of(self.bytes, self.threads)
     }
 
-    /// As the user gave it.
+    /// The limit as the user gave it.
     fn given(self) -> String {
         let bytes = self.bytes.saturating_mul(self.parts);
         if bytes.is_multiple_of(1 << 20) {
@@ -31,7 +31,7 @@ impl MemoryLimit {
         }
     }
 
-    /// Says which limit is enough for this stream.
+    /// A hint that names a limit which is enough for this stream.
     fn enough_is(self, bytes: u64) -> String {
         format!("a memory_limit of \"{} MiB\" is enough", self.parts.saturating_mul(bytes).div_ceil(1 << 20))
     }
@@ -40,16 +40,16 @@ impl MemoryLimit {
 /// How a memory limit is shared out, whatever is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
-    /// Values that nobody uses any more and whose memory waits for the next chunk.
+    /// Buffers of dropped values, kept for the next chunk.
     pub(crate) pool: u64,
-    /// Buffers of stored bytes that wait for the next read.
+    /// Buffers of stored bytes, kept for the next read.
     pub(crate) read_buffers: u64,
     /// What each decoder keeps for the small baskets that it decompresses.
     pub(crate) own_scratch: u64,
     /// A file up to this size is read whole.
     pub(crate) whole_file: u64,
-    /// What is read ahead of the fetcher: files, and ranges of chunks.
-    pub(crate) ahead: u64,
+    /// What is prefetched: files, and ranges of chunks.
+    pub(crate) prefetched: u64,
     /// The rest: what is leased for stored bytes, values, and the decompression of large baskets.
     pub(crate) leased: u64,
 }
@@ -58,15 +58,15 @@ impl Shares {
     pub(crate) fn of(memory_limit: u64, threads: usize) -> Self {
         let pool = memory_limit / limits::POOL_MEMORY_SHARE;
         let read_buffers = (limits::READ_BUFFERS_BYTES as u64).min(memory_limit / limits::READ_BUFFERS_MEMORY_SHARE);
-        let ahead = memory_limit / limits::AHEAD_MEMORY_SHARE;
+        let prefetched = memory_limit / limits::PREFETCH_MEMORY_SHARE;
         let own_scratch = memory_limit / limits::OWN_SCRATCH_MEMORY_SHARE;
         Self {
             pool,
             read_buffers,
             own_scratch: (own_scratch / threads.max(1) as u64).min(limits::OWN_SCRATCH_BYTES),
             whole_file: limits::WHOLE_FILE_BYTES.min(memory_limit / limits::WHOLE_FILE_MEMORY_SHARE),
-            ahead,
-            leased: memory_limit - pool - read_buffers - own_scratch - ahead,
+            prefetched,
+            leased: memory_limit - pool - read_buffers - own_scratch - prefetched,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Shares {
 pub(crate) struct MemoryPlan {
     /// Bytes of the values of an entry.
     values_per_entry: f64,
-    /// Those of a chunk with the bytes that are stored of it.
+    /// Bytes of the values of a chunk and of its stored baskets.
     chunk_bytes: u64,
     /// Stored bytes that are fetched at a time.
     pub(crate) group_bytes: u64,
@@ -85,9 +85,9 @@ pub(crate) struct MemoryPlan {
     pub(crate) carried_bytes: u64,
     /// What decompressing the largest basket takes.
     pub(crate) scratch_bytes: u64,
-    /// What is there at the least: the file or the largest basket, and what decompressing takes as far as averages tell.
+    /// The least that has to fit: the file or the largest basket, and an estimate of what decompressing it takes.
     pub(crate) largest: BasketBytes,
-    /// Whether there is room for one basket of a branch only: chunks end where larger baskets than this begin.
+    /// Set if there is room for one basket of a branch only: chunks end where baskets larger than this begin.
     pub(crate) ends_at_baskets_above: Option<u64>,
 }
 
@@ -101,24 +101,24 @@ impl MemoryPlan {
         let stored_bytes =
             if is_held { file_bytes } else { all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0) };
         let shared = |stored_bytes| Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
-        // Where one basket of a branch ends and the next begins, a chunk needs both.
+        // A chunk that begins in one basket of a branch and ends in the next needs both.
         let both = if is_held { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
         let roomy = both.and_then(shared);
         let is_tight = roomy.is_none();
-        // What decompressing takes is only told by averages so far: baskets that are fetched say more.
-        let untold = || Shared::new(memory_limit.shares().leased, stored_bytes, 0);
-        let told = roomy.or_else(|| shared(stored_bytes));
-        let is_told = told.is_some();
-        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = told.or_else(untold) else {
+        let estimated = roomy.or_else(|| shared(stored_bytes));
+        let fits_estimate = estimated.is_some();
+        // The estimate comes from averages. Baskets that are fetched may take less, so that the plan is tried without it.
+        let without_scratch = || Shared::new(memory_limit.shares().leased, stored_bytes, 0);
+        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = estimated.or_else(without_scratch) else {
             let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
             let (column, bytes) = worst.copied().unwrap_or_default();
             let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
-            return Err(too_large(tree, column, bytes, largest, memory_limit));
+            return Err(basket_too_large(tree, column, bytes, largest, memory_limit));
         };
         let values_per_entry = tree.values_per_entry(columns);
         let ends_at_baskets_above = is_tight.then_some(group_bytes / 2);
         let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
-        let scratch_bytes = if is_told { scratch_bytes } else { 0 };
+        let scratch_bytes = if fits_estimate { scratch_bytes } else { 0 };
         Ok(Self {
             values_per_entry,
             chunk_bytes,
@@ -130,7 +130,7 @@ impl MemoryPlan {
         })
     }
 
-    /// Whether decompressing may take so many bytes: not only while there is room by chance.
+    /// Sets what decompressing takes; returns whether that always has room.
     pub(crate) fn set_scratch(&mut self, bytes: u64, memory_limit: MemoryLimit) -> bool {
         self.scratch_bytes = bytes;
         self.largest.scratch = self.largest.scratch.max(bytes);
@@ -196,7 +196,7 @@ fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
 }
 
 /// The error for a basket that does not fit, where the largest of all are so large.
-pub(crate) fn too_large(
+pub(crate) fn basket_too_large(
     tree: &Tree,
     column: usize,
     basket: BasketBytes,
@@ -261,7 +261,7 @@ mod tests {
             for threads in [1, 4, 64] {
                 let shares = Shares::of(limit, threads);
                 let own = shares.own_scratch * threads as u64;
-                assert!(shares.pool + shares.read_buffers + own + shares.ahead + shares.leased <= limit);
+                assert!(shares.pool + shares.read_buffers + own + shares.prefetched + shares.leased <= limit);
                 for (stored, scratch) in [(0, 0), (limit / 4, 0), (0, limit / 4), (limit / 8, limit / 8)] {
                     let Some(shared) = Shared::new(shares.leased, stored, scratch) else { continue };
                     let in_use = shares.leased / limits::CHUNK_MEMORY_SHARE;

@@ -1,4 +1,4 @@
-//! From a source to a tree that is ready to be read, in the fetcher's thread or ahead of it.
+//! From a source to a tree that is ready to be read, in the fetcher's thread or in a prefetch thread.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -8,15 +8,16 @@ use std::time::Duration;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{link_to, Choice, Store};
 
-use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::file::{Extent, File};
+use crate::error::{guarded, ReadError, ReadErrorKind, Result};
+use crate::file::File;
 use crate::limits::{self, TAIL_BYTES};
+use crate::metadata_reader::FirstRead;
 use crate::read::budget::{Budget, Lease, Refusal};
 use crate::read::memory_plan::{MemoryLimit, MemoryPlan, Shares};
 use crate::read::prefetch::{PendingRange, Prefetcher, Turn};
 use crate::read::source::{Options, Selection, Source, SourceTree};
 use crate::read::strategy::{Strategy, WholeFiles};
-use crate::read::tail_size::Ends;
+use crate::read::tail_size::TailSizes;
 use crate::tree::Tree;
 
 /// A source whose tree is open.
@@ -27,11 +28,11 @@ pub(crate) struct Prepared {
     pub(crate) columns: Vec<usize>,
     pub(crate) plan: MemoryPlan,
     pub(crate) entries: Range<u64>,
-    /// What was asked for of its first chunk.
-    pub(crate) asked: Vec<Arc<PendingRange>>,
+    /// Prefetches of its first chunk.
+    pub(crate) prefetches: Vec<Arc<PendingRange>>,
 }
 
-/// What became of a source: its file, if that was opened, and what there is to read.
+/// A source that was opened: its file, if that succeeded, and its tree.
 pub(crate) struct Opened {
     pub(crate) file: Option<Arc<File>>,
     pub(crate) prepared: Result<Prepared>,
@@ -39,22 +40,21 @@ pub(crate) struct Opened {
 
 /// Where the memory comes from for a file that is read whole.
 pub(crate) enum FileRoom<'a> {
-    /// From the stream's budget: waited for.
-    Waiting(&'a Arc<Budget>),
-    /// From what may be taken ahead, when it is this file's turn, or with what was kept for it. Such files are read in
-    /// their order.
-    Ahead(&'a Arc<Prefetcher>, usize, Cell<Claim>),
+    /// From the budget of the stream. The fetcher waits for it.
+    Stream(&'a Arc<Budget>),
+    /// From what may be prefetched. Such files are read in their order.
+    Prefetched { prefetcher: &'a Arc<Prefetcher>, index: usize, claim: Cell<Claim> },
 }
 
-/// What a file that is opened ahead has before it is known what it takes.
+/// What a prefetched file has before its size is known.
 #[derive(Default)]
 pub(crate) enum Claim {
     #[default]
     Nothing,
     /// Its turn among the others.
     Turn(#[expect(dead_code, reason = "ends when it is dropped")] Turn),
-    /// What was kept for it.
-    Kept(Lease),
+    /// Memory that was leased when there was none at the first try.
+    Leased(Lease),
 }
 
 /// Why nothing was opened.
@@ -62,7 +62,7 @@ pub(crate) enum Claim {
 pub(crate) enum NotOpened {
     /// The stream was closed.
     Closed,
-    /// There is no room ahead of the others.
+    /// There is no memory to prefetch it.
     NoRoom,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Opening {
     pub(crate) strategy: Strategy,
     pub(crate) memory_limit: MemoryLimit,
     pub(crate) shares: Shares,
-    pub(crate) ends: Arc<Ends>,
+    pub(crate) tail_sizes: Arc<TailSizes>,
 }
 
 impl Opening {
@@ -84,7 +84,7 @@ impl Opening {
                 let (file, tree) = (Some(Arc::clone(tree.file())), Arc::clone(tree));
                 return Ok(Opened { file, prepared: self.prepare(tree, None, source) });
             }
-            SourceTree::Path(path, tree) => {
+            SourceTree::Path { file: path, tree } => {
                 let mut not_opened = None;
                 let opened = self.open_file(path, room, &mut not_opened);
                 (not_opened.map_or(Ok(opened), Err)?, tree)
@@ -106,75 +106,77 @@ impl Opening {
         room: &FileRoom<'_>,
         not_opened: &mut Option<NotOpened>,
     ) -> Result<(Arc<File>, Option<Lease>)> {
-        // All of it is due until it is there.
-        let mut due = None;
+        // Its bytes are in flight until it is read.
+        let mut in_flight = None;
         let mut is_too_large = false;
-        let mut extent = |store: &dyn Store, size: u64| {
+        let mut choose = |store: &dyn Store, size: u64| {
             let name = store.name();
             let claim = match room {
-                FileRoom::Waiting(_) => Claim::Nothing,
-                FileRoom::Ahead(_, _, claim) => claim.take(),
+                FileRoom::Stream(_) => Claim::Nothing,
+                FileRoom::Prefetched { claim, .. } => claim.take(),
             };
-            if let Some(tail) = self.tail_of(name, size) {
-                return Ok(Extent::Ends { tail, reads: self.reads_of(name, size) });
+            if let Some(tail) = self.tail_bytes(name, size) {
+                return Ok(FirstRead::Ends { tail, reads_expected: self.reads_expected(name, size) });
             }
             let leased = match room {
-                FileRoom::Waiting(budget) => budget.lease_file(size),
-                FileRoom::Ahead(ahead, index, _) => match claim {
-                    Claim::Kept(mut kept) if kept.bytes() >= size => Ok(kept.split(size)),
+                FileRoom::Stream(budget) => budget.lease_file(size),
+                FileRoom::Prefetched { prefetcher, index, .. } => match claim {
+                    Claim::Leased(mut leased) if leased.bytes() >= size => Ok(leased.split(size)),
                     claim => {
-                        let leased = ahead.lease_file(*index, size);
+                        let leased = prefetcher.lease_file(*index, size);
                         drop(claim);
                         leased.ok_or(Refusal::TooLarge)
                     }
                 },
             };
-            if let (Ok(_), FileRoom::Ahead(ahead, index, _)) = (&leased, room) {
-                due = Some(ahead.wait_until_due(*index, size));
+            if let (Ok(_), FileRoom::Prefetched { prefetcher, index, .. }) = (&leased, room) {
+                in_flight = Some(prefetcher.wait_for_link(*index, size));
             }
             *not_opened = Some(match (leased, room) {
-                (Ok(lease), _) => return Ok(Extent::Whole(Some(lease))),
-                // Beside a chunk of many entries there may be room for parts of the file.
-                (Err(Refusal::TooLarge), FileRoom::Waiting(_)) => {
+                (Ok(lease), _) => return Ok(FirstRead::Whole(Some(lease))),
+                // There may be memory for parts of the file.
+                (Err(Refusal::TooLarge), FileRoom::Stream(_)) => {
                     is_too_large = true;
-                    return Ok(Extent::Ends { tail: TAIL_BYTES, reads: self.reads_of(name, size) });
+                    return Ok(FirstRead::Ends { tail: TAIL_BYTES, reads_expected: self.reads_expected(name, size) });
                 }
-                (Err(Refusal::TooLarge), FileRoom::Ahead(..)) => NotOpened::NoRoom,
+                (Err(Refusal::TooLarge), FileRoom::Prefetched { .. }) => NotOpened::NoRoom,
                 (Err(Refusal::Closed), _) => NotOpened::Closed,
             });
             Err(ReadError::new(ReadErrorKind::Refused, path, "a file was not opened"))
         };
-        let opened = File::open_as(path, &self.options.access, &mut extent);
-        drop(due);
+        let opened = File::open_as(path, &self.options.access, &mut choose);
+        drop(in_flight);
         if let (Ok((file, _)), true, WholeFiles::Always) = (&opened, is_too_large, self.strategy.whole_files) {
             file.remarks().add(NOT_PREFETCHED.to_owned());
         }
         opened
     }
 
-    /// How much is read of the end of a file of this size at this storage element; None if it is better read whole.
-    fn tail_of(&self, store_name: &str, size: u64) -> Option<u64> {
+    /// How much is read of the end of a file of this size at this storage element; None if it is read whole.
+    fn tail_bytes(&self, store_name: &str, size: u64) -> Option<u64> {
         match self.strategy.whole_files {
             WholeFiles::Never => Some(TAIL_BYTES),
             WholeFiles::Always => None,
             WholeFiles::Small if size > self.shares.whole_file => Some(TAIL_BYTES),
             WholeFiles::Small => match self.options.selection {
                 Selection::All => None,
-                Selection::Named(_) => self.ends.tail_of(store_name.contains("://"), link_to(store_name), size),
+                Selection::Named(_) => {
+                    self.tail_sizes.tail_bytes(store_name.contains("://"), link_to(store_name), size)
+                }
             },
         }
     }
 
-    /// How many reads of a file will be due at a time, as far as its size tells.
-    fn reads_of(&self, store_name: &str, size: u64) -> usize {
+    /// How many reads of a file will be in flight at a time, estimated from its size.
+    fn reads_expected(&self, store_name: &str, size: u64) -> usize {
         let access = &self.options.access;
         let far = link_to(store_name).filter(|link| link.round_trip >= limits::FAR_ROUND_TRIP_MIN);
         if !self.strategy.prefetches_chunks() || size <= limits::WHOLE_FILE_BYTES || far.is_none() {
             return 0;
         }
         let choice = Choice::of(access, far, 0);
-        let bytes = choice.bytes_in_flight.min(self.shares.ahead).min(size);
-        // With the room in their buffers not more than that is asked for at a time.
+        let bytes = choice.bytes_in_flight.min(self.shares.prefetched).min(size);
+        // Buffers are a little larger than what is read into them.
         let leased = bytes.saturating_add(bytes / 4);
         choice.requests_in_flight.min(leased.div_ceil(MAX_JOINED_BYTES) as usize)
     }
@@ -185,13 +187,13 @@ impl Opening {
             tree.check_entries_count()?;
         }
         if matches!(self.options.selection, Selection::Named(_)) {
-            self.ends.learn(&tree, &columns);
+            self.tail_sizes.learn(&tree, &columns);
         }
         let file_bytes = file_lease.as_ref().map_or(0, |lease| lease.bytes());
         let plan = MemoryPlan::new(&tree, &columns, file_bytes, self.memory_limit)?;
         let stop = source.entry_stop.unwrap_or(u64::MAX).min(tree.entries_count());
         let entries = source.entry_start.min(stop)..stop;
-        Ok(Prepared { tree, file_lease, columns, plan, entries, asked: Vec::new() })
+        Ok(Prepared { tree, file_lease, columns, plan, entries, prefetches: Vec::new() })
     }
 }
 
@@ -204,7 +206,7 @@ fn select(tree: &Tree, options: &Options) -> Result<Vec<usize>> {
     for name in names {
         match tree.find(name).and_then(|index| tree.check_readable(index).map(|()| index)) {
             Ok(index) => columns.push(index),
-            // Whoever wants it there is told then.
+            // A wagon that uses it gets the error then.
             Err(error) if options.optional.contains(name) && is_absence(&error) => {}
             Err(error) => return Err(error),
         }
@@ -216,33 +218,41 @@ fn is_absence(error: &ReadError) -> bool {
     matches!(error.kind, ReadErrorKind::NoSuchKey | ReadErrorKind::Unsupported)
 }
 
-/// What is remarked of a file that is not read as was asked for.
+/// The remark about a file that is too large to be prefetched.
 const NOT_PREFETCHED: &str =
     "read as planned, not prefetched: whole files are larger than the memory that reading may take, see --memory-limit";
 
-/// A source that is being opened ahead.
+/// A source that a prefetch thread opens.
 pub(crate) struct Slot {
-    /// None until it is done, and what became of it, which the fetcher takes.
-    outcome: Mutex<Option<Option<Opened>>>,
+    /// None until it is done. The fetcher takes it.
+    outcome: Mutex<Option<Outcome>>,
     done: Condvar,
-    /// Whether there was no room for it before.
-    is_second: bool,
+    /// Whether there was no room for it at the first try.
+    is_retry: bool,
+}
+
+/// What became of a source that a prefetch thread was to open.
+pub(crate) enum Outcome {
+    Opened(Opened),
+    /// There was no memory for it, or the stream was closed: the fetcher opens it.
+    NotOpened,
 }
 
 impl Slot {
-    /// A slot, and what fills it. Where that is dropped instead, the fetcher opens the source itself.
-    pub(crate) fn new(is_second: bool) -> (Arc<Self>, Filler) {
-        let slot = Arc::new(Self { outcome: Mutex::default(), done: Condvar::new(), is_second });
+    /// A slot, and what fills it. If that is dropped instead, the fetcher opens the source itself.
+    pub(crate) fn new(is_retry: bool) -> (Arc<Self>, Filler) {
+        let slot = Arc::new(Self { outcome: Mutex::default(), done: Condvar::new(), is_retry });
         (Arc::clone(&slot), Filler(slot))
     }
 
-    /// Whether there was no room for the first time: a file that is larger than others is not opened again and again.
+    /// Whether there was no room at the first try: a file that is larger than others is not tried again and again.
     pub(crate) fn is_refused(&self) -> bool {
-        !self.is_second && matches!(*self.outcome.lock().unwrap_or_else(PoisonError::into_inner), Some(None))
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.is_retry && matches!(*outcome, Some(Outcome::NotOpened))
     }
 
-    /// Waits so long, and takes what was opened: None in it if there was no room.
-    pub(crate) fn take_within(&self, time: Duration) -> Option<Option<Opened>> {
+    /// Waits so long at most, and takes the outcome.
+    pub(crate) fn take_within(&self, time: Duration) -> Option<Outcome> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.done.wait_timeout_while(outcome, time, |outcome| outcome.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.take()
@@ -253,14 +263,20 @@ impl Slot {
 pub(crate) struct Filler(Arc<Slot>);
 
 impl Filler {
-    pub(crate) fn fill(self, opened: Option<Opened>) {
-        self.put(opened);
+    /// Fills it with what `open` gives, None if it did not open the source. A panic is an error of the source.
+    pub(crate) fn fill(self, path: &str, open: impl FnOnce() -> Option<Opened>) {
+        let opened = guarded(path, || Ok(open()));
+        self.put(match opened {
+            Ok(Some(opened)) => Outcome::Opened(opened),
+            Ok(None) => Outcome::NotOpened,
+            Err(error) => Outcome::Opened(Opened { file: None, prepared: Err(error) }),
+        });
     }
 
-    fn put(&self, opened: Option<Opened>) {
+    fn put(&self, new: Outcome) {
         let mut outcome = self.0.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         if outcome.is_none() {
-            *outcome = Some(opened);
+            *outcome = Some(new);
             self.0.done.notify_all();
         }
     }
@@ -268,6 +284,34 @@ impl Filler {
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        self.put(None);
+        self.put(Outcome::NotOpened);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    fn outcome(open: impl FnOnce() -> Option<Opened>) -> Outcome {
+        let (slot, filler) = Slot::new(false);
+        filler.fill("file.root", open);
+        slot.take_within(Duration::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn a_prefetch_thread_that_panics_fails_its_source() {
+        let Outcome::Opened(opened) = outcome(|| panic!("no such tree kind")) else { panic!("nothing was opened") };
+        let error = opened.prepared.err().unwrap();
+        assert_eq!((error.kind, error.path.as_str()), (ReadErrorKind::Internal, "file.root"));
+        assert!(error.message.contains("no such tree kind"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_prefetched_is_left_to_the_fetcher() {
+        assert!(matches!(outcome(|| None), Outcome::NotOpened));
+        let (slot, filler) = Slot::new(false);
+        drop(filler);
+        assert!(slot.is_refused() && matches!(slot.take_within(Duration::ZERO), Some(Outcome::NotOpened)));
     }
 }

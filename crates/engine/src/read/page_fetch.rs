@@ -1,7 +1,7 @@
 //! From the clusters of an RNTuple that a chunk needs to the bytes of their pages.
 //!
-//! Where only a part of a cluster is wanted, the pages of collections' ends come first: they tell which other pages
-//! are needed, and so on inwards.
+//! Where only a part of a cluster is wanted, the pages with the ends of collections come first: from them follows which
+//! pages of elements are needed, and so on inwards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -10,13 +10,13 @@ use bytes::Bytes;
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, Choice, RangeRead};
-use branchline_trace::panics::guarded;
-use branchline_trace::{journal, Counter};
+use branchline_trace::{journal, panics, Counter};
 
+use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::limits;
 use crate::read::budget::{Budget, Lease, Verdict};
-use crate::read::file_order::Order;
+use crate::read::file_order::FileOrder;
 use crate::read::watch::{end_by, watched, Doing};
 use crate::read_buffers::{buffer_bytes, read_of, share};
 
@@ -24,19 +24,29 @@ use crate::read_buffers::{buffer_bytes, read_of, share};
 pub(crate) struct PendingRange {
     file: Arc<File>,
     range: ByteRange,
-    /// None until it is read; then its bytes, or None if reading failed.
-    answer: Mutex<Option<Option<Bytes>>>,
+    answer: Mutex<Option<Answer>>,
     answered: Condvar,
 }
 
+/// What became of a prefetch.
+enum Answer {
+    Read(Bytes),
+    /// The storage failed, or the prefetch was given up.
+    NotRead,
+    /// The prefetch thread panicked.
+    Panicked(ReadError),
+}
+
 impl PendingRange {
-    fn answer(&self, bytes: Option<Bytes>) {
-        *lock(&self.answer) = Some(bytes);
+    /// The first answer counts.
+    fn answer(&self, answer: Answer) {
+        lock(&self.answer).get_or_insert(answer);
         self.answered.notify_all();
     }
 
-    /// Waits until it is read and returns a part of it. None if reading failed: the caller reads again and sees why.
-    pub(crate) fn wait(&self, range: ByteRange) -> Option<Bytes> {
+    /// Waits until it is read and returns a part of it. None if the storage failed: the caller reads again, and gets the
+    /// error if there still is one. Fails if the prefetch panicked.
+    pub(crate) fn wait(&self, range: ByteRange) -> Result<Option<Bytes>> {
         let store = self.file.store_name().to_owned();
         let doing = Doing::Reading {
             path: self.file.path().to_owned(),
@@ -51,8 +61,15 @@ impl PendingRange {
             }
             answer
         });
+        match &*answer {
+            Some(Answer::Read(bytes)) => Ok(self.part(bytes, range)),
+            Some(Answer::Panicked(error)) => Err(error.clone()),
+            Some(Answer::NotRead) | None => Ok(None),
+        }
+    }
+
+    fn part(&self, bytes: &Bytes, range: ByteRange) -> Option<Bytes> {
         let start = usize::try_from(range.offset.checked_sub(self.range.offset)?).ok()?;
-        let bytes = answer.as_ref()?.as_ref()?;
         let end = start.checked_add(usize::try_from(range.length).ok()?).filter(|end| *end <= bytes.len())?;
         Some(bytes.slice(start..end))
     }
@@ -66,41 +83,43 @@ impl PendingRange {
 /// Work for a prefetch thread, and how many bytes are in flight while it lasts.
 struct Job {
     bytes: u64,
-    /// When it was decided to read it, if a trace is recorded.
-    since: Option<Instant>,
+    /// When it was queued, if a trace is recorded.
+    queued: Option<Instant>,
     work: Box<dyn FnOnce() + Send>,
 }
 
+/// The prefetch threads and the work that waits for them.
 #[derive(Default)]
-struct Lanes {
-    queue: VecDeque<Job>,
+struct Queue {
+    jobs: VecDeque<Job>,
     idle_count: usize,
-    due_bytes: u64,
-    bytes_max: u64,
+    bytes_in_flight: u64,
+    bytes_in_flight_max: u64,
     threads_max: usize,
     /// The numbers of the files that wait to be read whole until less is in flight.
-    waiting: BTreeSet<usize>,
+    waiting_files: BTreeSet<usize>,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
 }
 
-impl Lanes {
+impl Queue {
     /// Whether so many more bytes may be in flight.
     fn has_room(&self, bytes: u64) -> bool {
-        bytes == 0 || self.due_bytes == 0 || self.due_bytes.saturating_add(bytes) <= self.bytes_max
+        let sum = self.bytes_in_flight.saturating_add(bytes);
+        bytes == 0 || self.bytes_in_flight == 0 || sum <= self.bytes_in_flight_max
     }
 }
 
 /// Bytes in flight, until this is dropped.
-pub(crate) struct DueBytes {
-    ahead: Arc<Prefetcher>,
+pub(crate) struct BytesInFlight {
+    prefetcher: Arc<Prefetcher>,
     bytes: u64,
 }
 
-impl Drop for DueBytes {
+impl Drop for BytesInFlight {
     fn drop(&mut self) {
-        lock(&self.ahead.lanes).due_bytes -= self.bytes;
-        self.ahead.changed.notify_all();
+        lock(&self.prefetcher.queue).bytes_in_flight -= self.bytes;
+        self.prefetcher.changed.notify_all();
     }
 }
 
@@ -118,15 +137,15 @@ impl Batch {
 }
 
 /// By the address of its file, which each range keeps alive, and its offset.
-type Pieces = HashMap<usize, BTreeMap<u64, Arc<PendingRange>>>;
+type Pending = HashMap<usize, BTreeMap<u64, Arc<PendingRange>>>;
 
 /// The prefetch threads of one stream, and what they read.
 pub(crate) struct Prefetcher {
     budget: Arc<Budget>,
-    lanes: Mutex<Lanes>,
+    queue: Mutex<Queue>,
     changed: Condvar,
-    pieces: Mutex<Pieces>,
-    order: Arc<Order>,
+    pending: Mutex<Pending>,
+    file_order: Arc<FileOrder>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -140,8 +159,9 @@ fn key_of(file: &Arc<File>) -> usize {
 impl Prefetcher {
     /// Prefetched bytes take at most `bytes_max`, which nothing else of the stream uses.
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
-        let (budget, order) = (Budget::new(bytes_max, 0), Arc::default());
-        Arc::new(Self { budget, lanes: Mutex::default(), changed: Condvar::new(), pieces: Mutex::default(), order })
+        let (budget, file_order) = (Budget::new(bytes_max, 0), Arc::default());
+        let (queue, changed, pending) = (Mutex::default(), Condvar::new(), Mutex::default());
+        Arc::new(Self { budget, queue, changed, pending, file_order })
     }
 
     /// Leases so many bytes if they are free.
@@ -156,178 +176,172 @@ impl Prefetcher {
 
     /// Leases the bytes of a file that is read whole, in the order of the files; None if the fetcher is to read it.
     pub(crate) fn lease_file(&self, index: usize, bytes: u64) -> Option<Lease> {
-        let lanes = lock(&self.lanes).threads_max;
-        let _waiting = self.order.wait();
-        self.budget.lease_when(bytes, |free| self.order.verdict(index, bytes, free, lanes))
+        let threads_max = lock(&self.queue).threads_max;
+        let _waiting = self.file_order.wait();
+        self.budget.lease_when(bytes, |free| self.file_order.verdict(index, bytes, free, threads_max))
     }
 
     /// The fetcher waits for this file.
     pub(crate) fn want(&self, index: usize) {
-        self.order.want(index);
-        self.look_again();
+        self.file_order.want(index);
+        self.wake();
     }
 
-    pub(crate) fn order(&self) -> &Order {
-        &self.order
-    }
-
-    /// Wakes all that wait for memory.
-    pub(crate) fn look_again(&self) {
-        self.budget.look_again();
+    /// Wakes all that wait for memory, so that they decide again.
+    pub(crate) fn wake(&self) {
+        self.budget.wake();
         self.changed.notify_all();
     }
 
     /// Runs some work, during which so many bytes are in flight, in one of the chosen number of threads.
     pub(crate) fn run(self: &Arc<Self>, choice: Choice, bytes: u64, work: Box<dyn FnOnce() + Send>) {
-        let (mut lanes, mut undone) = (lock(&self.lanes), None);
-        if lanes.is_closed {
+        let (mut queue, mut undone) = (lock(&self.queue), None);
+        if queue.is_closed {
             return;
         }
-        (lanes.bytes_max, lanes.threads_max) = (choice.bytes_in_flight, choice.requests_in_flight);
-        lanes.queue.push_back(Job { bytes, since: journal::is_on().then(Instant::now), work });
-        if lanes.idle_count < lanes.queue.len() && lanes.threads.len() < choice.requests_in_flight {
+        (queue.bytes_in_flight_max, queue.threads_max) = (choice.bytes_in_flight, choice.requests_in_flight);
+        queue.jobs.push_back(Job { bytes, queued: journal::is_on().then(Instant::now), work });
+        if queue.idle_count < queue.jobs.len() && queue.threads.len() < choice.requests_in_flight {
             let own = Arc::clone(self);
-            let lane = std::thread::Builder::new().name("branchline-ahead".to_owned()).spawn(move || own.work());
+            let thread = std::thread::Builder::new().name("branchline-prefetch".to_owned()).spawn(move || own.work());
             // If no thread can be started, the fetcher does the work itself.
-            match lane {
-                Ok(thread) => lanes.threads.push(thread),
-                Err(_) if lanes.threads.is_empty() => undone = lanes.queue.pop_back(),
+            match thread {
+                Ok(thread) => queue.threads.push(thread),
+                Err(_) if queue.threads.is_empty() => undone = queue.jobs.pop_back(),
                 Err(_) => {}
             }
         }
-        drop(lanes);
+        drop(queue);
         drop(undone);
         self.changed.notify_all();
     }
 
     fn work(&self) {
-        let mut lanes = lock(&self.lanes);
+        let mut queue = lock(&self.queue);
         loop {
-            if lanes.is_closed {
+            if queue.is_closed {
                 return;
             }
-            let has_room = lanes.queue.front().is_some_and(|job| lanes.has_room(job.bytes));
-            if let Some(job) = has_room.then(|| lanes.queue.pop_front()).flatten() {
-                lanes.due_bytes += job.bytes;
-                drop(lanes);
+            let has_room = queue.jobs.front().is_some_and(|job| queue.has_room(job.bytes));
+            if let Some(job) = has_room.then(|| queue.jobs.pop_front()).flatten() {
+                queue.bytes_in_flight += job.bytes;
+                drop(queue);
                 let bytes = job.bytes;
-                let _decided = journal::decided(job.since);
-                // If it panics, what it drops wakes those that wait for it.
-                let _ = guarded(job.work);
-                lanes = lock(&self.lanes);
-                lanes.due_bytes -= bytes;
+                let _decided = journal::decided(job.queued);
+                // The work itself reports its panics. Here the thread only has to survive them.
+                let _ = panics::guarded(job.work);
+                queue = lock(&self.queue);
+                queue.bytes_in_flight -= bytes;
                 self.changed.notify_all();
                 continue;
             }
-            lanes.idle_count += 1;
-            lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
-            lanes.idle_count -= 1;
+            queue.idle_count += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle_count -= 1;
         }
     }
 
-    /// Waits until fewer bytes are in flight and no earlier file waits: requests that share the link are slower. From then
-    /// on so many bytes are in flight until the result is dropped. Half of the bytes that may be in flight are kept for
-    /// earlier files that are still being opened.
-    pub(crate) fn wait_until_due(self: &Arc<Self>, file_index: usize, bytes: u64) -> DueBytes {
-        let mut lanes = lock(&self.lanes);
-        lanes.waiting.insert(file_index);
-        let has_room = |lanes: &Lanes| {
-            let kept = if self.order.earlier_count(file_index) > 0 { lanes.bytes_max / 2 } else { 0 };
-            lanes.has_room(bytes.saturating_add(kept))
+    /// Waits until there is room in flight for a file that is read whole, and no earlier file waits: requests that share
+    /// the link are slower. Its bytes are in flight until the result is dropped. Half of the bytes that may be in flight
+    /// are kept for earlier files that are still being opened.
+    pub(crate) fn wait_for_link(self: &Arc<Self>, file_index: usize, bytes: u64) -> BytesInFlight {
+        let mut queue = lock(&self.queue);
+        queue.waiting_files.insert(file_index);
+        let has_room = |queue: &Queue| {
+            let kept = if self.file_order.earlier_count(file_index) > 0 { queue.bytes_in_flight_max / 2 } else { 0 };
+            queue.has_room(bytes.saturating_add(kept))
         };
-        while !lanes.is_closed && (!has_room(&lanes) || lanes.waiting.first() != Some(&file_index)) {
-            lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+        while !queue.is_closed && (!has_room(&queue) || queue.waiting_files.first() != Some(&file_index)) {
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        lanes.waiting.remove(&file_index);
-        lanes.due_bytes += bytes;
+        queue.waiting_files.remove(&file_index);
+        queue.bytes_in_flight += bytes;
         self.changed.notify_all();
-        DueBytes { ahead: Arc::clone(self), bytes }
+        BytesInFlight { prefetcher: Arc::clone(self), bytes }
     }
 
     /// Those of these ranges of a file that are not prefetched yet, near ones joined, in batches of a bounded size.
-    pub(crate) fn portions(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Batch> {
+    pub(crate) fn batches(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Batch> {
         let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
         let plan = coalesce(&new, file.choice().gap_bytes, MAX_JOINED_BYTES);
-        let mut portions: Vec<Batch> = Vec::new();
+        let mut batches: Vec<Batch> = Vec::new();
         let mut room = 0;
         for range in plan.ranges {
             let bytes = buffer_bytes(range.length);
-            match portions.last_mut() {
-                Some(portion) if bytes <= room => portion.ranges.push(range),
+            match batches.last_mut() {
+                Some(batch) if bytes <= room => batch.ranges.push(range),
                 _ => {
-                    portions.push(Batch { file: Arc::clone(file), ranges: vec![range] });
+                    batches.push(Batch { file: Arc::clone(file), ranges: vec![range] });
                     room = MAX_JOINED_BYTES;
                 }
             }
             room = room.saturating_sub(bytes);
         }
         file.counters().add(Counter::GapBytes, plan.gap_bytes);
-        portions
+        batches
     }
 
-    /// Prefetches these ranges of a file as far as there is memory; `asked` gets what it started.
-    pub(crate) fn ask(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange], asked: &mut Vec<Arc<PendingRange>>) {
-        for portion in self.portions(file, wanted) {
-            let Some(lease) = self.try_lease(portion.leased_bytes()) else { return };
-            asked.extend(self.ask_for(portion, lease));
+    /// Prefetches these ranges of a file as far as there is memory; returns what it started.
+    pub(crate) fn prefetch(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Arc<PendingRange>> {
+        let mut started = Vec::new();
+        for batch in self.batches(file, wanted) {
+            let Some(lease) = self.try_lease(batch.leased_bytes()) else { break };
+            started.extend(self.start(batch, lease));
         }
+        started
     }
 
     /// Prefetches a batch, whose memory is leased.
-    pub(crate) fn ask_for(self: &Arc<Self>, portion: Batch, lease: Lease) -> Vec<Arc<PendingRange>> {
-        let Batch { file, ranges } = portion;
+    pub(crate) fn start(self: &Arc<Self>, batch: Batch, lease: Lease) -> Vec<Arc<PendingRange>> {
+        let Batch { file, ranges } = batch;
         let choice = file.choice();
-        let piece = |range: &ByteRange| {
-            let (answer, answered) = (Mutex::default(), Condvar::new());
-            Arc::new(PendingRange { file: Arc::clone(&file), range: *range, answer, answered })
-        };
-        let pieces: Vec<Arc<PendingRange>> = ranges.iter().map(piece).collect();
+        let ranges_pending: Vec<Arc<PendingRange>> = ranges.iter().map(|range| pending(&file, *range)).collect();
         {
-            let mut known = lock(&self.pieces);
+            let mut known = lock(&self.pending);
             let of_file = known.entry(key_of(&file)).or_default();
-            pieces.iter().for_each(|piece| drop(of_file.insert(piece.range.offset, Arc::clone(piece))));
+            ranges_pending.iter().for_each(|one| drop(of_file.insert(one.range.offset, Arc::clone(one))));
         }
-        let due = Due { pieces: pieces.clone(), lease };
+        let reading = BatchRead { ranges: ranges_pending.clone(), lease };
         let bytes = ranges.iter().map(|range| range.length).sum();
         let own = Arc::clone(self);
         let read = move || {
-            due.read();
+            reading.run(file.path(), |reads| file.read_ranges(reads));
             // The link was measured meanwhile.
-            lock(&own.lanes).bytes_max = file.choice().bytes_in_flight;
+            lock(&own.queue).bytes_in_flight_max = file.choice().bytes_in_flight;
         };
         self.run(choice, bytes, Box::new(read));
-        pieces
+        ranges_pending
     }
 
     /// The prefetch that holds this range.
     pub(crate) fn find(&self, file: &Arc<File>, range: ByteRange) -> Option<Arc<PendingRange>> {
-        let pieces = lock(&self.pieces);
-        let before = pieces.get(&key_of(file))?.range(..=range.offset).next_back()?.1;
+        let pending = lock(&self.pending);
+        let before = pending.get(&key_of(file))?.range(..=range.offset).next_back()?.1;
         before.holds(range).then(|| Arc::clone(before))
     }
 
-    /// Drops prefetches that nobody needs any more.
-    pub(crate) fn forget(&self, asked: &[Arc<PendingRange>]) {
-        let mut pieces = lock(&self.pieces);
-        for one in asked {
+    /// Drops prefetches that are not needed any more.
+    pub(crate) fn forget(&self, prefetches: &[Arc<PendingRange>]) {
+        let mut pending = lock(&self.pending);
+        for one in prefetches {
             let key = key_of(&one.file);
-            let Some(of_file) = pieces.get_mut(&key) else { continue };
+            let Some(of_file) = pending.get_mut(&key) else { continue };
             if of_file.get(&one.range.offset).is_some_and(|known| Arc::ptr_eq(known, one)) {
                 of_file.remove(&one.range.offset);
             }
             if of_file.is_empty() {
-                pieces.remove(&key);
+                pending.remove(&key);
             }
         }
     }
 
     /// Ends prefetching. Waits for the threads, for at most `CLOSE_PATIENCE`.
     pub(crate) fn close(&self) {
-        let mut lanes = lock(&self.lanes);
-        lanes.is_closed = true;
-        let (threads, queue) = (std::mem::take(&mut lanes.threads), std::mem::take(&mut lanes.queue));
-        drop(lanes);
+        let mut queue = lock(&self.queue);
+        queue.is_closed = true;
+        let (threads, jobs) = (std::mem::take(&mut queue.threads), std::mem::take(&mut queue.jobs));
         drop(queue);
+        drop(jobs);
         self.budget.close();
         self.changed.notify_all();
         let deadline = Instant::now() + limits::CLOSE_PATIENCE;
@@ -335,56 +349,62 @@ impl Prefetcher {
     }
 }
 
+fn pending(file: &Arc<File>, range: ByteRange) -> Arc<PendingRange> {
+    let (answer, answered) = (Mutex::default(), Condvar::new());
+    Arc::new(PendingRange { file: Arc::clone(file), range, answer, answered })
+}
+
 /// The turn of a file among those that are opened, until it is known how much memory it takes.
 pub(crate) struct Turn {
-    ahead: Arc<Prefetcher>,
+    prefetcher: Arc<Prefetcher>,
     index: usize,
 }
 
 impl Turn {
-    pub(crate) fn begin(ahead: &Arc<Prefetcher>, index: usize) -> Self {
-        ahead.order().begin(index);
-        Self { ahead: Arc::clone(ahead), index }
+    pub(crate) fn begin(prefetcher: &Arc<Prefetcher>, index: usize) -> Self {
+        prefetcher.file_order.begin(index);
+        Self { prefetcher: Arc::clone(prefetcher), index }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.ahead.order().end(self.index);
-        self.ahead.look_again();
+        self.prefetcher.file_order.end(self.index);
+        self.prefetcher.wake();
     }
 }
 
-/// Ranges to be read. When it is dropped, also by a panic, each of them has an answer.
-struct Due {
-    pieces: Vec<Arc<PendingRange>>,
+/// A batch that is being read. When it is dropped, each of its ranges has an answer.
+struct BatchRead {
+    ranges: Vec<Arc<PendingRange>>,
     lease: Lease,
 }
 
-impl Due {
-    fn read(mut self) {
-        let Some(first) = self.pieces.first() else { return };
-        let file = Arc::clone(&first.file);
-        let mut reads: Vec<RangeRead> = self.pieces.iter().map(|piece| read_of(piece.range)).collect();
-        if file.read_ranges(&mut reads).is_err() {
-            return;
-        }
-        for (piece, read) in self.pieces.iter().zip(reads) {
-            let lease = self.lease.split(buffer_bytes(piece.range.length));
-            piece.answer(Some(share(read, Some(lease))));
+impl BatchRead {
+    /// Reads it by `read`, whose panic is the answer for every range that has none yet.
+    fn run(mut self, path: &str, read: impl FnOnce(&mut [RangeRead]) -> Result<()>) {
+        let ranges = self.ranges.clone();
+        let done = guarded(path, || {
+            let mut reads: Vec<RangeRead> = ranges.iter().map(|one| read_of(one.range)).collect();
+            read(&mut reads)?;
+            for (one, read) in ranges.iter().zip(reads) {
+                let lease = self.lease.split(buffer_bytes(one.range.length));
+                one.answer(Answer::Read(share(read, Some(lease))));
+            }
+            Ok(())
+        });
+        if let Err(error) = done {
+            // Only a fault of ours is kept: what the storage says is found out again by the next read.
+            if error.kind == ReadErrorKind::Internal {
+                ranges.iter().for_each(|one| one.answer(Answer::Panicked(error.clone())));
+            }
         }
     }
 }
 
-impl Drop for Due {
+impl Drop for BatchRead {
     fn drop(&mut self) {
-        for piece in &self.pieces {
-            let mut answer = lock(&piece.answer);
-            if answer.is_none() {
-                *answer = Some(None);
-                piece.answered.notify_all();
-            }
-        }
+        self.ranges.iter().for_each(|one| one.answer(Answer::NotRead));
     }
 }
 
@@ -394,55 +414,85 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::read::samples::events;
 
-    fn ahead(bytes_in_flight: u64) -> Arc<Prefetcher> {
-        let ahead = Prefetcher::new(1 << 30);
+    fn prefetcher(bytes_in_flight: u64) -> Arc<Prefetcher> {
+        let prefetcher = Prefetcher::new(1 << 30);
         let choice = Choice { gap_bytes: 0, requests_in_flight: 1, bytes_in_flight };
-        ahead.run(choice, 0, Box::new(|| {}));
-        ahead
+        prefetcher.run(choice, 0, Box::new(|| {}));
+        prefetcher
     }
 
     #[test]
-    fn files_are_due_in_their_order_and_not_all_at_once() {
-        let ahead = ahead(100);
-        let first = ahead.wait_until_due(0, 60);
-        let (told, order) = std::sync::mpsc::channel();
+    fn files_are_read_in_their_order_and_not_all_at_once() {
+        let prefetcher = prefetcher(100);
+        let first = prefetcher.wait_for_link(0, 60);
+        let (sender, order) = std::sync::mpsc::channel();
         let wait = |index: usize, bytes: u64| {
-            let (ahead, told) = (Arc::clone(&ahead), told.clone());
+            let (prefetcher, sender) = (Arc::clone(&prefetcher), sender.clone());
             std::thread::spawn(move || {
-                let due = ahead.wait_until_due(index, bytes);
-                told.send(index).unwrap();
-                due
+                let in_flight = prefetcher.wait_for_link(index, bytes);
+                sender.send(index).unwrap();
+                in_flight
             })
         };
         let third = wait(3, 30);
-        while lock(&ahead.lanes).due_bytes != 90 {
+        while lock(&prefetcher.queue).bytes_in_flight != 90 {
             std::thread::yield_now();
         }
         let later = [wait(2, 50), wait(1, 200)];
-        while lock(&ahead.lanes).waiting.len() != 2 {
+        while lock(&prefetcher.queue).waiting_files.len() != 2 {
             std::thread::yield_now();
         }
         assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(3));
         drop((first, third.join().unwrap()));
-        // What is larger than all that may be due comes alone.
+        // What is larger than all that may be in flight comes alone.
         assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(1));
         let [second, largest] = later;
         drop(largest.join().unwrap());
         assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(2));
         drop(second.join().unwrap());
-        assert_eq!(lock(&ahead.lanes).due_bytes, 0);
-        ahead.close();
+        assert_eq!(lock(&prefetcher.queue).bytes_in_flight, 0);
+        prefetcher.close();
     }
 
     #[test]
-    fn nobody_waits_any_more_once_all_is_closed() {
-        let ahead = ahead(10);
-        let first = ahead.wait_until_due(0, 10);
-        let other = Arc::clone(&ahead);
-        let waits = std::thread::spawn(move || drop(other.wait_until_due(1, 10)));
-        ahead.close();
+    fn closing_ends_all_waits() {
+        let prefetcher = prefetcher(10);
+        let first = prefetcher.wait_for_link(0, 10);
+        let other = Arc::clone(&prefetcher);
+        let waits = std::thread::spawn(move || drop(other.wait_for_link(1, 10)));
+        prefetcher.close();
         waits.join().unwrap();
         drop(first);
+    }
+
+    fn reading(prefetcher: &Arc<Prefetcher>) -> (Arc<PendingRange>, BatchRead) {
+        let range = pending(events().file(), ByteRange::new(0, 4));
+        let lease = prefetcher.try_lease(buffer_bytes(4)).unwrap();
+        (Arc::clone(&range), BatchRead { ranges: vec![range], lease })
+    }
+
+    #[test]
+    fn a_prefetch_that_panics_fails_the_read_that_waits_for_it() {
+        let prefetcher = prefetcher(100);
+        let (range, batch) = reading(&prefetcher);
+        batch.run("file.root", |_| panic!("no such thread"));
+        let error = range.wait(range.range).unwrap_err();
+        assert_eq!((error.kind, error.path.as_str()), (ReadErrorKind::Internal, "file.root"));
+        assert!(error.message.contains("no such thread"), "{error}");
+        prefetcher.close();
+    }
+
+    #[test]
+    fn what_the_storage_did_not_give_is_read_again() {
+        let prefetcher = prefetcher(100);
+        let (range, batch) = reading(&prefetcher);
+        batch.run("file.root", |_| Err(ReadError::new(ReadErrorKind::Storage, "file.root", "it is away")));
+        assert_eq!(range.wait(range.range), Ok(None));
+        let (range, batch) = reading(&prefetcher);
+        drop(batch);
+        assert_eq!(range.wait(range.range), Ok(None));
+        prefetcher.close();
     }
 }

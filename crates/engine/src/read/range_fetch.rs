@@ -15,7 +15,7 @@ use crate::read::prefetch::PendingRange;
 use crate::read::room::Room;
 use crate::read_buffers::{buffer_bytes, read_of, share};
 
-/// The bytes of these ranges, in portions as the file's access wants it; near ones are read together.
+/// The bytes of these ranges, in portions as the strategy of the file says; near ones are read together.
 pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     let Some(bytes_max) = file.strategy().bytes_together() else { return read_missing(file, wanted, room) };
     let mut read = Vec::with_capacity(wanted.len());
@@ -36,20 +36,20 @@ pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>
 
 /// The bytes of these ranges, some of which may be prefetched.
 fn read_missing(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
-    let coming: Vec<Option<Arc<PendingRange>>> = wanted.iter().map(|range| room.prefetched(file, *range)).collect();
+    let prefetched: Vec<Option<Arc<PendingRange>>> = wanted.iter().map(|range| room.prefetched(file, *range)).collect();
     let of = |is_wanted: &dyn Fn(usize) -> bool| -> Vec<ByteRange> {
         wanted.iter().enumerate().filter(|(index, _)| is_wanted(*index)).map(|(_, range)| *range).collect()
     };
-    let mut read = read_together(file, &of(&|index| coming[index].is_none()), room)?.into_iter();
-    let came: Vec<Option<Bytes>> = wanted
+    let mut read = read_together(file, &of(&|index| prefetched[index].is_none()), room)?.into_iter();
+    let found: Vec<Option<Bytes>> = wanted
         .iter()
-        .zip(&coming)
-        .map(|(range, piece)| piece.as_ref().map_or_else(|| read.next(), |one| one.wait(*range)))
-        .collect();
-    // A prefetch that failed is read again here, so that its error is seen.
-    let mut again = read_together(file, &of(&|index| came[index].is_none()), room)?.into_iter();
+        .zip(&prefetched)
+        .map(|(range, pending)| pending.as_ref().map_or_else(|| Ok(read.next()), |one| one.wait(*range)))
+        .collect::<Result<_>>()?;
+    // What the storage did not give to a prefetch is read again here, so that its error is reported.
+    let mut again = read_together(file, &of(&|index| found[index].is_none()), room)?.into_iter();
     let missing = || ReadError::internal(file.path(), "a range was not fetched");
-    came.into_iter().map(|bytes| bytes.or_else(|| again.next()).ok_or_else(missing)).collect()
+    found.into_iter().map(|bytes| bytes.or_else(|| again.next()).ok_or_else(missing)).collect()
 }
 
 /// The bytes of these ranges, read now; near ones are read together.

@@ -1,5 +1,5 @@
-//! Reads columns at once, in the calling thread. Chunks whose bytes cannot be right are read once more, past all that keeps
-//! them: if they are the same again, the file is damaged.
+//! Reads columns at once, in the calling thread. Chunks whose bytes are wrong are read once more, past all caches: if they
+//! are wrong again, the file is damaged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::read::stages::prepare;
 use crate::read::worker::Worker;
 use crate::tree::Tree;
 
-/// Reads these branches for these entries, whatever the bytes are like.
+/// Reads these branches for these entries, without a second read if the bytes are wrong.
 fn read_once(
     tree: &Arc<Tree>,
     columns: Vec<usize>,
@@ -36,15 +36,15 @@ pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool
     Ok(if chunk.failed() { read_again(&chunk, pool).unwrap_or(chunk) } else { chunk })
 }
 
-/// The chunk in the place of one that failed, if its bytes were wrong and are right when they are read anew.
+/// A chunk to replace one that failed, if its bytes were wrong and are right when they are read again.
 pub(crate) fn read_again(failed: &Chunk, pool: &Arc<Pool>) -> Option<Arc<Chunk>> {
     let error = failed.error().filter(|error| error.kind == ReadErrorKind::BadFile)?;
     let file = failed.tree.file();
-    if error.path != file.path() || file.is_anew() {
+    if error.path != file.path() || file.is_reread() {
         return None;
     }
     let again = || -> Result<Arc<Chunk>> {
-        let tree = file.anew()?.tree_once(Some(&failed.tree.location()))?;
+        let tree = file.reread()?.tree_once(Some(&failed.tree.location()))?;
         let names = failed.columns.iter().map(|column| failed.tree.branch_path(*column));
         let columns = names.map(|name| tree.find(name)).collect::<Result<Vec<usize>>>()?;
         read_once(&tree, columns, failed.entries.clone(), pool, failed.source_index)

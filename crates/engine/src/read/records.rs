@@ -15,7 +15,7 @@ use crate::read::chunk::Chunk;
 /// Time that the decoding threads have spent so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Busy {
-    /// With at least one of them at work.
+    /// Time with at least one of them at work.
     any: Duration,
     decompress_ns: u64,
     decode_ns: u64,
@@ -64,7 +64,7 @@ pub struct FileRecord {
     pub size_bytes: u64,
     /// What reading it has cost; the file itself, with the bytes that it holds, may be closed by now.
     pub counters: Arc<Counters>,
-    /// What its storage had to remark.
+    /// The remarks of its storage.
     pub remarks: Remarks,
     /// Entries delivered.
     pub entries: u64,
@@ -164,14 +164,14 @@ impl Records {
         }
     }
 
-    /// Counts a decoder as at work until the answer is dropped.
+    /// Counts a decoder as at work until the result is dropped.
     pub(crate) fn decoder_at_work(&self) -> DecoderAtWork<'_> {
         lock(&self.at_work).begin();
         DecoderAtWork(self)
     }
 
-    /// Splits a wait by what went on in it: while a decoder was at work it went into decompressing and decoding, in
-    /// the ratio of the decoders' times; the rest was waiting for data.
+    /// Splits a wait: the time in which a decoder was at work is divided between decompressing and decoding, in the ratio
+    /// of the decoders' times. The rest was waiting for data.
     pub(crate) fn add_wait(&self, waited: Duration, before: &Busy) {
         let now = self.busy();
         let whole_s = waited.as_secs_f64();
@@ -186,7 +186,7 @@ impl Records {
         wait.fetch_s += whole_s - busy_s;
     }
 
-    /// A late read: the consumer itself did the work.
+    /// Adds a late read, for which the consumer itself did the work.
     pub fn add_late_read(&self, chunk: &Chunk, waited: Duration) {
         let sum = |of: fn(&crate::read::effort::ColumnCost) -> &AtomicU64| -> f64 {
             chunk.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed) as f64 * 1e-9).sum()
@@ -208,7 +208,7 @@ impl Records {
         lock(&self.files).push(FileRecord::new(source_index, file));
     }
 
-    /// Another file that holds a part of the tree of the last one, which stays the one that chunks are counted for.
+    /// Adds another file that holds a part of the last one's tree. Entries are still counted for the last one.
     pub(crate) fn add_other_file(&self, source_index: usize, file: &Arc<File>) {
         let mut files = lock(&self.files);
         let last = files.len().saturating_sub(1);

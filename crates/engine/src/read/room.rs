@@ -12,22 +12,31 @@ use crate::read::prefetch::{PendingRange, Prefetcher};
 /// Where the memory comes from for what is fetched.
 #[derive(Clone, Copy)]
 pub(crate) enum Room<'a> {
-    /// Leased from a budget for the chunk that is being made, or else this error for so many bytes. Some ranges may be
-    /// prefetched.
-    Leased(&'a Arc<Budget>, &'a dyn Fn(u64) -> ReadError, &'a Arc<Prefetcher>),
+    /// From the budget of a stream, for the chunk that is being made.
+    Leased(LeasedRoom<'a>),
     /// Not counted: a late read, which is small.
     Free,
 }
 
+/// The memory of a stream.
+#[derive(Clone, Copy)]
+pub(crate) struct LeasedRoom<'a> {
+    pub(crate) budget: &'a Arc<Budget>,
+    /// The error if so many stored bytes never fit.
+    pub(crate) too_large: &'a dyn Fn(u64) -> ReadError,
+    /// Has some of the ranges already.
+    pub(crate) prefetcher: &'a Arc<Prefetcher>,
+}
+
 impl Room<'_> {
     pub(crate) fn lease(self, bytes: u64) -> Result<Option<Lease>> {
-        let Self::Leased(budget, no_room, _) = self else { return Ok(None) };
-        budget.lease(bytes).map(Some).map_err(|_| no_room(bytes))
+        let Self::Leased(LeasedRoom { budget, too_large, .. }) = self else { return Ok(None) };
+        budget.lease(bytes).map(Some).map_err(|_| too_large(bytes))
     }
 
     /// The prefetch that reads this range, if there is one.
     pub(crate) fn prefetched(self, file: &Arc<File>, range: ByteRange) -> Option<Arc<PendingRange>> {
-        let Self::Leased(_, _, prefetcher) = self else { return None };
+        let Self::Leased(LeasedRoom { prefetcher, .. }) = self else { return None };
         prefetcher.find(file, range)
     }
 }

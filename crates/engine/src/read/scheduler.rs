@@ -7,36 +7,51 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use crate::error::{guarded, ReadError, Result};
 use crate::limits;
 use crate::read::budget::{Lease, Verdict};
 use crate::read::prefetch::{Batch, PendingRange, Prefetcher};
 use crate::tree::Tree;
-use branchline_trace::panics::guarded;
 
 /// A chunk that comes next, and its prefetches.
 pub(crate) struct Upcoming {
     pub(crate) entries: Range<u64>,
-    pub(crate) asked: Vec<Arc<PendingRange>>,
+    pub(crate) prefetches: Vec<Arc<PendingRange>>,
 }
 
 /// A chunk that is still to come.
 struct Expected {
     chunk: Upcoming,
     /// Its batches that are not started yet; None until they are looked up.
-    left: Option<VecDeque<Batch>>,
+    batches: Option<VecDeque<Batch>>,
 }
 
 type Chunks = Box<dyn Iterator<Item = Range<u64>> + Send>;
 
+/// The chunks of a source, and what is prefetched of them.
+pub(crate) struct Schedule {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) columns: Vec<usize>,
+    /// The entries of the chunks.
+    pub(crate) chunks: Chunks,
+    /// Prefetches of the first chunk that are started already.
+    pub(crate) first_prefetches: Vec<Arc<PendingRange>>,
+    /// Whether anything is prefetched.
+    pub(crate) is_prefetching: bool,
+}
+
 struct State {
-    still_to_come: Chunks,
+    /// Chunks that are not looked up yet.
+    later: Chunks,
     expected: VecDeque<Expected>,
+    /// Why the scheduler ended early.
+    failure: Option<ReadError>,
 }
 
 struct Shared {
     tree: Arc<Tree>,
     columns: Vec<usize>,
-    ahead: Arc<Prefetcher>,
+    prefetcher: Arc<Prefetcher>,
     state: Mutex<State>,
     changed: Condvar,
     /// Chunks that the fetcher took: the number of the first that is expected.
@@ -44,73 +59,67 @@ struct Shared {
     is_closed: AtomicBool,
 }
 
-/// The chunks of a source in their order. When it is dropped, prefetches that nobody took are dropped too.
-pub(crate) struct Asking {
+/// The chunks of a source in their order. When it is dropped, prefetches of chunks that were not taken are dropped too.
+pub(crate) struct Scheduler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The next step of the scheduler.
-enum Next {
+enum Step {
     /// Look up which ranges this chunk needs.
-    LookUp(u64, Range<u64>),
+    LookUp { number: u64, entries: Range<u64> },
     /// Start a batch of so many bytes of this chunk.
-    Ask(u64, u64),
+    Start { number: u64, bytes: u64 },
     /// Nothing until a chunk is taken.
     Wait,
     /// Nothing more.
     Done,
 }
 
-impl Asking {
-    /// `asked` are prefetches of the first chunk that are started already. Without `asks` nothing is prefetched.
-    pub(crate) fn begin(
-        ahead: &Arc<Prefetcher>,
-        (tree, columns): (&Arc<Tree>, &[usize]),
-        chunks: impl Iterator<Item = Range<u64>> + Send + 'static,
-        asked: Vec<Arc<PendingRange>>,
-        asks: bool,
-    ) -> Self {
-        let mut still_to_come: Chunks = Box::new(chunks);
+impl Scheduler {
+    /// Starts what there is memory for, and a thread for the rest.
+    pub(crate) fn start(prefetcher: &Arc<Prefetcher>, schedule: Schedule) -> Self {
+        let Schedule { tree, columns, chunks: mut later, first_prefetches, is_prefetching } = schedule;
         let mut expected = VecDeque::new();
-        if let Some(entries) = still_to_come.next() {
-            expected.push_back(Expected { chunk: Upcoming { entries, asked }, left: None });
+        if let Some(entries) = later.next() {
+            let chunk = Upcoming { entries, prefetches: first_prefetches };
+            expected.push_back(Expected { chunk, batches: None });
         }
         let shared = Arc::new(Shared {
-            tree: Arc::clone(tree),
-            columns: columns.to_vec(),
-            ahead: Arc::clone(ahead),
-            state: Mutex::new(State { still_to_come, expected }),
+            tree,
+            columns,
+            prefetcher: Arc::clone(prefetcher),
+            state: Mutex::new(State { later, expected, failure: None }),
             changed: Condvar::new(),
             taken_count: AtomicU64::new(0),
-            is_closed: AtomicBool::new(!asks),
+            is_closed: AtomicBool::new(!is_prefetching),
         });
-        let is_done = !asks || shared.ask_what_there_is_room_for();
-        let (own, name) = (Arc::clone(&shared), "branchline-ask".to_owned());
-        let work = move || {
-            // If it fails, the fetcher reads what was not prefetched.
-            let _ = guarded(|| own.ask_all());
-        };
-        let thread = (!is_done).then(|| std::thread::Builder::new().name(name).spawn(work).ok()).flatten();
+        let is_done = !is_prefetching || shared.start_what_fits();
+        let (own, name) = (Arc::clone(&shared), "branchline-schedule".to_owned());
+        let thread = (!is_done).then(|| std::thread::Builder::new().name(name).spawn(move || own.run()).ok()).flatten();
         Self { shared, thread }
     }
 
-    /// The next chunk. Nothing more of it is prefetched.
-    pub(crate) fn next(&self) -> Option<Upcoming> {
+    /// The next chunk, of which nothing more is prefetched; None after the last. Fails if the scheduler panicked.
+    pub(crate) fn next(&self) -> Result<Option<Upcoming>> {
         let shared = &self.shared;
         let mut state = shared.lock();
+        if let Some(error) = state.failure.take() {
+            return Err(error);
+        }
         let next = match state.expected.pop_front() {
             Some(expected) => Some(expected.chunk),
-            None => state.still_to_come.next().map(|entries| Upcoming { entries, asked: Vec::new() }),
+            None => state.later.next().map(|entries| Upcoming { entries, prefetches: Vec::new() }),
         };
         shared.taken_count.fetch_add(1, Ordering::AcqRel);
         drop(state);
         shared.wake();
-        next
+        Ok(next)
     }
 }
 
-impl Drop for Asking {
+impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
         self.shared.wake();
@@ -118,7 +127,7 @@ impl Drop for Asking {
             let _ = thread.join();
         }
         let left = std::mem::take(&mut self.shared.lock().expected);
-        left.iter().for_each(|one| self.shared.ahead.forget(&one.chunk.asked));
+        left.iter().for_each(|one| self.shared.prefetcher.forget(&one.chunk.prefetches));
     }
 }
 
@@ -131,15 +140,26 @@ impl Shared {
     fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
-        self.ahead.look_again();
+        self.prefetcher.wake();
     }
 
-    fn ask_all(&self) {
+    /// The work of the thread. Its panic is given to the fetcher with the next chunk.
+    fn run(&self) {
+        let path = self.tree.file().path();
+        if let Err(error) = guarded(path, || {
+            self.prefetch_all();
+            Ok(())
+        }) {
+            self.lock().failure = Some(error);
+        }
+    }
+
+    fn prefetch_all(&self) {
         while !self.is_closed.load(Ordering::Acquire) {
-            let next = self.next();
-            match next {
-                Next::LookUp(number, entries) => self.look_up(number, &entries),
-                Next::Ask(number, bytes) => {
+            let step = self.next_step();
+            match step {
+                Step::LookUp { number, entries } => self.look_up(number, &entries),
+                Step::Start { number, bytes } => {
                     let verdict = |free| {
                         let is_of_use = self.taken_count.load(Ordering::Acquire) <= number;
                         match is_of_use && !self.is_closed.load(Ordering::Acquire) {
@@ -148,87 +168,120 @@ impl Shared {
                             false => Verdict::Refuse,
                         }
                     };
-                    match self.ahead.lease_when(bytes, verdict) {
-                        Some(lease) => self.ask(number, lease),
+                    match self.prefetcher.lease_when(bytes, verdict) {
+                        Some(lease) => self.start(number, lease),
                         // Its chunk is taken, the stream is closed, or the batch is larger than all memory.
-                        None => self.leave(number),
+                        None => self.give_up(number),
                     }
                 }
-                Next::Wait => {
+                Step::Wait => {
                     let is_full = |state: &mut State| {
-                        state.expected.len() >= limits::CHUNKS_ASKED_MAX && !self.is_closed.load(Ordering::Acquire)
+                        state.expected.len() >= limits::CHUNKS_PREFETCHED_MAX && !self.is_closed.load(Ordering::Acquire)
                     };
                     drop(self.changed.wait_while(self.lock(), is_full));
                 }
-                Next::Done => return,
+                Step::Done => return,
             }
         }
     }
 
     /// Starts what there is memory for now; returns whether nothing is left.
-    fn ask_what_there_is_room_for(&self) -> bool {
+    fn start_what_fits(&self) -> bool {
         loop {
-            match self.next() {
-                Next::LookUp(number, entries) => self.look_up(number, &entries),
-                Next::Ask(number, bytes) => match self.ahead.try_lease(bytes) {
-                    Some(lease) => self.ask(number, lease),
+            match self.next_step() {
+                Step::LookUp { number, entries } => self.look_up(number, &entries),
+                Step::Start { number, bytes } => match self.prefetcher.try_lease(bytes) {
+                    Some(lease) => self.start(number, lease),
                     None => return false,
                 },
-                Next::Wait => return false,
-                Next::Done => return true,
+                Step::Wait => return false,
+                Step::Done => return true,
             }
         }
     }
 
-    fn next(&self) -> Next {
+    fn next_step(&self) -> Step {
         let mut state = self.lock();
         let first = self.taken_count.load(Ordering::Acquire);
-        for position in 0..limits::CHUNKS_ASKED_MAX {
+        for position in 0..limits::CHUNKS_PREFETCHED_MAX {
             if position == state.expected.len() {
-                let Some(entries) = state.still_to_come.next() else { return Next::Done };
-                state.expected.push_back(Expected { chunk: Upcoming { entries, asked: Vec::new() }, left: None });
+                let Some(entries) = state.later.next() else { return Step::Done };
+                let chunk = Upcoming { entries, prefetches: Vec::new() };
+                state.expected.push_back(Expected { chunk, batches: None });
             }
             let number = first + position as u64;
             match &state.expected[position] {
-                Expected { left: None, chunk } => return Next::LookUp(number, chunk.entries.clone()),
-                Expected { left: Some(left), .. } => {
-                    if let Some(portion) = left.front() {
-                        return Next::Ask(number, portion.leased_bytes());
+                Expected { batches: None, chunk } => return Step::LookUp { number, entries: chunk.entries.clone() },
+                Expected { batches: Some(batches), .. } => {
+                    if let Some(batch) = batches.front() {
+                        return Step::Start { number, bytes: batch.leased_bytes() };
                     }
                 }
             }
         }
-        Next::Wait
+        Step::Wait
     }
 
     /// Looks up which ranges a chunk needs; for an RNTuple this may read page lists.
     fn look_up(&self, number: u64, entries: &Range<u64>) {
-        // An error is reported when the chunk itself is made.
+        // The fetcher looks them up again for the chunk itself, and reports the error then.
         let by_file = self.tree.ranges_to_fetch(&self.columns, entries).unwrap_or_default();
-        let portions = by_file.iter().flat_map(|one| self.ahead.portions(&one.file, &one.ranges)).collect();
-        self.of(number, |expected| expected.left = Some(portions));
+        let batches = by_file.iter().flat_map(|one| self.prefetcher.batches(&one.file, &one.ranges)).collect();
+        self.change(number, |expected| expected.batches = Some(batches));
     }
 
-    fn ask(&self, number: u64, lease: Lease) {
-        self.of(number, |expected| {
-            if let Some(portion) = expected.left.as_mut().and_then(VecDeque::pop_front) {
-                expected.chunk.asked.extend(self.ahead.ask_for(portion, lease));
+    /// Starts the next batch of a chunk.
+    fn start(&self, number: u64, lease: Lease) {
+        self.change(number, |expected| {
+            if let Some(batch) = expected.batches.as_mut().and_then(VecDeque::pop_front) {
+                expected.chunk.prefetches.extend(self.prefetcher.start(batch, lease));
             }
         });
     }
 
     /// Prefetches nothing more of a chunk.
-    fn leave(&self, number: u64) {
-        self.of(number, |expected| expected.left = Some(VecDeque::new()));
+    fn give_up(&self, number: u64) {
+        self.change(number, |expected| expected.batches = Some(VecDeque::new()));
     }
 
     /// Changes an expected chunk, unless it was taken meanwhile.
-    fn of(&self, number: u64, act: impl FnOnce(&mut Expected)) {
+    fn change(&self, number: u64, act: impl FnOnce(&mut Expected)) {
         let mut state = self.lock();
         let position = number.checked_sub(self.taken_count.load(Ordering::Acquire));
         let expected = position.and_then(|position| state.expected.get_mut(usize::try_from(position).ok()?));
         if let Some(expected) = expected {
             act(expected);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use branchline_storage::{Access, AccessMode};
+
+    use super::*;
+    use crate::error::ReadErrorKind;
+    use crate::file::File;
+    use crate::read::samples::events;
+
+    #[test]
+    fn a_scheduler_that_panics_fails_the_source() {
+        // A file of which nothing is in memory, and no memory to prefetch anything.
+        let access = Access { mode: AccessMode::Plain, ..Access::default() };
+        let tree = File::open(events().file().path(), &access).unwrap().tree(Some("events")).unwrap();
+        let prefetcher = Prefetcher::new(0);
+        let first = 0..tree.entries_count();
+        let chunks = Box::new(std::iter::once(first).chain(std::iter::from_fn(|| panic!("no second chunk"))));
+        let columns = tree.readable().collect();
+        let schedule = Schedule { tree, columns, chunks, first_prefetches: Vec::new(), is_prefetching: true };
+        let scheduler = Scheduler::start(&prefetcher, schedule);
+        while scheduler.shared.lock().failure.is_none() {
+            std::thread::yield_now();
+        }
+        let error = scheduler.next().err().unwrap();
+        assert_eq!(error.kind, ReadErrorKind::Internal);
+        assert!(error.message.contains("no second chunk") && error.path == scheduler.shared.tree.file().path());
+        prefetcher.close();
     }
 }

@@ -44,7 +44,7 @@ impl State {
         None
     }
 
-    /// Lets go of free buffers until so many more bytes have room.
+    /// Drops free buffers until so many more bytes have room.
     fn make_room(&mut self, bytes: u64) -> bool {
         while self.bytes.saturating_add(bytes) > self.bytes_max {
             let Some(dropped) = self.free.pop() else { return false };
@@ -64,8 +64,8 @@ impl SharedScratch {
         self.given_back.notify_all();
     }
 
-    /// Waits for a buffer with room for `kept` bytes, and for room for `passing` ones that are taken beside it for a
-    /// while. What is larger than all is given when no other is in use.
+    /// Waits for a buffer of `kept` bytes, and for room for the `passing` bytes that the codec takes meanwhile. A buffer
+    /// larger than the maximum is given when no other is in use.
     pub(crate) fn take(self: &Arc<Self>, kept: u64, passing: u64) -> ScratchBuffer {
         let mut state = self.lock();
         loop {

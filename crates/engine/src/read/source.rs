@@ -10,8 +10,13 @@ use crate::tree::Tree;
 /// Where the tree of a source is.
 #[derive(Debug, Clone)]
 pub enum SourceTree {
-    /// To be opened: path or URL of the file, and path of the tree in it (none for the only one).
-    Path(String, Option<String>),
+    /// To be opened.
+    Path {
+        /// Path or URL of the file.
+        file: String,
+        /// Path of the tree in it; none for the only one.
+        tree: Option<String>,
+    },
     /// Open already.
     Open(Arc<Tree>),
 }
@@ -31,7 +36,7 @@ impl Source {
     /// Path or URL of its file.
     pub(crate) fn path(&self) -> &str {
         match &self.tree {
-            SourceTree::Path(path, _) => path,
+            SourceTree::Path { file, .. } => file,
             SourceTree::Open(tree) => tree.file().path(),
         }
     }
@@ -51,7 +56,7 @@ pub enum Selection {
 pub struct Options {
     /// Branches.
     pub selection: Selection,
-    /// Those of the named branches that trees may lack: they are left out of chunks of these.
+    /// Named branches that a tree may lack. Its chunks do not have them.
     pub optional: HashSet<String>,
     /// Bytes after decompression in a chunk.
     pub step_bytes: u64,
@@ -59,12 +64,12 @@ pub struct Options {
     pub step_entries: Option<u64>,
     /// Decoding threads.
     pub threads: usize,
-    /// What reading may take in memory, with the chunk in use and the one before.
+    /// Bytes that reading may take in memory, with the chunk in use and the one before.
     pub memory_limit_bytes: u64,
-    /// How many streams share it: each has such a part.
+    /// How many streams share the memory limit in equal parts.
     pub memory_parts: u64,
-    /// How files are read that are not open yet.
+    /// How files are read that the stream opens.
     pub access: Access,
-    /// Whether the values are kept by whoever asked for them, and do not count.
+    /// Whether the caller keeps all values, so that they do not count for the memory limit.
     pub keeps_values: bool,
 }

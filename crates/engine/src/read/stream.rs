@@ -1,5 +1,5 @@
-//! A stream of chunks over many files: one thread opens, plans and fetches ahead, others decode, the consumer takes
-//! the chunks in order.
+//! A stream of chunks over many files: the fetcher opens files and fetches baskets, decoders decode them, the consumer
+//! takes the chunks in order.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use crate::read::records::{Busy, Records};
 use crate::read::source::{Options, Source};
 use crate::read::strategy::Strategy;
 use crate::read::task::Task;
-use crate::read::watch::{end_by, watched, Doing, Named, Seat, Watch};
+use crate::read::watch::{end_by, watched, BasketName, Doing, Named, Seat, Watch};
 use crate::read::worker::Worker;
 use crate::read_buffers;
 
@@ -34,7 +34,7 @@ use crate::read_buffers;
 pub enum Next {
     /// A chunk whose columns can be taken.
     Chunk(Arc<Chunk>),
-    /// A source that cannot be read (on), with the chunk where it stopped if there was one.
+    /// A source that cannot be read, or not further, with the chunk that failed if there was one.
     Failed {
         /// Which source.
         source_index: usize,
@@ -54,16 +54,16 @@ pub struct Stream {
     items: Option<Receiver<Item>>,
     /// The chunk that is waited for.
     pending: Option<(Arc<Chunk>, ChunkLease)>,
-    /// What the chunk takes that the consumer has now.
+    /// The lease of the chunk that the consumer has now.
     in_use: Option<ChunkLease>,
     waiting_since: Option<(Instant, Busy)>,
-    /// The last source that failed, whose rest nobody wants.
+    /// The last source that failed; the rest of it is not read.
     failed_source: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
     watch: Watch,
     stop: Arc<AtomicBool>,
     budget: Arc<Budget>,
-    ahead: Arc<Prefetcher>,
+    prefetcher: Arc<Prefetcher>,
     records: Arc<Records>,
     pool: Arc<Pool>,
 }
@@ -73,12 +73,12 @@ impl Stream {
     pub fn start(sources: Vec<Source>, options: Options) -> Result<Self> {
         let threads_count = options.threads.max(1);
         let stop = Arc::new(AtomicBool::new(false));
-        let ahead = limits::CHUNKS_AHEAD + threads_count;
+        let chunks_max = limits::CHUNKS_AHEAD + threads_count;
         let parts = options.memory_parts.max(1);
         let memory_limit = MemoryLimit { bytes: options.memory_limit_bytes / parts, parts, threads: threads_count };
         let shares = memory_limit.shares();
-        let budget = Budget::new(shares.leased, ahead);
-        let ahead = Prefetcher::new(shares.ahead);
+        let budget = Budget::new(shares.leased, chunks_max);
+        let prefetcher = Prefetcher::new(shares.prefetched);
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
         read_buffers::keep_at_most(shares.read_buffers as usize);
@@ -99,8 +99,8 @@ impl Stream {
         let fetcher = Fetcher {
             sources,
             failed_source: Arc::clone(&failed_source),
-            opening: Opening { strategy, options: Arc::new(options), memory_limit, shares, ends: Arc::default() },
-            ahead: Arc::clone(&ahead),
+            opening: Opening { strategy, options: Arc::new(options), memory_limit, shares, tail_sizes: Arc::default() },
+            prefetcher: Arc::clone(&prefetcher),
             last_store: RefCell::default(),
             last_whole_bytes: Cell::default(),
             items: items_in,
@@ -123,7 +123,7 @@ impl Stream {
             watch,
             stop,
             budget,
-            ahead,
+            prefetcher,
             records,
             pool,
         })
@@ -169,7 +169,7 @@ impl Stream {
             self.pending = Some((chunk, lease));
             return Next::NotYet;
         }
-        // Nothing more is about to be given back: else the next chunk would be taken for the one before.
+        // From here on `in_use` is the new chunk, not the one that is about to be given back.
         self.budget.set_holds_one(false);
         self.in_use = Some(lease);
         let source_index = chunk.source_index;
@@ -187,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// A thread is stuck: the others end, and nothing more comes.
+    /// A thread is stuck: ends the others. The stream gives nothing more.
     fn give_up(&mut self, error: ReadError) -> Next {
         let source_index = self.pending.as_ref().map_or(0, |(chunk, _)| chunk.source_index);
         self.end();
@@ -198,12 +198,12 @@ impl Stream {
     fn end(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.budget.close();
-        self.ahead.close();
+        self.prefetcher.close();
         self.items = None;
         self.pending = None;
     }
 
-    /// Remembers that a source failed; tells whether that is news.
+    /// Remembers that a source failed; returns whether it had not failed before.
     fn fails(&self, source_index: usize) -> bool {
         self.failed_source.swap(source_index, Ordering::AcqRel) != source_index
     }
@@ -218,7 +218,7 @@ impl Stream {
         &self.pool
     }
 
-    /// Stops reading and waits for the threads; not for ever for one that reads from where nothing comes.
+    /// Stops reading and waits for the threads, at most `CLOSE_PATIENCE`: one of them may be stuck.
     pub fn close(&mut self) {
         self.end();
         let deadline = Instant::now() + limits::CLOSE_PATIENCE;
@@ -251,7 +251,7 @@ fn naming(task: &Task) -> Named {
         let (tree, branch) = (&chunk.tree, chunk.columns[column]);
         let name =
             format!("tree {}, branch {}: {}", tree.path(), tree.branch_path(branch), tree.basket_name(branch, basket));
-        (tree.file().path().to_owned(), name)
+        BasketName { path: tree.file().path().to_owned(), basket: name }
     }))
 }
 
@@ -261,7 +261,7 @@ fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records
         worker.begin();
         for task in bundle {
             if stop.load(Ordering::Acquire) {
-                return; // nobody waits for these any more
+                return; // the stream is closed
             }
             let doing = Doing::Decoding(naming(&task));
             let spent = |decompress_ns, decode_ns| records.add_busy(decompress_ns, decode_ns);

@@ -9,7 +9,7 @@ use crate::tree::Tree;
 
 /// What was seen of the files of a stream so far.
 #[derive(Debug, Default)]
-pub(crate) struct Ends(Mutex<Option<Seen>>);
+pub(crate) struct TailSizes(Mutex<Option<Seen>>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Seen {
@@ -19,7 +19,7 @@ struct Seen {
     wanted_share: f64,
 }
 
-impl Ends {
+impl TailSizes {
     /// Learns from a file whose tree is open.
     pub(crate) fn learn(&self, tree: &Tree, columns: &[usize]) {
         let (file, size) = (tree.file(), tree.file().size_bytes());
@@ -29,22 +29,22 @@ impl Ends {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 
-    /// How much of the end of a file of this size is read; None for the whole file. What a disk of ours has beside it costs
-    /// less than to come back for it, but for the bytes of a server somebody pays, however near it is.
-    pub(crate) fn tail_of(&self, is_at_a_server: bool, link: Option<Link>, size: u64) -> Option<u64> {
+    /// How much of the end of a file of this size is read; None for the whole file. From a disk of this machine a second
+    /// request costs more than the bytes that are not wanted. From a server the bytes cost more, however near it is.
+    pub(crate) fn tail_bytes(&self, is_at_a_server: bool, link: Option<Link>, size: u64) -> Option<u64> {
         let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_at_a_server || size < TAIL_BYTES {
             return (!is_worth_a_round_trip(link, size)).then_some(TAIL_BYTES);
         }
-        let Some(Seen { tail_bytes, wanted_share }) = seen else { return Some(tail_of_unknown(size)) };
+        let Some(Seen { tail_bytes, wanted_share }) = seen else { return Some(first_tail_bytes(size)) };
         let tail = (tail_bytes + tail_bytes / 4).clamp(TAIL_MIN_BYTES, TAIL_BYTES);
         let moved = (HEAD_BYTES + tail) as f64 + wanted_share * size as f64;
         (moved <= size as f64 / 2.0).then_some(tail)
     }
 }
 
-/// Metadata grow with the file, but not as fast.
-fn tail_of_unknown(size: u64) -> u64 {
+/// The tail of the first file: metadata grow with the file, but not as fast.
+fn first_tail_bytes(size: u64) -> u64 {
     const PARTS: u64 = 32;
     (size / PARTS).clamp(TAIL_MIN_BYTES, TAIL_BYTES)
 }
@@ -59,15 +59,15 @@ mod tests {
         Some(Link { round_trip: Duration::from_millis(ms), bytes_per_second: mb_per_second * 1e6 })
     }
 
-    fn having_seen(tail_bytes: u64, wanted_share: f64) -> Ends {
-        Ends(Mutex::new(Some(Seen { tail_bytes, wanted_share })))
+    fn having_seen(tail_bytes: u64, wanted_share: f64) -> TailSizes {
+        TailSizes(Mutex::new(Some(Seen { tail_bytes, wanted_share })))
     }
 
     #[test]
-    fn files_on_our_disks_are_read_whole() {
+    fn files_on_local_disks_are_read_whole() {
         for link in [None, link(0, 2000.0), link(1, 500.0)] {
-            assert_eq!(Ends::default().tail_of(false, link, 3_000_000), None);
-            assert_eq!(having_seen(60_000, 0.01).tail_of(false, link, 3_000_000), None);
+            assert_eq!(TailSizes::default().tail_bytes(false, link, 3_000_000), None);
+            assert_eq!(having_seen(60_000, 0.01).tail_bytes(false, link, 3_000_000), None);
         }
     }
 
@@ -75,20 +75,20 @@ mod tests {
     fn of_files_at_servers_only_what_is_wanted_is_read() {
         let size = 3_000_000;
         for link in [link(0, 0.0), link(100, 0.0)] {
-            assert_eq!(Ends::default().tail_of(true, link, size), Some(size / 32));
+            assert_eq!(TailSizes::default().tail_bytes(true, link, size), Some(size / 32));
         }
         for link in [link(0, 800.0), link(100, 300.0)] {
-            assert_eq!(having_seen(80_000, 0.01).tail_of(true, link, size), Some(100_000));
+            assert_eq!(having_seen(80_000, 0.01).tail_bytes(true, link, size), Some(100_000));
             // Most of it is wanted.
-            assert_eq!(having_seen(80_000, 0.6).tail_of(true, link, size), None);
+            assert_eq!(having_seen(80_000, 0.6).tail_bytes(true, link, size), None);
             // Another request would take longer than the rest of the file.
-            assert_eq!(having_seen(80_000, 0.01).tail_of(true, link, 500_000), None);
+            assert_eq!(having_seen(80_000, 0.01).tail_bytes(true, link, 500_000), None);
         }
     }
 
     #[test]
     fn what_files_say_of_themselves_sets_no_size() {
-        assert_eq!(having_seen(u64::MAX / 2, 0.0).tail_of(true, link(100, 300.0), 1 << 40), Some(TAIL_BYTES));
-        assert_eq!(having_seen(10, f64::INFINITY).tail_of(true, link(100, 300.0), 1 << 40), None);
+        assert_eq!(having_seen(u64::MAX / 2, 0.0).tail_bytes(true, link(100, 300.0), 1 << 40), Some(TAIL_BYTES));
+        assert_eq!(having_seen(10, f64::INFINITY).tail_bytes(true, link(100, 300.0), 1 << 40), None);
     }
 }

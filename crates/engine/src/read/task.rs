@@ -57,12 +57,12 @@ pub(crate) struct Task {
     /// What decompressing it takes.
     pub(crate) scratch: ScratchBytes,
     pub(crate) reporter: Reporter,
-    /// Counted among those that will give memory back.
+    /// Counts it among the tasks that will give memory back.
     pub(crate) at_work: Option<TaskAtWork>,
 }
 
 impl Task {
-    /// It is not to be run after all; its chunk is not to fail for that.
+    /// Drops it without an error in its chunk.
     pub(crate) fn cancel(self) {
         self.reporter.done();
     }
@@ -82,7 +82,7 @@ impl Task {
         }
     }
 
-    /// A fault of ours while this basket is decoded.
+    /// An error for a fault of Branchline while this basket is decoded.
     pub(crate) fn internal_error(&self, what: &dyn std::fmt::Display) -> ReadError {
         let entries = self.basket_start..self.basket_start + self.entries_count;
         let message = format!("{}, entries {} to {}: {what}", self.object(), entries.start, entries.end);

@@ -9,6 +9,6 @@ use crate::read::clock::Clock;
 pub(crate) struct Tools<'a> {
     pub(crate) decompressor: &'a mut Decompressor,
     pub(crate) scratch: &'a mut Scratch,
-    /// What it shows when a basket comes is for that one.
+    /// Runs since the basket before was done.
     pub(crate) clock: &'a mut Clock,
 }

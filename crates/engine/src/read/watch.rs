@@ -1,4 +1,4 @@
-//! What each thread of a stream is at, so that one that never comes back is found and named instead of waited for.
+//! What each thread of a stream does, so that one that is stuck is found and named instead of waited for.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use branchline_storage::{longest_wait, Around, RangeRead, ReadEffort, Store};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::limits::decoder_stuck_after;
 
-/// Something that may take too long.
+/// Work that may take too long.
 #[derive(Debug)]
 pub(crate) enum Doing {
     /// A file is opened.
@@ -22,8 +22,15 @@ pub(crate) enum Doing {
     Decoding(Named),
 }
 
-/// Says, when it is asked for, in which file a basket is, and which one.
-pub(crate) struct Named(pub(crate) Box<dyn Fn() -> (String, String) + Send>);
+/// Names a basket when it is needed, as the name costs more than a small basket.
+pub(crate) struct Named(pub(crate) Box<dyn Fn() -> BasketName + Send>);
+
+/// The file of a basket, and the basket as errors name it.
+#[derive(Debug)]
+pub(crate) struct BasketName {
+    pub(crate) path: String,
+    pub(crate) basket: String,
+}
 
 impl std::fmt::Debug for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -32,7 +39,7 @@ impl std::fmt::Debug for Named {
 }
 
 impl Doing {
-    /// From when on it is stuck. Stores have deadlines of their own, which come before.
+    /// After how long it is stuck. The deadlines of stores are shorter.
     fn limit(&self) -> Duration {
         match self {
             Self::Opening { .. } => longest_wait(0),
@@ -48,7 +55,7 @@ impl Doing {
                 (path.clone(), format!("reading {bytes} bytes at offset {offset} from {store}"))
             }
             Self::Decoding(Named(name)) => {
-                let (path, basket) = name();
+                let BasketName { path, basket } = name();
                 (path, format!("decoding {basket}"))
             }
         };
@@ -63,7 +70,7 @@ impl Doing {
     }
 }
 
-/// What one thread is at.
+/// What one thread does.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     thread: String,
@@ -101,7 +108,7 @@ impl Drop for Done {
     }
 }
 
-/// Does `work`, and says meanwhile what it is if this thread is watched.
+/// Does `work`; meanwhile the watch sees what it is.
 pub(crate) fn watched<T>(doing: Doing, work: impl FnOnce() -> T) -> T {
     let seat = SEAT.with(|seat| seat.borrow().clone());
     let _done = seat.map(|seat| {
@@ -111,7 +118,7 @@ pub(crate) fn watched<T>(doing: Doing, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Waits until a thread ends, but not longer than until then: one that reads from where nothing comes is left behind.
+/// Waits until a thread ends, at most until `deadline`: one that is stuck is left behind.
 pub(crate) fn end_by(deadline: Instant, thread: JoinHandle<()>) {
     let mut pause = Duration::from_micros(20);
     while !thread.is_finished() && Instant::now() < deadline {
@@ -119,7 +126,7 @@ pub(crate) fn end_by(deadline: Instant, thread: JoinHandle<()>) {
         pause = (pause * 2).min(Duration::from_millis(5));
     }
     if thread.is_finished() {
-        // A thread that panicked has nothing to say here: its chunk was never finished.
+        // A panic of the thread is reported with its chunk.
         drop(thread.join());
     }
 }
@@ -156,24 +163,33 @@ impl Around for Watched {
     }
 }
 
-/// The threads of a stream, and how long the consumer has waited for each of them while it was at the same thing.
+/// A thread of a stream.
+#[derive(Debug)]
+struct WatchedThread {
+    seat: Arc<Seat>,
+    /// The beat of the seat that was seen last.
+    seen: u64,
+    /// How long the consumer has waited since then.
+    waited: Duration,
+}
+
+/// The threads of a stream, and how long the consumer has waited while each of them did the same thing.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    seats: Vec<(Arc<Seat>, u64, Duration)>,
+    seats: Vec<WatchedThread>,
 }
 
 impl Watch {
     /// A place for one more thread.
     pub(crate) fn seat(&mut self, thread: &str) -> Arc<Seat> {
         let seat = Arc::new(Seat { thread: thread.to_owned(), ..Seat::default() });
-        self.seats.push((Arc::clone(&seat), 0, Duration::ZERO));
+        self.seats.push(WatchedThread { seat: Arc::clone(&seat), seen: 0, waited: Duration::ZERO });
         seat
     }
 
-    /// The consumer has waited so long more, and was awake: a process that was stopped has not waited. Tells of what
-    /// is stuck.
+    /// The consumer has waited for `time` more. Returns an error if a thread is stuck.
     pub(crate) fn waited(&mut self, time: Duration) -> Option<ReadError> {
-        for (seat, seen, waited) in &mut self.seats {
+        for WatchedThread { seat, seen, waited } in &mut self.seats {
             let beat = seat.beat.load(Ordering::Relaxed);
             if beat != *seen {
                 (*seen, *waited) = (beat, Duration::ZERO);
@@ -196,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_at_the_same_thing_is_stuck_and_named() {
+    fn a_thread_that_does_the_same_for_too_long_is_stuck_and_named() {
         let mut watch = Watch::default();
         let (seat, other) = (watch.seat("fetch"), watch.seat("decode-0"));
         let reading =
@@ -208,8 +224,8 @@ mod tests {
         assert_eq!(watch.waited(limit), None);
         let error = watch.waited(Duration::from_secs(1)).unwrap();
         assert_eq!((error.kind, error.path.as_str()), (ReadErrorKind::Stuck, "root://h//f?authz=***"));
-        let told = "reading 7 bytes at offset 9 from root://h has taken";
-        assert!(error.message.starts_with(told) && error.message.contains("branchline-fetch"), "{error}");
+        let message = "reading 7 bytes at offset 9 from root://h has taken";
+        assert!(error.message.starts_with(message) && error.message.contains("branchline-fetch"), "{error}");
         seat.set(Some(reading()));
         assert_eq!(watch.waited(limit * 2), None, "it has begun something else");
         seat.set(None);
@@ -217,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_says_what_it_is_at_and_what_it_was_at_before() {
+    fn the_watch_sees_what_a_thread_does_and_did_before() {
         let mut watch = Watch::default();
         let seat = watch.seat("fetch");
         Arc::clone(&seat).take();

@@ -12,6 +12,7 @@ use branchline_trace::panics::guarded;
 
 use crate::error::Result;
 use crate::read::basket_decode::decode_basket;
+use crate::read::chunk::BasketOrder;
 use crate::read::clock::Clock;
 use crate::read::effort::Effort;
 use crate::read::page_decode::decode_cluster;
@@ -27,7 +28,7 @@ pub(crate) struct Worker {
     /// Larger baskets are decompressed to memory that all decoders share.
     own_max: u64,
     shared: Arc<SharedScratch>,
-    /// It runs on from basket to basket: looking at a clock takes as long as decoding a small one.
+    /// It runs on from basket to basket: reading a clock takes as long as decoding a small basket.
     clock: Clock,
 }
 
@@ -43,18 +44,18 @@ impl Worker {
         }
     }
 
-    /// Some baskets come: what was before is not for them.
+    /// Starts the clock for the next baskets.
     pub(crate) fn begin(&mut self) {
         self.clock = Clock::start();
     }
 
-    /// The only one, for a few baskets.
+    /// A worker of the calling thread, for a few baskets.
     pub(crate) fn alone() -> Self {
         Self::new(u64::MAX, &Arc::default())
     }
 
-    /// Decodes a basket and reports to its chunk. The times of decompressing and decoding are told to `spent` before
-    /// the chunk may be finished by it.
+    /// Decodes a basket and reports to its chunk. `spent` gets the times of decompressing and decoding before the chunk
+    /// can be finished.
     pub(crate) fn run(&mut self, task: Task, spent: impl FnOnce(u64, u64)) {
         self.run_by(Self::try_run, task, spent);
     }
@@ -65,7 +66,7 @@ impl Worker {
         mut task: Task,
         spent: impl FnOnce(u64, u64),
     ) {
-        let order = (task.column, task.basket);
+        let order = BasketOrder { column: task.column, basket: task.basket };
         if !task.chunk.failed_before(order) {
             let tried = guarded(|| decode(self, &mut task)).unwrap_or_else(|panic| {
                 (self.decompressor, self.own) = (Decompressor::new(), Scratch::default());
@@ -112,7 +113,7 @@ impl Worker {
         Ok(effort)
     }
 
-    /// The first stage: the counts, and what decoding them cost if nobody had done so before.
+    /// The first stage: the counts, and what decoding them cost if this call did it.
     fn counts_of<'a>(&mut self, counting: &'a Counting) -> Result<(&'a Counts, Option<Effort>)> {
         let mut effort = None;
         let counts = counting.counts.get_or_init(|| {
@@ -200,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_decoder_that_panics_is_a_fault_of_ours_and_not_of_the_file() {
-        let error = error_of(|_, task| panic!("basket {} of nobody", task.basket));
-        assert_is_reported_as_ours(&error, "of nobody");
+        let error = error_of(|_, task| panic!("basket {} has no codec", task.basket));
+        assert_is_reported_as_ours(&error, "has no codec");
         assert!(error.message.contains("worker.rs:"), "{error}");
     }
 
@@ -220,7 +221,7 @@ mod tests {
         for kind in [ReadErrorKind::Internal, ReadErrorKind::Storage, ReadErrorKind::BadFile] {
             let (chunk, tasks) = prepared("n_hits");
             let counting = Counting { chunk, tasks: Mutex::new(tasks), counts: OnceLock::new() };
-            counting.chunk.put_error((0, 0), ReadError::new(kind, "file", "it failed"));
+            counting.chunk.put_error(BasketOrder::default(), ReadError::new(kind, "file", "it failed"));
             let error = Worker::alone().counts_of(&counting).err().unwrap();
             assert_eq!((error.kind, error.message.as_str()), (kind, "it failed"));
         }

@@ -99,7 +99,7 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// Whether the metadata name the codec of every basket.
     fn names_codecs(&self) -> bool;
 
-    /// The ranges of a basket that hold these entries, as far as metadata tell.
+    /// The ranges of a basket that hold these entries, if metadata are enough to know them.
     fn basket_ranges(&self, file: &File, branch: usize, basket: usize, entries: &Range<u64>) -> Result<Vec<ByteRange>>;
 
     /// The end of the last entry that any branch has.
@@ -117,7 +117,7 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// What the values of a branch take per entry in memory.
     fn values_per_entry(&self, file: &File, branch: usize) -> ValueBytes;
 
-    /// What the largest basket of a branch takes, as far as averages tell.
+    /// What the largest basket of a branch takes, as estimated from averages.
     fn largest_basket(&self, file: &File, branch: usize) -> BasketBytes;
 
     /// Bytes that are fetched for these entries of a basket; none for what is in memory.

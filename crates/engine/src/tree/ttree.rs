@@ -102,20 +102,21 @@ impl Content for BasketTree {
     }
 
     fn branch_info(&self, _file: &File, branch: usize) -> BranchInfo {
-        let (about, state) = (&self.meta.branches[branch], self.state(branch));
-        let stored = stored_bytes(about);
+        let state = self.state(branch);
+        let (meta, kind) = (&self.meta.branches[branch], &self.kinds[branch]);
+        let stored = stored_bytes(meta);
         BranchInfo {
-            title: about.title.clone(),
-            class_name: about.class_name.clone(),
-            type_name: type_name(&self.kinds[branch], about),
-            container_class: about.element.as_ref().map_or_else(String::new, container_class),
+            title: meta.title.clone(),
+            class_name: meta.class_name.clone(),
+            type_name: type_name(kind, meta),
+            container_class: meta.element.as_ref().map_or_else(String::new, container_class),
             state,
             is_part: false,
-            entries_count: about.entries_count,
-            baskets_count: about.baskets.len(),
-            compressed_bytes: about.compressed_bytes.max(stored),
-            plain_bytes: about.plain_bytes.max(stored),
-            compress: about.compress,
+            entries_count: meta.entries_count,
+            baskets_count: meta.baskets.len(),
+            compressed_bytes: meta.compressed_bytes.max(stored),
+            plain_bytes: meta.plain_bytes.max(stored),
+            compress: meta.compress,
         }
     }
 

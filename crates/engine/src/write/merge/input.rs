@@ -13,7 +13,8 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::file::{File, MetadataReader};
+use crate::file::File;
+use crate::metadata_reader::MetadataReader;
 use crate::write::new_file::{mark_uuid, ObjectName};
 use crate::write::products::kind::Opening;
 use crate::write::products::list::AnyContent;

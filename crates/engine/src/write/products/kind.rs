@@ -7,7 +7,8 @@ use branchline_format::file::TKey;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Result;
-use crate::file::{File, MetadataReader};
+use crate::file::File;
+use crate::metadata_reader::MetadataReader;
 use crate::write::merged::Merged;
 use crate::write::new_file::ObjectName;
 use crate::write::products::holdings::Holdings;
