@@ -109,7 +109,7 @@ def record_of(path: Path, branches: list[str] | None, access: Access) -> FileRea
     with ChunkStream([Source(str(path))], branches, access=access) as stream:
         assert sum(len(chunk.arrays()) for chunk in stream) == CLUSTERS * CLUSTER_ENTRIES
         (record,) = stream.records().files
-        return dict(record)
+        return record
 
 
 def test_each_way_makes_the_requests_that_its_name_says(files: list[Path]) -> None:

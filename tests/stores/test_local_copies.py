@@ -143,7 +143,7 @@ def test_a_server_that_tells_no_versions_is_not_cached_and_that_is_said(served: 
         found = branchline.run([Spectra()], [f"{url}:events"], tmp_path / f"{number}", access=access, workers=1)
         assert found.job["totals"]["cached_bytes"] == 0
         [remark] = found.job["storage_remarks"]
-        assert "not cached: its server says nothing" in remark["text"]
+        assert "not cached: its server sends nothing" in remark["text"]
         assert remark["files"] == 1
 
 

@@ -56,8 +56,9 @@ def test_many_files_at_a_server_give_the_same_for_any_number_of_workers(served: 
     assert one.exit_code == three.exit_code == 0
     assert one.outputs["spectra"] == three.outputs["spectra"]
     assert one.job["events"] == 128_000
-    # Two files to each.
-    assert [result.job["subjobs"] for result in (one, three)] == [64, 64]
+    # About two files to each; where a sub-job begins follows from the names of the files.
+    assert one.job["subjobs"] == three.job["subjobs"]
+    assert 55 <= one.job["subjobs"] <= 75
 
 
 @pytest.mark.parametrize("kind", ["root", "http"])

@@ -88,13 +88,18 @@ impl File {
     }
 
     fn open_ttree(&self, Entry { path, key }: &Entry) -> Result<BasketTree> {
+        let named = |error: FormatError| ReadError::from_format(self.path(), &error.in_object(path));
+        if key.class_name == "TChain" || self.class_infos().inherits(&key.class_name, "TChain") {
+            // As a tree it would have no entries, and those of its files would be lost silently.
+            let message = "a TChain, which has the names of files and no entries of its own".to_owned();
+            return Err(named(FormatError::unsupported(message)));
+        }
         let mut reader = self.metadata_reader();
         if self.strategy().reads_records_alone() {
             reader.fetch([Locator { offset: key.seek, size: key.size }])?;
         }
         let mut decompressor = Decompressor::new();
         let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
-        let named = |error: FormatError| ReadError::from_format(self.path(), &error.in_object(path));
         let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
         let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
         let externals = Externals::open(self, &meta.branches, &mut kinds);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from branchline.errors import StorageError
 from branchline.jobs import Interruption
+from branchline.jobs.ledger import LEDGER_NAME, remove_ledger
 from branchline.running.claim import Claim
 from branchline.sensors import FINISHED, PARTIAL
 from branchline.train import JobError, TrainResult
@@ -19,9 +22,28 @@ def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None
     """Writes results, pictures and records into a directory.
 
     What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
-    Ctrl-C keeps what is written and goes on to the records, a second one ends at once.
+    Results come before the ledger: if the disk is full, it is removed, and they are written once more. Ctrl-C keeps
+    what is written and goes on to the records, a second one ends at once.
     """
     result.out = claim.out
+    record = result.record
+    status, errors = record.status, list(record.errors)
+    error = _write(result, claim, pictures)
+    if error is not None and _is_full(error) and _removed_ledger(claim):
+        record.status, record.errors = status, errors
+        record.reuse_notes.append("the ledger was removed, since the disk had no room for the results beside it")
+        error = _write(result, claim, pictures)
+    if error is not None:
+        result.stopped_by = result.stopped_by or JobError.of(error)
+    if record.interrupted and record.status == FINISHED:
+        record.status = PARTIAL
+    _mark(result, claim)
+
+
+def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> StorageError | None:
+    """Writes everything, and gives the first error; the record has it, too."""
+    record = result.record
+    errors_count = len(record.errors)
     interruption = Interruption()
     try:
         with interruption.installed():
@@ -31,17 +53,32 @@ def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None
                 from branchline.report.writing import write_out
 
                 # As it stands should this process be killed, or interrupted again, before it has written everything.
-                status = result.record.status
-                write_job(claim.out, replace(result.record, status=PARTIAL if status == FINISHED else status))
+                write_job(claim.out, replace(record, status=PARTIAL if record.status == FINISHED else record.status))
             with interruption.allowed():
                 result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures))
     except StorageError as error:
-        result.stopped_by = result.stopped_by or JobError.of(error)
+        if len(record.errors) == errors_count:
+            record.errors.append(JobError.of(error).fault())
+            record.status = PARTIAL if record.status == FINISHED else record.status
+        return error
     except KeyboardInterrupt:
-        result.record.interrupted = True
-    if result.record.interrupted and result.record.status == FINISHED:
-        result.record.status = PARTIAL
-    _mark(result, claim)
+        record.interrupted = True
+    return None
+
+
+def _is_full(error: StorageError) -> bool:
+    """Whether the disk, or what the user may have of it, is full."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _removed_ledger(claim: Claim) -> bool:
+    """Removes the ledger, if there is one; whether that made room."""
+    if not (claim.out / LEDGER_NAME).exists():
+        return False
+    with suppress(OSError):
+        remove_ledger(claim.out)
+        return True
+    return False
 
 
 def _mark(result: TrainResult, claim: Claim) -> None:

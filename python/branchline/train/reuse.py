@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -285,6 +286,9 @@ class Reuse:
     def _give_up(self, error: LedgerError) -> None:
         """Goes on without the ledger: a run must not fail since what it makes cannot be kept."""
         self.notes.append(f"results are not kept any more: {error}")
+        if self._ledger is not None:
+            with suppress(LedgerError):
+                self._ledger.close()
         self._ledger = None
 
 
