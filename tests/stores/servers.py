@@ -184,10 +184,17 @@ class Process:
         """It keeps its connections and does not answer."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP)
+        # Its threads may run on for a moment on another core.
+        while not all(_is_stopped(thread) for thread in Path(f"/proc/{self._process.pid}/task").iterdir()):
+            time.sleep(0.01)
 
     def go_on(self) -> None:
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)
+
+
+def _is_stopped(thread: Path) -> bool:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 class Folder:
