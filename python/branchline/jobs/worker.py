@@ -7,6 +7,7 @@ It never imports the caller's main script, so a script needs no ``if __name__ ==
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import os
 import signal
@@ -28,9 +29,19 @@ from branchline.jobs.subjob import Context, Finished, Pickled, SubJob, Wait, Wor
 from branchline.limits import JOB_WATCH_PAUSE_S
 
 
+class _Uncached(importlib.machinery.SourceFileLoader):
+    """Compiles a file each time. Python's cache of bytecode takes a file that was written again within a second, with
+    the same length, as unchanged, and results of the old code would be kept as those of the new.
+    """
+
+    def path_stats(self, path: str) -> Any:
+        """Raises OSError, after which the cache is neither read nor written."""
+        raise OSError(f"{path} is not cached")
+
+
 def load_module(name: str, path: str) -> Any:
     """Loads a Python file as the module ``name``; what is pickled by reference to that name is then found."""
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Uncached(name, path))
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
