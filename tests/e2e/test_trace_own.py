@@ -59,6 +59,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.root"))
 
 
+def into_page_cache(files: list[Path]) -> None:
+    """Reads files whole: a read of what the page cache has not got is tried there first, and recorded as failed."""
+    for file in files:
+        file.read_bytes()
+
+
 def reads_in(folder: Path, files: Container[Path], until_s: float, since_s: float = 0.0) -> list[tuple[str, int, int]]:
     """File, offset and bytes of every read of these files that strace saw in this time, in order of these."""
     found = []
@@ -94,6 +100,7 @@ def under_strace(folder: Path, *command: Any) -> subprocess.CompletedProcess[str
 
 def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tmp_path: Path) -> None:
     (tmp_path / "wagons.py").write_text(WAGON)
+    into_page_cache(files)
     command = [sys.executable, "-m", "branchline", "run", tmp_path / "wagons.py", *files, "-o", tmp_path / "out"]
     ended = under_strace(tmp_path, *command, "-j", "2", "--trace", tmp_path / "t.parquet")
     trace = read_trace(tmp_path / "t.parquet")
@@ -170,6 +177,7 @@ def kill_children(process: int) -> None:
 def test_a_journal_that_is_cut_in_a_record_is_read_up_to_there(files: list[Path], tmp_path: Path) -> None:
     from branchline.tree import File
 
+    into_page_cache(files)
     with recording(tmp_path / "t.parquet", "a test"):
         File(files[0]).tree().arrays(["branch_1"])
         folder = tmp_path / "t.parquet.unfinished"
